@@ -1,0 +1,46 @@
+# Everything starts from two commands: `make demo` and `make test`. Both set up .venv when it is absent.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test test-all soak lint format docs bench clean
+
+help:            ## what can be made
+	@grep -E '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | sort
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs]'
+	@touch $(STAMP)
+
+demo: $(STAMP)   ## set up and run the main job on embedded defaults
+	$(BIN)/dither demo
+
+test: $(STAMP)   ## set up and run the tests (minutes)
+	$(BIN)/python -m pytest -n 2 --durations=20
+
+test-all: $(STAMP) ## the tests and everything that needs minutes, browsers or Spark
+	$(BIN)/python -m pytest -n 2 --durations=20 -m 'not soak'
+
+soak: $(STAMP)   ## long runs: kills, races, independent repetitions
+	$(BIN)/python -m pytest -n 2 --durations=20 -m soak
+
+lint: $(STAMP)   ## style, types and layer contracts
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy --strict src/dither
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## rewrite the sources in the house style
+	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/ruff format src tests bench
+
+docs: $(STAMP)   ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+bench: $(STAMP)  ## every benchmark, quick sizes; each prints a table
+	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file --quick || exit 1; done
+
+clean:           ## remove what make made
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .import_linter_cache .hypothesis

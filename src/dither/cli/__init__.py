@@ -1,0 +1,5 @@
+"""The `dither` command."""
+
+from dither.cli.main import main
+
+__all__ = ["main"]

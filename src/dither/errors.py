@@ -1,0 +1,52 @@
+"""Every error that dither raises on purpose.
+
+The message names the thing, the rule and the remedy, and never a row's content: whatever an analyst can make dither
+say is an output, so an error raised after data has been read is always the one constant `UnavailableError`.
+"""
+
+from __future__ import annotations
+
+
+class DitherError(Exception):
+    """Base of all errors of dither."""
+
+
+class ParameterError(DitherError, ValueError):
+    """A parameter (epsilon, scale, sensitivity, neighbours, ...) is outside what a theorem covers."""
+
+
+class CatalogError(DitherError):
+    """The catalog is wrong or silent on something a person must decide; carries file and line."""
+
+    def __init__(self, message: str, *, file: str = "<catalog>", line: int = 0) -> None:
+        super().__init__(f"{file}:{line}: {message}")
+        self.message, self.file, self.line = message, file, line
+
+
+class QueryError(DitherError):
+    """The question cannot be understood or has no rule; carries the place in its text."""
+
+    def __init__(self, message: str, *, start: int = 0, end: int = 0) -> None:
+        super().__init__(message)
+        self.message, self.start, self.end = message, start, end
+
+
+class BudgetError(DitherError):
+    """The pot cannot pay; nothing was spent."""
+
+
+class RefusedError(DitherError):
+    """A rule of the platform forbids it; carries the rule."""
+
+    def __init__(self, message: str, *, rule: str) -> None:
+        super().__init__(f"{message} [rule: {rule}]")
+        self.rule = rule
+
+
+class UnavailableError(DitherError):
+    """The one fixed response to any failure after a charge: the same text for every cause."""
+
+    TEXT = "the answer is unavailable; the charge stays. Ask the data steward, who can see why."
+
+    def __init__(self) -> None:
+        super().__init__(self.TEXT)

@@ -1,0 +1,1 @@
+"""The privacy layer: exact noise, mechanisms, losses, accounting, ledger and the kernel."""

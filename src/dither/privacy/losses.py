@@ -1,0 +1,385 @@
+"""The privacy cost of a release, as data.
+
+A loss is a frozen tree that says *which mechanism ran, with which exact parameters, towards whom*. It is never a
+bare epsilon: accountants (`dither.privacy.accounting`) are separate functions that interpret it. The meaning of a type
+and version never changes, so a ledger of today can be re-read for ever.
+
+Every loss stores its `neighbours` (add_remove or replace) and its `unit`, shows them, and refuses to be composed
+with a loss that differs in either: an epsilon for "one row" and one for "one person" have no sum.
+
+Numbers are exact: a float means its decimal text.
+
+>>> DiscreteLaplace(10, 1)
+DiscreteLaplace(scale=10, sensitivity=1, neighbours='add_remove', unit='unit')
+>>> PoissonSampled(0.01, Gaussian(1.1)) * 10_000
+Repeated(loss=PoissonSampled(q=1/100, loss=Gaussian(sigma=11/10, sensitivity=1)), count=10000, neighbours='add_remove', unit='unit')
+>>> from_json((Pure(1) + Pure(2)).to_json()) == Pure(2) + Pure(1)
+True
+
+Integer mechanisms emit integer losses (`DiscreteLaplace`, `DiscreteGaussian`, `DiscreteGaussianVector`), never the
+continuous curve beside them, which under-reports (docs/proofs/integer-noise.md). Only the exponential mechanism emits
+`BoundedRange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Literal, get_args
+
+from dither.canonical import Number, dumps, exact, fraction_text, positive
+from dither.errors import ParameterError
+
+Neighbours = Literal["add_remove", "replace"]
+_TYPES: dict[str, type[Loss]] = {}
+
+
+def _positive(value: Number, name: str) -> Fraction:
+    return positive(value, name)
+
+
+def _not_negative(value: Number, name: str) -> Fraction:
+    number = exact(value, name)
+    if number < 0:
+        raise ParameterError(f"{name} must not be negative, got {value}")
+    return number
+
+
+def _probability(value: Number, name: str) -> Fraction:
+    number = _not_negative(value, name)
+    if number >= 1:
+        raise ParameterError(f"{name} must lie in [0, 1), got {value}")
+    return number
+
+
+def _rate(value: Number, name: str) -> Fraction:
+    number = _positive(value, name)
+    if number > 1:
+        raise ParameterError(f"{name} must lie in (0, 1], got {value}")
+    return number
+
+
+def _count(value: Number, name: str) -> int:
+    number = exact(value, name)
+    if number.denominator != 1 or number < 1:
+        raise ParameterError(f"{name} must be a positive integer, got {value}")
+    return int(number)
+
+
+def _order(value: Number, name: str) -> Fraction:
+    number = exact(value, name)
+    if number <= 1:
+        raise ParameterError(f"{name} must be above 1, got {value}")
+    return number
+
+
+def _number(check: Callable[[Number, str], Any], **default: Any) -> Any:
+    """A dataclass field whose value is checked and made exact when the loss is built."""
+    return field(metadata={"check": check}, **default)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Loss:
+    """Base of all losses: neighbours, unit, exact JSON, `a + b` and `loss * k`."""
+
+    type: ClassVar[str]
+    version: ClassVar[int] = 1
+    neighbours: Neighbours = field(default="add_remove", kw_only=True)
+    unit: str = field(default="unit", kw_only=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "type" in cls.__dict__:
+            _TYPES[cls.type] = cls
+
+    def __post_init__(self) -> None:
+        if self.neighbours not in get_args(Neighbours):
+            raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {self.neighbours!r}")
+        if not isinstance(self.unit, str) or not self.unit:
+            raise ParameterError("unit must be a non-empty text such as 'person' or 'row'")
+        for item in fields(self):
+            if "check" in item.metadata:
+                object.__setattr__(self, item.name, item.metadata["check"](getattr(self, item.name), item.name))
+
+    def __add__(self, other: Loss) -> Composed:
+        return compose(self, other) if isinstance(other, Loss) else NotImplemented
+
+    def __mul__(self, count: int) -> Repeated:
+        return Repeated(self, count) if isinstance(count, int) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dict for `json.dumps`; fractions as "p/q"; children carry their own type, neighbours and unit."""
+        return self._tree(lambda parts: parts)
+
+    @cached_property
+    def canonical(self) -> str:
+        """Canonical JSON text, the parts of a composition sorted, since their order means nothing."""
+        return dumps(self._tree(lambda parts: sorted(parts, key=dumps)))
+
+    def _tree(self, arrange: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
+        tree: dict[str, Any] = {"type": self.type, "v": self.version}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Loss):
+                value = value._tree(arrange)
+            elif isinstance(value, tuple):
+                value = arrange([part._tree(arrange) for part in value])
+            elif isinstance(value, Fraction):
+                value = fraction_text(value)
+            tree[item.name] = value
+        return tree
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Loss) and self.canonical == other.canonical
+
+    def __hash__(self) -> int:
+        return hash(self.canonical)
+
+    def _short(self) -> str:
+        shown = []
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in ("neighbours", "unit"):
+                continue
+            if isinstance(value, Loss):
+                value = value._short()
+            elif isinstance(value, tuple):
+                value = "(" + ", ".join(part._short() for part in value) + ")"
+            shown.append(f"{item.name}={value}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __repr__(self) -> str:
+        return f"{self._short()[:-1]}, neighbours={self.neighbours!r}, unit={self.unit!r})"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Pure(Loss):
+    """epsilon-DP and nothing else known."""
+
+    type = "pure"
+    epsilon: Fraction = _number(_not_negative)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Approx(Loss):
+    """(epsilon, delta)-DP and nothing else known."""
+
+    type = "approx"
+    epsilon: Fraction = _number(_not_negative)
+    delta: Fraction = _number(_probability)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Laplace(Loss):
+    """*Continuous* Laplace noise towards an L1 sensitivity. No mechanism of dither emits it."""
+
+    type = "laplace"
+    scale: Fraction = _number(_positive)
+    sensitivity: Fraction = _number(_positive, default=Fraction(1))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Gaussian(Loss):
+    """*Continuous* Gaussian noise towards an L2 sensitivity. No mechanism of dither emits it."""
+
+    type = "gaussian"
+    sigma: Fraction = _number(_positive)
+    sensitivity: Fraction = _number(_positive, default=Fraction(1))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DiscreteLaplace(Loss):
+    """Integer noise P(z) ~ exp(-|z|/scale) on *one* integer that one unit moves by at most `sensitivity`.
+
+    Also a vector of which one unit moves one cell only. Vectors in general emit Pure(L1 / scale).
+    """
+
+    type = "discrete_laplace"
+    scale: Fraction = _number(_positive)
+    sensitivity: int = _number(_count)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DiscreteGaussian(Loss):
+    """Integer noise P(z) ~ exp(-z^2 / 2 sigma^2) on *one* integer that one unit moves by at most `sensitivity`.
+
+    Also a vector of which one unit moves one cell only.
+    """
+
+    type = "discrete_gaussian"
+    sigma: Fraction = _number(_positive)
+    sensitivity: int = _number(_count)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DiscreteGaussianVector(Loss):
+    """Independent integer Gaussian noise on a vector of integers with squared L2 sensitivity `l2_squared`.
+
+    Its privacy is that of zCDP with rho = l2_squared / (2 sigma^2); the scalar curve at sqrt(l2_squared) is no bound.
+    """
+
+    type = "discrete_gaussian_vector"
+    sigma: Fraction = _number(_positive)
+    l2_squared: int = _number(_count)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RandomizedResponse(Loss):
+    """Binary randomised response that tells the truth with probability e^eps / (1 + e^eps)."""
+
+    type = "randomized_response"
+    epsilon: Fraction = _number(_positive)
+    neighbours: Neighbours = field(default="replace", kw_only=True)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BoundedRange(Loss):
+    """The loss of the exponential mechanism at epsilon, whose log-ratios span a range of at most epsilon."""
+
+    type = "bounded_range"
+    epsilon: Fraction = _number(_positive)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ZCDP(Loss):
+    """delta-approximate rho-zero-concentrated DP (delta = 0: plain zCDP)."""
+
+    type = "zcdp"
+    rho: Fraction = _number(_not_negative)
+    delta: Fraction = _number(_probability, default=Fraction(0))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RDP(Loss):
+    """Renyi DP at one order: D_alpha <= epsilon."""
+
+    type = "rdp"
+    alpha: Fraction = _number(_order)
+    epsilon: Fraction = _number(_not_negative)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Wrapping(Loss):
+    """A loss made of others: takes neighbours and unit from them, and refuses to mix."""
+
+    neighbours: Neighbours = field(default=None, kw_only=True)  # type: ignore[assignment]
+    unit: str = field(default=None, kw_only=True)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        parts = self._parts()
+        if not parts or not all(isinstance(part, Loss) for part in parts):
+            raise ParameterError(f"{type(self).__name__} needs losses, such as Pure(1)")
+        for name in ("neighbours", "unit"):
+            told = {getattr(part, name) for part in parts} | ({getattr(self, name)} - {None})
+            if len(told) > 1:
+                raise ParameterError(
+                    f"losses with different {name} have no common guarantee: {sorted(told)}. "
+                    f"Account them apart, or restate one of them for the other's {name} by a theorem"
+                )
+            object.__setattr__(self, name, told.pop())
+        super().__post_init__()
+
+    def _parts(self) -> tuple[Loss, ...]:
+        raise AssertionError("each wrapping loss names its parts")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PoissonSampled(_Wrapping):
+    """The loss run on a sample that holds each unit independently with probability q, sample kept secret."""
+
+    type = "poisson_sampled"
+    q: Fraction = _number(_rate)
+    loss: Loss = field()
+
+    def _parts(self) -> tuple[Loss, ...]:
+        return (self.loss,)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SampledWithoutReplacement(_Wrapping):
+    """The loss run on a uniform sample of fixed size out of a public number of units, sample kept secret."""
+
+    type = "sampled_without_replacement"
+    sample_size: int = _number(_count)
+    population_size: int = _number(_count)
+    loss: Loss = field()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sample_size > self.population_size:
+            raise ParameterError(f"sample_size {self.sample_size} exceeds population_size {self.population_size}")
+
+    def _parts(self) -> tuple[Loss, ...]:
+        return (self.loss,)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Repeated(_Wrapping):
+    """The same loss `count` times, the query (not the noise) chosen adaptively."""
+
+    type = "repeated"
+    loss: Loss = field()
+    count: int = _number(_count)
+
+    def _parts(self) -> tuple[Loss, ...]:
+        return (self.loss,)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Composed(_Wrapping):
+    """Several losses on the same data, one after another; flat, and equal in any order."""
+
+    type = "composed"
+    losses: tuple[Loss, ...] = field()
+
+    def _parts(self) -> tuple[Loss, ...]:
+        return self.losses
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Parallel(_Wrapping):
+    """Losses on disjoint parts of the data, the part a function of the unit (privacy-rules 15)."""
+
+    type = "parallel"
+    losses: tuple[Loss, ...] = field()
+
+    def _parts(self) -> tuple[Loss, ...]:
+        return self.losses
+
+
+def compose(*losses: Loss) -> Composed:
+    """All of `losses` on the same data, flattened.
+
+    >>> compose(Pure(1), Pure(1) + Pure(2)).losses
+    (Pure(epsilon=1, neighbours='add_remove', unit='unit'), Pure(epsilon=1, neighbours='add_remove', unit='unit'), \
+Pure(epsilon=2, neighbours='add_remove', unit='unit'))
+    """
+    flat: list[Loss] = []
+    for loss in losses:
+        flat.extend(loss.losses if isinstance(loss, Composed) else (loss,))
+    return Composed(tuple(flat))
+
+
+def from_json(tree: dict[str, Any]) -> Loss:
+    """The loss that `to_json` wrote; unknown types, versions and keys are refused."""
+    if not isinstance(tree, dict) or tree.get("type") not in _TYPES:
+        raise ParameterError(f"no loss of type {tree.get('type') if isinstance(tree, dict) else tree!r}")
+    kind = _TYPES[tree["type"]]
+    if tree.get("v") != kind.version:
+        raise ParameterError(f"loss {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
+    names = {item.name for item in fields(kind)}
+    if set(tree) != names | {"type", "v"}:
+        raise ParameterError(f"loss {kind.type} has the keys {sorted(names)}, got {sorted(set(tree) - {'type', 'v'})}")
+    values = dict(tree)
+    for name in names:
+        if isinstance(values[name], dict):
+            values[name] = from_json(values[name])
+        elif isinstance(values[name], list):
+            values[name] = tuple(from_json(part) for part in values[name])
+        elif isinstance(values[name], float):
+            raise ParameterError(f"loss {kind.type}: {name} is a float; canonical JSON writes fractions as 'p/q'")
+    return kind(**{name: values[name] for name in names})
