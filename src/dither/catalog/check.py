@@ -88,9 +88,7 @@ def _owners(catalog: Catalog) -> None:
                     table.owner.line,
                 )
             if table.rows_per_unit != 1:
-                raise _error(
-                    catalog, f"table {table.name}: rows_per_unit must be 1 under {{kind: row}}", table.line
-                )
+                raise _error(catalog, f"table {table.name}: rows_per_unit must be 1 under {{kind: row}}", table.line)
         elif table.owner is None:
             raise _error(
                 catalog,

@@ -79,6 +79,7 @@ def read_catalog(root: Mapping, file: str) -> Catalog:
         source=_source(fields, file),
         tables=_tables(fields, file),
         file=file,
+        neighbours_line=fields.line_of("neighbours"),
     )
     check(catalog)
     return catalog
@@ -130,7 +131,7 @@ def _table(entry: Entry, file: str) -> Table:
     source_name = fields.text("from")
     if kind == "public":
         for key in ("owner", "rows_per_unit", "max_rows"):
-            fields.forbid(key, "a public table has no owner and no limits; if its rows are about people, make it private")
+            fields.forbid(key, "a public table has no owner and no limits; if it is about people, make it private")
     owner = _owner(fields, file, entry.key) if "owner" in fields else None
     rows_per_unit = fields.count("rows_per_unit") if kind == "private" else None
     max_rows = fields.count("max_rows") if kind == "private" else None
@@ -142,9 +143,7 @@ def _table(entry: Entry, file: str) -> Table:
     where.names(columns, "column")
     unique = _unique(fields, tuple(column.key for column in columns))
     described = tuple(read_column(column, entry.key, file) for column in columns)
-    return Table(
-        entry.key, kind, source_name, owner, unique, rows_per_unit, max_rows, described, line=entry.line
-    )
+    return Table(entry.key, kind, source_name, owner, unique, rows_per_unit, max_rows, described, line=entry.line)
 
 
 def _owner(outer: Fields, file: str, table: str) -> Owner:
@@ -168,7 +167,9 @@ def _unique(fields: Fields, names: tuple[str, ...]) -> tuple[tuple[str, ...], ..
         for item in node.items:
             name = where.text(item, "unique")
             if name not in names:
-                raise where.error(f"unique names '{name}', which is not a column: {did_you_mean(name, names)}", item.line)
+                raise where.error(
+                    f"unique names '{name}', which is not a column: {did_you_mean(name, names)}", item.line
+                )
             if name in key:
                 raise where.error(f"unique names '{name}' twice in one key: remove one", item.line)
             key.append(name)

@@ -29,6 +29,7 @@ from dither.catalog.tree import Entry, Mapping, Node, Scalar, Sequence
 KEEP_OR_DROP: tuple[Literal["keep", "drop"], ...] = ("keep", "drop")
 A_DATE = "a date written as YYYY-MM-DD"
 A_TIME = "a time written as YYYY-MM-DDTHH:MM:SS"
+A_LIST_HAS_WIDTH = "it belongs to `values: undeclared`; a list bounds its labels itself"
 ReadGrid = Callable[[Node, str], int]
 
 
@@ -108,20 +109,31 @@ def _text(fields: Fields, name: str) -> Column:
 
 def _category(fields: Fields, name: str) -> Column:
     values = fields.node("values")
+    if not isinstance(values, Sequence):
+        return _category_without_list(fields, name, values)
+    fields.forbid("width", A_LIST_HAS_WIDTH)
+    other = fields.choice("other", KEEP_OR_DROP)
+    labels, nulls = _labels(fields, values), _text_nulls(fields, None)
+    if nulls.rule == "value" and nulls.value not in labels:
+        raise fields.error(f"nulls: value '{nulls.value}' is not one of the values: choose one of them", "nulls")
+    return Category(name, nulls, labels, other, line=fields.line)
+
+
+def _category_without_list(fields: Fields, name: str, values: Scalar | Mapping) -> Column:
+    domain: FromPublic | Undeclared
+    other: Literal["keep", "drop"] | None
     if isinstance(values, Scalar):
         fields.where.choice(values, "values", ("undeclared",))
         fields.forbid("other", "undeclared values have no list to be outside of")
-        width = fields.count("width")
-        return Category(name, _text_nulls(fields, width), Undeclared(width), None, line=fields.line)
-    fields.forbid("width", "it belongs to `values: undeclared`; a list bounds its labels itself")
-    other = fields.choice("other", KEEP_OR_DROP)
-    if isinstance(values, Mapping):
-        return Category(name, _text_nulls(fields, None), _from_public(fields, values), other, line=fields.line)
-    labels = _labels(fields, values)
-    nulls = _text_nulls(fields, None)
-    if nulls.rule == "value" and nulls.value not in labels:
-        raise fields.error(f"nulls replaces by '{nulls.value}', which is not one of the values: choose one of them", "nulls")
-    return Category(name, nulls, labels, other, line=fields.line)
+        domain, other = Undeclared(fields.count("width")), None
+        nulls = _text_nulls(fields, domain.width)
+    else:
+        fields.forbid("width", A_LIST_HAS_WIDTH)
+        domain, other = _from_public(fields, values), fields.choice("other", KEEP_OR_DROP)
+        nulls = _text_nulls(fields, None)
+    if nulls.value == OTHER:
+        _refuse_other(fields, OTHER, fields.line_of("nulls"))
+    return Category(name, nulls, domain, other, line=fields.line)
 
 
 def _labels(fields: Fields, values: Sequence) -> tuple[str, ...]:

@@ -112,6 +112,7 @@ class Catalog:
     source: Source
     tables: tuple[Table, ...]
     file: str = field(default="<catalog>", compare=False, kw_only=True)
+    neighbours_line: int = field(default=0, compare=False, kw_only=True)
 
     def table(self, name: str) -> Table:
         """The table of that name in any case; KeyError if there is none."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -92,7 +92,7 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
     documents = 0
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            line = event.start_mark.line + 1
+            line = _line(event.start_mark)
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
@@ -118,7 +118,11 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "cannot be read"
-        raise CatalogError(f"not YAML: {problem}", file=file, line=mark.line + 1 if mark else 0) from None
+        raise CatalogError(f"not YAML: {problem}", file=file, line=_line(mark)) from None
+
+
+def _line(mark: Any) -> int:
+    return int(mark.line) + 1 if mark else 0
 
 
 @dataclass
@@ -134,7 +138,7 @@ def _build(events: Iterator[yaml.Event], file: str) -> Node:
     """Events to nodes with a stack, not by recursion: depth is limited, not discovered."""
     stack = [_Open(False, 1, [])]
     for event in events:
-        line = event.start_mark.line + 1
+        line = _line(event.start_mark)
         if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
             if len(stack) > MAX_DEPTH:
                 raise CatalogError(f"nested deeper than {MAX_DEPTH} levels", file=file, line=line)
