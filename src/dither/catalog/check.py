@@ -1,17 +1,16 @@
 """The rules between the parts of a catalog: who owns what, who is protected, what refers to what.
 
-Each rule is one function that raises at the line of the offending part.
+Each rule is one function that raises at the line of the offending part. That no sum can leave exact
+integers needs no rule here: grid bounds and `max_rows` are both read as less than 2^63, so a sum over a whole table
+stays below 2^126 < 10^38 - 1, the largest integer that leaves an engine by Arrow (privacy-rules 28).
 """
 
 from __future__ import annotations
 
-from dither.catalog.columns import Bounded, Category, Date, FromPublic, Id, Text, Timestamp
+from dither.catalog.columns import Category, Date, FromPublic, Id, Text, Timestamp
 from dither.catalog.fields import did_you_mean
 from dither.catalog.model import Catalog, OwnerColumn, OwnerReference, Table
 from dither.errors import CatalogError
-
-MAX_SUM = 10**38 - 1
-"""The largest integer that leaves an engine exactly (Arrow decimal128 with 38 digits)."""
 
 
 def check(catalog: Catalog) -> None:
@@ -25,7 +24,6 @@ def check(catalog: Catalog) -> None:
         _ids_are_explained,
         _windows,
         _values_from_public_tables,
-        _sums_stay_exact,
     ):
         rule(catalog)
 
@@ -247,17 +245,4 @@ def _values_from_public_tables(catalog: Catalog) -> None:
                     f"{what} '{source.table}.{source.column}', which is not a text column or a category with a list: "
                     f"{did_you_mean(source.column, texts)}",
                     source.line,
-                )
-
-
-def _sums_stay_exact(catalog: Catalog) -> None:
-    for table in catalog.private_tables:
-        for column in table.columns:
-            if isinstance(column, Bounded) and table.max_rows and table.max_rows * column.max_grid >= MAX_SUM:
-                raise _error(
-                    catalog,
-                    f"column {table.name}.{column.name}: a sum of {table.max_rows} rows (max_rows) at the larger bound "
-                    "could pass 10^38-1, the largest exact integer: take narrower bounds, a coarser resolution or a "
-                    "smaller max_rows",
-                    column.line,
                 )

@@ -118,6 +118,10 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "cannot be read"
+        written = text.splitlines()[_line(mark) - 1] if mark and _line(mark) <= len(text.splitlines()) else ""
+        if "???" in written:
+            problem = "'???' on this line is still undecided: a person must replace it"
+            raise CatalogError(problem, file=file, line=_line(mark)) from None
         raise CatalogError(f"not YAML: {problem}", file=file, line=_line(mark)) from None
 
 
