@@ -1,9 +1,12 @@
 """What is wrong, undecided or unsafe in a catalog is refused: at its line, with the rule and the remedy."""
 
+import re
 from pathlib import Path
 
 import pytest
 from broken_clinic import AGE, CLINIC, change
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dither.catalog import load, parse
 from dither.errors import CatalogError
@@ -119,3 +122,20 @@ class TestFiles:
     def test_right(self, tmp_path):
         (tmp_path / "clinic.yaml").write_text(CLINIC)
         assert load(tmp_path / "clinic.yaml") == load(str(tmp_path / "clinic.yaml")) == parse(CLINIC)
+
+
+WORDS = re.findall(r"\w+|[^\w\s]", CLINIC)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, len(CLINIC)), st.sampled_from(WORDS), st.integers(0, 30)), min_size=1, max_size=3)
+)
+def test_a_damaged_catalog_is_read_or_refused_at_a_line_and_never_fails_otherwise(edits):
+    text = CLINIC
+    for at, word, length in edits:
+        text = text[:at] + word + text[at + length :]
+    try:
+        parse(text)
+    except CatalogError as error:
+        assert 0 < error.line <= text.count("\n") + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dither.catalog.columns import Category, Date, FromPublic, Id, Text, Timestamp
 from dither.catalog.fields import did_you_mean
-from dither.catalog.model import Catalog, OwnerColumn, OwnerReference, Table
+from dither.catalog.model import Catalog, OwnerColumn, OwnerReference, Person, Table
 from dither.errors import CatalogError
 
 
@@ -34,7 +34,8 @@ def _error(catalog: Catalog, message: str, line: int) -> CatalogError:
 
 def _has_private_table(catalog: Catalog) -> None:
     if not catalog.private_tables:
-        raise _error(catalog, "tables: no table is private: without one there is nobody to protect", 1)
+        line = catalog.tables[0].line if catalog.tables else 1
+        raise _error(catalog, "tables: no table is private: without one there is nobody to protect", line)
 
 
 def _people_name_columns(catalog: Catalog) -> None:
@@ -46,33 +47,34 @@ def _people_name_columns(catalog: Catalog) -> None:
                 f"people: '{person.key}' is not a column of any table: {did_you_mean(person.key, sorted(names))}",
                 person.line,
             )
-        if not person.protected:
-            continue
-        if catalog.unit.kind == "row":
-            raise _error(
-                catalog,
-                f"people: {person.key} cannot be protected under {{kind: row}}, which hides one row and not a person: "
-                "take {kind: person}, or say protected: false and why",
-                person.line,
-            )
-        for table in catalog.tables:
-            if person.key not in table.column_names:
+        if person.protected:
+            _protected_columns(catalog, person)
+
+
+def _protected_columns(catalog: Catalog, person: Person) -> None:
+    if catalog.unit.kind == "row":
+        raise _error(
+            catalog,
+            f"people: {person.key} cannot be protected under {{kind: row}}, which hides one row and not a person: "
+            "take {kind: person}, or say protected: false and why",
+            person.line,
+        )
+    for table in catalog.tables:
+        for column in table.columns:
+            if column.name.lower() != person.key.lower():
                 continue
-            column = table.column(person.key)
-            if table.kind == "public":
-                raise _error(
-                    catalog,
-                    f"column {table.name}.{column.name}: a public table cannot list protected people: "
-                    "make the table private, or leave the column out",
-                    column.line,
+            if column.name != person.key:
+                rule = f"differs from the protected key '{person.key}' in case only: rename one of them"
+            elif table.kind == "public":
+                rule = "a public table cannot list protected people: make the table private, or leave the column out"
+            elif not isinstance(column, Id):
+                rule = (
+                    f"names a protected person, so its type is id and not {column.type}: "
+                    "a name must never be selected or grouped by"
                 )
-            if not isinstance(column, Id):
-                raise _error(
-                    catalog,
-                    f"column {table.name}.{column.name}: names a protected person, so its type is id and not "
-                    f"{column.type}: a name must never be selected or grouped by",
-                    column.line,
-                )
+            else:
+                continue
+            raise _error(catalog, f"column {table.name}.{column.name}: {rule}", column.line)
 
 
 def _owners(catalog: Catalog) -> None:

@@ -68,7 +68,7 @@ def read_catalog(root: Mapping, file: str) -> Catalog:
     """The catalog of a tree, every rule checked."""
     fields = Fields(Where(file, ""), root, 1, "catalog")
     if fields.text("dither") != FORMAT:
-        raise fields.error(f"this dither reads catalog format {FORMAT}, got '{fields.text('dither')}'", "dither")
+        raise fields.error(f"this dither reads catalog format {FORMAT}, got '{fields.text('dither')[:20]}'", "dither")
     catalog = Catalog(
         dataset=fields.label("dataset"),
         lineage=fields.label("lineage"),
