@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from conftest import HASH, TERMS, TIME, Place, release, reserve
+from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy import losses
@@ -163,7 +163,14 @@ def test_raises_stay_below_the_ceiling_and_leave_an_entry(place: Place) -> None:
 
 
 def test_messages_show_numbers_a_person_can_read() -> None:
-    shown = [Fraction(1, 10), Fraction(3), Fraction(1, 3), Fraction(5, 1000), Fraction(10**9 + 1, 3 * 10**8), Fraction(0)]
+    shown = [
+        Fraction(1, 10),
+        Fraction(3),
+        Fraction(1, 3),
+        Fraction(5, 1000),
+        Fraction(10**9 + 1, 3 * 10**8),
+        Fraction(0),
+    ]
     assert [pots.shown(value) for value in shown] == ["0.1", "3", "1/3", "0.005", "3.333333336666...", "0"]
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from conftest import HASH, TIME, Place, release, reserve
+from ledger_place import HASH, TIME, Place, release, reserve
 from sqlalchemy import select
 
 from dither.errors import ParameterError, RefusedError

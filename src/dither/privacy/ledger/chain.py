@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, select
+from sqlalchemy.exc import DBAPIError
 
 from dither.canonical import dumps, exact, fraction_text
 from dither.errors import DitherError, ParameterError
@@ -157,38 +160,45 @@ def follow(connection: Connection, after: Anchor) -> Anchor:
 
 
 def replayed(connection: Connection) -> Replay:
-    """Every entry from the first, then the releases and the running totals against them."""
+    """Every entry from the first."""
     replay = Replay()
-    for row in connection.execute(select(tables.entry).order_by(tables.entry.c.seq)):
-        replay.add(*row)
-    _check_releases(connection, replay)
-    _check_totals(connection, replay)
+    with _readable(lambda: replay.last.seq + 1, "it cannot be read"):
+        for row in connection.execute(select(tables.entry).order_by(tables.entry.c.seq)):
+            replay.add(*row)
     return replay
 
 
-def _check_releases(connection: Connection, replay: Replay) -> None:
-    stored = set(connection.execute(select(tables.release.c.seq)).scalars())
-    for seq, (commit, promised) in replay.commitments.items():
-        nonce, arrow_bytes, meta_json = _stored(connection, seq, commit)
-        whole = isinstance(nonce, bytes) and len(nonce) == NONCE_BYTES and isinstance(meta_json, str)
-        if not whole or commitment(nonce, arrow_bytes, meta_json) != promised:
-            raise Broken(commit, f"its release (reserve {seq}) is not the one committed to")
-    if extra := stored - set(replay.commitments):
-        raise Broken(None, f"release {min(extra, key=str)!r} belongs to no commit")
-
-
-def _stored(connection: Connection, seq: int, commit: int) -> tuple[Any, Any, Any]:
+def check_releases(connection: Connection, replay: Replay) -> None:
+    """Every commit has its release, the one it committed to, and no release is without a commit."""
     columns = (tables.release.c.nonce, tables.release.c.arrow_bytes, tables.release.c.meta_json)
+    for seq, (commit, promised) in replay.commitments.items():
+        other = f"its release (reserve {seq}) is not the one committed to"
+        with _readable(lambda commit=commit: commit, other):
+            row = connection.execute(select(*columns).where(tables.release.c.seq == seq)).one_or_none()
+        if row is None:
+            raise Broken(commit, f"its release (reserve {seq}) is missing")
+        nonce, arrow_bytes, meta_json = row
+        whole = isinstance(nonce, bytes) and isinstance(arrow_bytes, bytes) and isinstance(meta_json, str)
+        if not whole or len(nonce) != NONCE_BYTES or commitment(nonce, arrow_bytes, meta_json) != promised:
+            raise Broken(commit, other)
+    stored = set(connection.execute(select(tables.release.c.seq)).scalars())
+    if extra := stored - set(replay.commitments):
+        raise Broken(None, f"release {min(extra)} belongs to no commit")
+
+
+@contextmanager
+def _readable(seq: Callable[[], int], problem: str) -> Iterator[None]:
+    """A value that cannot even be read (text that is no UTF-8, text where bytes belong) is a bad one."""
     try:
-        row = connection.execute(select(*columns).where(tables.release.c.seq == seq)).one_or_none()
-    except TypeError:  # text where bytes belong
-        raise Broken(commit, f"its release (reserve {seq}) is not the one committed to") from None
-    if row is None:
-        raise Broken(commit, f"its release (reserve {seq}) is missing")
-    return row.nonce, row.arrow_bytes, row.meta_json
+        yield
+    except (DBAPIError, TypeError) as error:
+        if getattr(getattr(error, "orig", None), "sqlite_errorcode", 0):
+            raise  # the file, not a value
+        raise Broken(seq(), problem) from None
 
 
-def _check_totals(connection: Connection, replay: Replay) -> None:
+def check_totals(connection: Connection, replay: Replay) -> None:
+    """The running totals are those that the entries add up to."""
     stored = {row.pot: tuple(row)[1:] for row in connection.execute(select(tables.pot_state))}
     for name, pot in replay.pots.items():
         derived = tuple(fraction_text(value) for value in (pot.spent, pot.cap, pot.ceiling))

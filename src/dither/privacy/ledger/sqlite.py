@@ -155,9 +155,9 @@ def explained(path: Path) -> Iterator[None]:
 
 def create_schema(path: Path) -> None:
     """An empty ledger at `path`, complete and durable before its name exists; refused where a file lies already."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = path.with_name(f"{path.name}.new-{os.getpid()}")
     try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         beside.unlink(missing_ok=True)
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         database = Database(beside, "rw")
@@ -168,11 +168,10 @@ def create_schema(path: Path) -> None:
         database.close()  # the last connection moves the log into the file and removes it
         os.link(beside, path)  # unlike rename, fails if another process was first
         sync_directory(path.parent)
-    except FileExistsError:
-        raise RefusedError(
-            f"{path} exists already: a ledger is never replaced, since what was spent stays spent", rule=DURABLE
-        ) from None
     except OSError as error:
+        if path.is_file():
+            message = f"{path} exists already: a ledger is never replaced, since what was spent stays spent"
+            raise RefusedError(message, rule=DURABLE) from None
         raise RefusedError(f"the ledger {path} cannot be created: {error.strerror}", rule=DURABLE) from None
     finally:
         with suppress(OSError):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dither.errors import RefusedError
-from dither.privacy.ledger.chain import Broken, Replay, follow, replayed
+from dither.privacy.ledger.chain import Broken, Replay, check_releases, check_totals, follow, replayed
 from dither.privacy.ledger.head import Anchor, Head
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.sqlite import Database, check_schema
@@ -50,6 +50,8 @@ def verify(path: Path, head_path: Path) -> Report:
                 follow(connection, anchor)
             elif replay.last.seq:
                 raise Broken(None, missing_head(head_path, replay.last))
+            check_releases(connection, replay)
+            check_totals(connection, replay)
     except Broken as error:
         return Report(False, replay.last.seq, len(replay.commitments), (), error.seq, str(error))
     except RefusedError as error:
@@ -61,7 +63,7 @@ def missing_head(head_path: Path, last: Anchor) -> str:
     """What a steward does when the head is gone."""
     return (
         f"the ledger has {last.seq} entries but no head at {head_path}, so it may be an old copy. "
-        "Steward: copy the head from the machine or backup where this ledger last ran. Only if it is lost for good, and "
+        "Steward: copy the head from the machine or backup where this ledger last ran. Only if it is lost for good and "
         f"you know that no newer ledger exists, write it anew: mkdir -p '{head_path.parent}' && "
         f"printf '%s' '{last.text()}' > '{head_path}'"
     )
