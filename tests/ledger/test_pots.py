@@ -42,7 +42,7 @@ def test_a_refusal_leaves_every_byte(place: Place) -> None:
         reserve(ledger, "0.001")
     with pytest.raises(RefusedError):
         ledger.reserve("total", losses.Gaussian(1, unit="person"), HASH, {})
-    with pytest.raises(BudgetError, match="no pot 'other' is open.*dither budget open other"):
+    with pytest.raises(BudgetError, match=r"no pot 'other' is open.*dither budget open other"):
         reserve(ledger, pot="other")
     assert [file.read_bytes() for file in files] == before
 
@@ -158,7 +158,7 @@ def test_raises_stay_below_the_ceiling_and_leave_an_entry(place: Place) -> None:
     assert ledger.raise_cap("total", 2, "the board asked for more").left == 1
     release(ledger, 1)
     assert place.verify().entries == 5
-    with pytest.raises(BudgetError, match="the pot is empty$"):
+    with pytest.raises(BudgetError, match=r"the pot is empty$"):
         reserve(ledger, "0.1")
 
 

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.exc import DBAPIError
 
 from dither.canonical import dumps, exact, fraction_text
@@ -29,6 +27,7 @@ from dither.privacy.ledger.head import START, Anchor
 from dither.privacy.losses import from_json
 
 NONCE_BYTES = 32
+_FROM = select(tables.entry).where(tables.entry.c.seq >= bindparam("start")).order_by(tables.entry.c.seq)
 
 
 class Broken(Exception):
@@ -143,9 +142,8 @@ def follow(connection: Connection, after: Anchor) -> Anchor:
 
     Reads only what came after, so it is cheap where `after` is the head.
     """
-    rows = connection.execute(select(tables.entry).where(tables.entry.c.seq >= after.seq).order_by(tables.entry.c.seq))
     last = START
-    for seq, kind, body_json, prev_hash, hashed in rows:
+    for seq, kind, body_json, prev_hash, hashed in connection.execute(_FROM, {"start": after.seq}):
         if seq == after.seq:
             if hashed != after.hash:
                 raise Broken(seq, "the head names another hash here: this is not the ledger that was anchored")
@@ -162,9 +160,13 @@ def follow(connection: Connection, after: Anchor) -> Anchor:
 def replayed(connection: Connection) -> Replay:
     """Every entry from the first."""
     replay = Replay()
-    with _readable(lambda: replay.last.seq + 1, "it cannot be read"):
+    try:
         for row in connection.execute(select(tables.entry).order_by(tables.entry.c.seq)):
             replay.add(*row)
+    except DBAPIError as error:
+        if not _is_bad_value(error):
+            raise
+        raise Broken(replay.last.seq + 1, "it cannot be read") from None
     return replay
 
 
@@ -173,8 +175,12 @@ def check_releases(connection: Connection, replay: Replay) -> None:
     columns = (tables.release.c.nonce, tables.release.c.arrow_bytes, tables.release.c.meta_json)
     for seq, (commit, promised) in replay.commitments.items():
         other = f"its release (reserve {seq}) is not the one committed to"
-        with _readable(lambda commit=commit: commit, other):
+        try:
             row = connection.execute(select(*columns).where(tables.release.c.seq == seq)).one_or_none()
+        except (DBAPIError, TypeError) as error:
+            if not _is_bad_value(error):
+                raise
+            raise Broken(commit, other) from None
         if row is None:
             raise Broken(commit, f"its release (reserve {seq}) is missing")
         nonce, arrow_bytes, meta_json = row
@@ -186,15 +192,9 @@ def check_releases(connection: Connection, replay: Replay) -> None:
         raise Broken(None, f"release {min(extra)} belongs to no commit")
 
 
-@contextmanager
-def _readable(seq: Callable[[], int], problem: str) -> Iterator[None]:
-    """A value that cannot even be read (text that is no UTF-8, text where bytes belong) is a bad one."""
-    try:
-        yield
-    except (DBAPIError, TypeError) as error:
-        if getattr(getattr(error, "orig", None), "sqlite_errorcode", 0):
-            raise  # the file, not a value
-        raise Broken(seq(), problem) from None
+def _is_bad_value(error: Exception) -> bool:
+    """Whether a *value* could not be read (text that is no UTF-8, text where bytes belong), rather than the file."""
+    return not getattr(getattr(error, "orig", None), "sqlite_errorcode", 0)
 
 
 def check_totals(connection: Connection, replay: Replay) -> None:

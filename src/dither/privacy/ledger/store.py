@@ -10,7 +10,6 @@ Any error after `reserve` reaches an analyst as `UnavailableError` only; turning
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +18,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection
 
-from dither.canonical import Number, fraction_text
+from dither.canonical import Number
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import chain, pots, rows, sqlite, tables
+from dither.privacy.ledger import chain, pots, rows, sqlite
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor, Head
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Committed, Incident, Record, Registered, Reservation, Stored
@@ -94,8 +93,7 @@ class Ledger:
             if name in rows.openings(connection):
                 raise RefusedError(f"pot {name!r} is open already; its terms never change", rule="a pot is opened once")
             rows.append(connection, "open", pots.to_body(pot))
-            row = {"pot": name, "spent": "0/1", "cap": fraction_text(pot.cap), "ceiling": fraction_text(pot.ceiling)}
-            connection.execute(insert(tables.pot_state).values(row))
+            rows.write_new(connection, pot)
         return pot
 
     def raise_cap(self, pot: str, cap: Number, reason: str) -> Pot:
@@ -167,8 +165,7 @@ class Ledger:
             rows.check_pending(connection, reservation)
             body = {"reserve": reservation.seq, "commitment": promise, "released_at": released_at}
             entry = rows.append(connection, "commit", body)
-            row = {"seq": reservation.seq, "nonce": nonce, "arrow_bytes": release_bytes, "meta_json": meta_json}
-            connection.execute(insert(tables.release).values(row))
+            rows.write_release(connection, reservation.seq, nonce, release_bytes, meta_json)
         return Committed(entry.seq, entry.hash, reservation.seq)
 
     def record_incident(self, reservation: Reservation, code: str) -> None:
@@ -180,7 +177,7 @@ class Ledger:
             raise ParameterError("an incident's code is one word of small letters, from the kernel's list")
         with self._appending() as connection:
             rows.check_reserve(connection, reservation)
-            if any(body["reserve"] == reservation.seq for _, body in rows.bodies(connection, "incident")):
+            if rows.has_incident(connection, reservation):
                 raise RefusedError(f"reserve {reservation.seq} has its incident already", rule="one incident each")
             rows.append(connection, "incident", {"reserve": reservation.seq, "code": code})
 
@@ -209,9 +206,7 @@ class Ledger:
     def release(self, reservation_seq: int) -> Stored | None:
         """A stored release, for those whose pot paid for it."""
         with self._database.transaction(write=False) as connection:
-            statement = select(tables.release).where(tables.release.c.seq == reservation_seq)
-            row = connection.execute(statement).one_or_none()
-        return None if row is None else Stored(row.nonce, row.arrow_bytes, json.loads(row.meta_json))
+            return rows.release(connection, reservation_seq)
 
     def history(self, *, unreleased: bool = False) -> tuple[Record, ...]:
         """Parameters of what was released, in the order of the charges.
