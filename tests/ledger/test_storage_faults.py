@@ -81,6 +81,23 @@ def test_verify_needs_nothing_writable(locked: Place) -> None:
     assert {file: file.read_bytes() for file in locked.path.parent.iterdir()} == before
 
 
+def test_verify_leaves_nothing_beside_a_ledger_at_rest(place: Place) -> None:
+    place.create().close()
+    assert place.verify().ok
+    assert [file.name for file in place.path.parent.iterdir()] == ["ledger.sqlite"]
+
+
+def test_verify_of_a_bad_ledger_needs_nothing_writable(locked: Place) -> None:
+    def check() -> object:
+        as_nobody()
+        return locked.verify()
+
+    locked.path.chmod(0o644)
+    content = locked.path.read_bytes()
+    locked.path.write_bytes(content.replace(b"health board", b"health bored"))
+    assert "entry 1: its content does not have its hash" in in_child(check)
+
+
 def test_verify_reads_a_crashed_log_without_writing(place: Place) -> None:
     ledger = place.create()
     release(ledger)  # lies in the log: the ledger is not closed

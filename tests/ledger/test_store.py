@@ -76,7 +76,7 @@ def test_a_low_entropy_release_cannot_be_found_by_trying(place: Place) -> None:
         assert guess not in promised
     nonces = {stored.nonce for seq in (2, 4, 6) if (stored := ledger.release(seq))}
     assert len(nonces) == 3
-    everything = " ".join(str(body) for kind in tables.KINDS for body in bodies(ledger, kind))
+    everything = " ".join(str(body) for kind in tables.BODIES for body in bodies(ledger, kind))
     assert not any(nonce.hex() in everything for nonce in nonces)
 
 
@@ -92,7 +92,7 @@ def test_entries_hold_no_time_but_that_of_the_release(place: Place) -> None:
     ledger.record_register(1, HASH, {"max_rows": 200000})
     ledger.record_incident(reserve(ledger), "engine_failed")
     release(ledger)
-    keys = {kind: set().union(*bodies(ledger, kind)) for kind in tables.KINDS}
+    keys = {kind: set().union(*bodies(ledger, kind)) for kind in tables.BODIES}
     assert keys["reserve"] == {"pot", "charge", "loss", "request_hash", "public"}
     assert keys["commit"] == {"reserve", "commitment", "released_at"}
     assert keys["incident"] == {"reserve", "code"}

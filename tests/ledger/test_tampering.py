@@ -107,6 +107,19 @@ def test_changed_totals_are_found(full: Place, statement: str) -> None:
     assert not report.ok and report.first_bad is None and "pot_state" in report.problem
 
 
+@pytest.mark.parametrize("spent", ["'-5/1'", "'9/1'", "'x'", "'1/0'", "x'ff'"])
+def test_impossible_totals_stop_the_pot_at_once(full: Place, spent: str) -> None:
+    change(full, f"UPDATE pot_state SET spent={spent}")
+    with pytest.raises(RefusedError, match="are damaged"):
+        reserve(full.open())
+
+
+def test_lost_totals_stop_the_pot_at_once(full: Place) -> None:
+    change(full, "DELETE FROM pot_state")
+    with pytest.raises(RefusedError, match="are damaged"):
+        reserve(full.open())
+
+
 def test_a_release_without_a_commit_is_found(full: Place) -> None:
     change(full, "INSERT INTO release VALUES (6, zeroblob(32), x'00', '{}')")
     assert "release 6 belongs to no commit" in full.verify().problem
@@ -148,6 +161,8 @@ def test_a_chain_rewritten_to_its_end_disagrees_with_the_head(full: Place) -> No
     [
         (3, {"charge": "1/100"}, "charge is not that of its loss"),
         (3, {"pot": "other"}, "not that of a reserve"),
+        (3, {"seconds": 3}, "body is not that of a reserve"),
+        (4, {"rows": 50000}, "body is not that of a commit"),
         (4, {"reserve": 1}, "not an open reserve"),
         (4, {"reserve": 6}, "not an open reserve"),
         (10, {"reserve": 3}, "not an open reserve"),

@@ -86,9 +86,12 @@ class Replay:
         try:
             if hashed != entry_hash(seq, kind, body_json, prev_hash):
                 raise Broken(seq, "its content does not have its hash")
-            if kind not in tables.KINDS:
+            if kind not in tables.BODIES:
                 raise Broken(seq, f"is of the unknown kind {kind!r}")
-            getattr(self, f"_{kind}")(seq, json.loads(body_json))
+            body = json.loads(body_json)
+            if set(body) != tables.BODIES[kind]:
+                raise Broken(seq, f"its body is not that of a {kind} entry")
+            getattr(self, f"_{kind}")(seq, body)
         except DitherError as error:
             raise Broken(seq, f"dither would have refused this {kind}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):

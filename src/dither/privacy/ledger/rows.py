@@ -9,11 +9,12 @@ from fractions import Fraction
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.exc import NoResultFound
 
 from dither.canonical import fraction_text
 from dither.errors import BudgetError, RefusedError
 from dither.privacy.ledger import chain, pots, tables
-from dither.privacy.ledger.head import START, Anchor
+from dither.privacy.ledger.head import ROLLBACK, START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Incident, Registered, Reservation, Stored
 
@@ -64,8 +65,14 @@ def pot(connection: Connection, name: str) -> Pot:
             f"no pot {name!r} is open. Steward: dither budget open {name} --epsilon 1 --ceiling 2 "
             "--question '...' --population '...' --recipient '...'"
         )
-    row = connection.execute(_TOTALS, {"name": name}).one()
-    return replace(terms, spent=Fraction(row.spent), cap=Fraction(row.cap))
+    try:
+        row = connection.execute(_TOTALS, {"name": name}).one()
+        now = replace(terms, spent=Fraction(row.spent), cap=Fraction(row.cap))
+    except (NoResultFound, ValueError, TypeError, ZeroDivisionError):
+        now = replace(terms, spent=Fraction(-1))
+    if not 0 <= now.spent <= now.cap <= now.ceiling:
+        raise RefusedError(f"the totals of pot {name!r} are damaged: run 'dither ledger verify'", rule=ROLLBACK)
+    return now
 
 
 def write(connection: Connection, pot: Pot) -> None:

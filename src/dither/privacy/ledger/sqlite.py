@@ -97,7 +97,9 @@ class Database:
         return connection
 
     def _new_engine(self) -> Engine:
-        engine = create_engine("sqlite://", creator=self._connect, poolclass=QueuePool, hide_parameters=True)
+        engine = create_engine(
+            "sqlite://", creator=self._connect, poolclass=QueuePool, max_overflow=-1, hide_parameters=True
+        )
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:

@@ -12,7 +12,16 @@ from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Tex
 APPLICATION_ID = 0x64746872  # "dthr" in the SQLite header
 SCHEMA_VERSION = 1
 
-KINDS = ("open", "register", "reserve", "commit", "incident", "clear", "raise")
+# every kind of entry, and all that its body holds: no time but the release's, nothing counted or measured on data
+BODIES = {
+    "open": {"pot", "rule", "cap", "ceiling", "neighbours", "unit", "question", "population", "recipient"},
+    "raise": {"pot", "cap", "reason"},
+    "register": {"version", "catalog_hash", "public"},
+    "reserve": {"pot", "charge", "loss", "request_hash", "public"},
+    "commit": {"reserve", "commitment", "released_at"},
+    "incident": {"reserve", "code"},
+    "clear": {"reason"},
+}
 
 metadata = MetaData()
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from dither.errors import RefusedError
 from dither.privacy.ledger.chain import Broken, Replay, check_releases, check_totals, follow, replayed
 from dither.privacy.ledger.head import Anchor, Head
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.sqlite import Database, check_schema
+from dither.privacy.ledger.sqlite import Database, Mode, check_schema
 
 
 @dataclass(frozen=True)
@@ -38,11 +36,43 @@ class Report:
 
 
 def verify(path: Path, head_path: Path) -> Report:
-    """Checks a ledger; never raises for a bad one, but says what is wrong first."""
+    """Checks a ledger; never raises for a bad one, but says what is wrong first.
+
+    SQLite reads a ledger in use through its log and a shared-memory file beside it. One at rest has no log, and is
+    read as a plain file. Where a log lies but the folder is closed to us (a crash, a mounted backup), a copy is read.
+    """
+    path, head_path = Path(path), Path(head_path)
+    log = path.with_name(path.name + "-wal")
+    if not log.exists():
+        report = _checked(path, "immutable", head_path, path)
+        if report.ok or not path.is_file():
+            return report  # if not ok, a writer may have come meanwhile: look again
+    try:
+        _open_and_close(Database(path, "ro"))
+        return _checked(path, "ro", head_path, path)
+    except RefusedError:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / path.name
+            shutil.copyfile(path, copy)
+            if log.exists():
+                shutil.copyfile(log, copy.with_name(log.name))
+            return _checked(copy, "rw", head_path, path)
+
+
+def _open_and_close(database: Database) -> None:
+    try:
+        with database.transaction(write=False):
+            pass
+    finally:
+        database.close()
+
+
+def _checked(source: Path, mode: Mode, head_path: Path, path: Path) -> Report:
     replay = Replay()
+    database = Database(source, mode)
     try:
         anchor = Head(head_path, path).read()  # before the ledger, which may grow meanwhile
-        with _reading(path) as database, database.transaction(write=False) as connection:
+        with database.transaction(write=False) as connection:
             if (problem := check_schema(connection)) is not None:
                 raise Broken(None, problem)
             replay = replayed(connection)
@@ -52,10 +82,10 @@ def verify(path: Path, head_path: Path) -> Report:
                 raise Broken(None, missing_head(head_path, replay.last))
             check_releases(connection, replay)
             check_totals(connection, replay)
-    except Broken as error:
-        return Report(False, replay.last.seq, len(replay.commitments), (), error.seq, str(error))
-    except RefusedError as error:
-        return Report(False, replay.last.seq, len(replay.commitments), (), None, str(error))
+    except (Broken, RefusedError) as error:
+        return Report(False, replay.last.seq, len(replay.commitments), (), getattr(error, "seq", None), str(error))
+    finally:
+        database.close()
     return Report(True, replay.last.seq, len(replay.commitments), tuple(replay.pots.values()))
 
 
@@ -67,35 +97,3 @@ def missing_head(head_path: Path, last: Anchor) -> str:
         f"you know that no newer ledger exists, write it anew: mkdir -p '{head_path.parent}' && "
         f"printf '%s' '{last.text()}' > '{head_path}'"
     )
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[Database]:
-    """The ledger, opened so that nothing on its disk changes.
-
-    SQLite reads a WAL file through shared memory beside it. Where the directory is closed to us it cannot make that:
-    a ledger without pending log is then read as immutable, one with a log (a crash) from a private copy.
-    """
-    database = Database(path, "ro")
-    try:
-        with database.transaction(write=False):
-            pass
-        yield database
-        return
-    except RefusedError:
-        if not path.is_file():
-            raise
-    finally:
-        database.close()
-    log = path.with_name(path.name + "-wal")
-    with tempfile.TemporaryDirectory() as folder:
-        source = path
-        if log.exists() and log.stat().st_size:
-            source = Path(folder) / path.name
-            shutil.copyfile(path, source)
-            shutil.copyfile(log, source.with_name(log.name))
-        database = Database(source, "immutable" if source == path else "rw")
-        try:
-            yield database
-        finally:
-            database.close()
