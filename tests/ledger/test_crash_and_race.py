@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 from ledger_place import Place, release, reserve
+from sqlalchemy import Engine
 
 from dither.errors import BudgetError
+from dither.privacy.ledger import Ledger
 
 CHILD = """
 import sys, time
@@ -95,15 +97,16 @@ def test_threads_share_one_ledger(place: Place) -> None:
     assert len(refused) == 4 and place.verify().releases == 20
 
 
-def _release_in_child(ledger: object, folder: Path) -> None:
-    release(ledger, "0.1")  # type: ignore[arg-type]
+def _release_in_child(ledger: Ledger, parents: Engine) -> None:
+    assert ledger._database.engine is not parents
+    release(ledger, "0.1")
 
 
 def test_a_forked_child_uses_connections_of_its_own(place: Place) -> None:
     ledger = place.create()
     release(ledger)
     context = get_context("fork")
-    children = [context.Process(target=_release_in_child, args=(ledger, place.folder)) for _ in range(2)]
+    children = [context.Process(target=_release_in_child, args=(ledger, ledger._database.engine)) for _ in range(2)]
     for child in children:
         child.start()
     release(ledger)

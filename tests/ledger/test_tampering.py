@@ -11,7 +11,7 @@ from ledger_place import HASH, Place, release, reserve
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import chain, tables
-from dither.privacy.ledger.head import GENESIS
+from dither.privacy.ledger.head import GENESIS, Anchor
 
 # seq: 1 open, 2 register, 3 reserve, 4 commit, 5 raise, 6 reserve, 7 incident, 8 clear, 9 reserve, 10 commit
 
@@ -146,6 +146,18 @@ def rewrite(place: Place, seq: int, **changes: object) -> None:
         previous = hashed
     connection.commit()
     connection.close()
+
+
+def test_an_entry_from_another_chain_is_named(full: Place) -> None:
+    (kind, text), *_ = sqlite3.connect(full.path).execute("SELECT kind, body_json FROM entry WHERE seq=10")
+    own_hash = chain.entry_hash(10, kind, text, HASH)
+    (before,) = sqlite3.connect(full.path).execute("SELECT hash FROM entry WHERE seq=9").fetchone()
+    change(full, f"UPDATE entry SET prev_hash='{HASH}', hash='{own_hash}' WHERE seq=10")
+    full.head.write_text(Anchor(9, before).text())  # as after a crash: entry 10 was never anchored
+    with pytest.raises(RefusedError, match="entry 10: it does not follow"):
+        full.open()
+    report = full.verify()
+    assert report.first_bad == 10 and "entry before it" in report.problem
 
 
 def test_a_chain_rewritten_to_its_end_disagrees_with_the_head(full: Place) -> None:
