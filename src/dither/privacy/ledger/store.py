@@ -126,7 +126,9 @@ class Ledger:
     # -- the kernel's steps -------------------------------------------------------------------------------------
 
     def reserve(self, pot: str, loss: Loss, request_hash: str, public: dict[str, Any]) -> Reservation:
-        """Charges `pot` for `loss`, for ever. BudgetError or RefusedError: nothing was spent or recorded.
+        """Charges `pot` for `loss`, for ever. On BudgetError or RefusedError nothing was spent.
+
+        (Only a disk that fails in the act leaves this open; the message then says so.)
 
         The head need not move: nothing has left yet, and what leaves does so after `commit` moved it past this entry.
         """
