@@ -43,7 +43,7 @@ class Measurer:
     def measure(self, query: Cells) -> NDArray[np.object_]:
         """One row per declared cell, one column per aggregate, exact Python integers; absent cells are 0."""
         try:
-            found: Any = self._connection.execute(cells_sql(query, self._catalog)).to_arrow_table()
+            found: Any = self._connection.sql(cells_sql(query, self._catalog)).to_arrow_table()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
         cells = np.zeros(shape(query, self._catalog), object)

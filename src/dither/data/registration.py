@@ -1,9 +1,9 @@
 """Registration: raw files become *the* database that the guarantee speaks of.
 
-The prepared copy holds, per private table, values already cast, clamped, null-ruled and on the grid; one owner per row; at
-most `rows_per_unit` rows per owner; clustered by owner. Which rows of an owner stay is a function of (installation key,
-owner, the row's repaired columns, ordinal among identical rows) and nothing else: never of rowid, file position or
-another owner's rows (privacy-rules 3; proof: docs/proofs/stability.md#registration).
+The prepared copy holds, per private table, values already cast, clamped, null-ruled and on the grid; one owner per
+row; at most `rows_per_unit` rows per owner; clustered by owner. Which rows of an owner stay is a function of
+(installation key, owner, the row's repaired columns, ordinal among identical rows) and nothing else: never of rowid,
+file position or another owner's rows (privacy-rules 3; proof: docs/proofs/stability.md#registration).
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def _register(
     connection.execute("DROP TABLE parsed")
     if table.max_rows is None or kept > table.max_rows:
         raise RegistrationError(
-            f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. Nothing was registered: "
-            "raise max_rows in the catalog (it must not follow the data: choose a round number with room to grow)"
+            f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. Nothing was "
+            "registered: raise max_rows in the catalog, to a round number that leaves room and does not follow the data"
         )
     return Repairs(table.name, (*counts, ("rows registered", kept)))
 
@@ -86,9 +86,9 @@ def _read_text(connection: duckdb.DuckDBPyConnection, table: Table, folder: Path
     columns = "{" + ", ".join(f"{text(column)}: 'VARCHAR'" for column in header) + "}"
     wanted = ", ".join(name(column.name) for column in table.columns)
     connection.execute(
-        f"CREATE TEMP TABLE raw AS SELECT {wanted} FROM read_csv({text(str(path))}, auto_detect = false, header = true, "
-        f"delim = ',', quote = '\"', escape = '\"', nullstr = '', columns = {columns}, ignore_errors = true, "
-        "store_rejects = true, rejects_limit = 0)"
+        f"CREATE TEMP TABLE raw AS SELECT {wanted} FROM read_csv({text(str(path))}, auto_detect = false, "
+        f"header = true, delim = ',', quote = '\"', escape = '\"', nullstr = '', columns = {columns}, "
+        "ignore_errors = true, store_rejects = true, rejects_limit = 0)"
     )
     return _one(connection, "SELECT count(DISTINCT line) FROM reject_errors")
 

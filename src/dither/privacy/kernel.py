@@ -9,19 +9,21 @@ sensitivity, noise and loss are derived here from the catalog *stored at registr
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dither.catalog import Catalog, catalog_hash, from_json
 from dither.data.measure import Measurer
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
+from dither.plan.domains import shape
 from dither.privacy.calibrate import Calibrated, calibrate, loss_of
 from dither.privacy.ledger import Ledger, Reservation, default_head_path
 from dither.privacy.losses import Loss
@@ -29,6 +31,7 @@ from dither.privacy.noise import SystemSource
 from dither.privacy.request import Request
 from dither.state import State
 
+Values: TypeAlias = tuple[tuple[int, ...], ...]
 MAX_INCIDENTS = 1
 MEASURE_TRIES = 3
 
@@ -60,7 +63,7 @@ class Release:
 
     release_id: str
     priced: Priced
-    values: tuple[tuple[int, ...], ...]
+    values: Values
     charged: Fraction
     spent_after: Fraction
     cap: Fraction
@@ -88,19 +91,21 @@ class Kernel:
         self.catalog: Catalog = from_json(json.loads(text))
         self.catalog_hash = catalog_hash(self.catalog)
         if self.catalog_hash != registered.catalog_hash:
-            raise RefusedError("the stored catalog is not the registered one", rule="the ledger holds the catalog's hash")
+            raise RefusedError("the stored catalog is not the registered one", rule="the ledger holds its hash")
 
     def price(self, request: Request) -> Priced:
         """PRICE: mechanisms and loss. Reads no data and spends nothing."""
         if request.context != "asked":
             raise ParameterError("a dry run is not supported yet: use preview(), which reads no data")
         steps = calibrate(request, self.catalog)
+        if len({shape(each.step.query, self.catalog)[0] for each in steps}) != 1:
+            raise RefusedError("the steps of a request have different keys", rule="one release has one shape")
         return Priced(request, steps, loss_of(steps))
 
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect and compile; the last step that may fail freely."""
         if len(self.ledger.incidents_open()) >= MAX_INCIDENTS:
-            raise RefusedError("the dataset is suspended until the steward clears an incident", rule="incidents are capped")
+            raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
         measurer = Measurer(self._state.version(self.version) / "data.duckdb", self.catalog)
         for each in priced.steps:
             measurer.prepare(each.step.query)
@@ -115,7 +120,7 @@ class Kernel:
         """MEASURE: exact integers, one array per step."""
         return [measurer.measure(each.step.query).ravel() for each in priced.steps]
 
-    def randomise(self, priced: Priced, exact: list[NDArray[Any]]) -> tuple[tuple[int, ...], ...]:
+    def randomise(self, priced: Priced, exact: list[NDArray[Any]]) -> Values:
         """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its public width."""
         source = SystemSource()
         noisy = (each.mechanism.release(cells, source=source) for each, cells in zip(priced.steps, exact, strict=True))
@@ -124,11 +129,11 @@ class Kernel:
             for each, cells in zip(priced.steps, noisy, strict=True)
         )
 
-    def commit(self, reservation: Reservation, values: tuple[tuple[int, ...], ...], released_at: str) -> None:
+    def commit(self, priced: Priced, reservation: Reservation, values: Values, released_at: str) -> None:
         """COMMIT: the release into the ledger, in the transaction that says so."""
-        self.ledger.commit(reservation, _arrow_bytes(values), {"v": 1}, released_at=released_at)
+        self.ledger.commit(reservation, _arrow_bytes(priced, values), {"v": 1}, released_at=released_at)
 
-    def send(self, priced: Priced, reservation: Reservation, values: tuple[tuple[int, ...], ...], at: str) -> Release:
+    def send(self, priced: Priced, reservation: Reservation, values: Values, at: str) -> Release:
         """RELEASE: hand out what is stored and paid for."""
         spent, cap = reservation.spent_after, reservation.cap
         place = (self.version, self.catalog_hash, self.context)
@@ -143,7 +148,7 @@ class Kernel:
         try:
             values = self.randomise(priced, self._measured(priced, measurer))
             released_at = datetime.now(UTC).replace(microsecond=0).isoformat()
-            self.commit(reservation, values, released_at)
+            self.commit(priced, reservation, values, released_at)
         except Exception:
             self._incident(reservation)
             raise UnavailableError from None
@@ -156,23 +161,23 @@ class Kernel:
         for _ in range(MEASURE_TRIES - 1):
             try:
                 return self.measure(priced, measurer)
-            except Exception:  # noqa: S112, PERF203 - the engine's message may quote a row, so it is dropped
+            except Exception:
                 continue
         return self.measure(priced, measurer)
 
     def _incident(self, reservation: Reservation) -> None:
-        try:
+        """Recorded if it can be; the response is the same constant either way."""
+        with suppress(Exception):
             self.ledger.record_incident(reservation, "failed_after_reserve")
-        except Exception:  # noqa: S110 - the same constant response, whatever failed
-            pass
 
 
-def _arrow_bytes(values: tuple[tuple[int, ...], ...]) -> bytes:
-    """The noisy integers as an Arrow stream, one decimal128(38, 0) column per step."""
-    kind = pa.decimal128(38, 0)
-    columns = [pa.array([int(value) for value in cells], pa.int64()) if _small(cells) else _wide(cells, kind) for cells in values]
-    table = pa.table({f"step_{i}": column for i, column in enumerate(columns)}) if len({len(c) for c in values}) == 1 else None
-    assert table is not None and np.all([len(cells) for cells in values])
+def _arrow_bytes(priced: Priced, values: Values) -> bytes:
+    """The noisy integers as an Arrow stream, one column per step, its type from the public width."""
+    columns = [
+        pa.array(cells, pa.int64()) if each.width < 2**63 else pa.array(map(Decimal, cells), pa.decimal128(38, 0))
+        for each, cells in zip(priced.steps, values, strict=True)
+    ]
+    table = pa.table(columns, names=[f"step_{i}" for i in range(len(columns))])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

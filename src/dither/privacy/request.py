@@ -23,7 +23,8 @@ class Price:
     def __post_init__(self) -> None:
         if self.epsilon <= 0:
             raise ParameterError(
-                f"epsilon must be positive, got {self.epsilon}: choose e.g. epsilon=0.5, or run preview() to see what it buys"
+                f"epsilon must be positive, got {self.epsilon}: "
+                "choose e.g. epsilon=0.5, or run preview() to see what it buys"
             )
 
 

@@ -10,8 +10,8 @@ import duckdb
 def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
     """A read-only connection that can reach no other file and cannot be re-configured."""
     connection = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})
-    for setting in ("SET enable_progress_bar = false", "SET preserve_insertion_order = false"):
-        connection.execute(setting)
+    for setting in ("enable_progress_bar", "preserve_insertion_order", "python_enable_replacements"):
+        connection.execute(f"SET {setting} = false")
     connection.execute("SET lock_configuration = true")
     return connection
 
