@@ -96,8 +96,8 @@ def _read_text(connection: duckdb.DuckDBPyConnection, table: Table, folder: Path
 def _header(path: Path, table: Table) -> list[str]:
     """The names in the file's first line: schema, not data. Types and values are never looked at."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file), [])
+        with path.open("rb") as file:
+            header = next(csv.reader([file.readline(1 << 20).decode("utf-8-sig")]), [])
     except (OSError, UnicodeDecodeError) as error:
         raise RegistrationError(f"{table.name}: cannot read {path}: {type(error).__name__}") from None
     missing = [column for column in table.column_names if column not in header]
@@ -129,16 +129,18 @@ def _parsed_rows(table: Table) -> str:
 
 
 def _count_repairs(connection: duckdb.DuckDBPyConnection, table: Table) -> list[tuple[str, int]]:
-    orphans = _one(connection, f"SELECT count(*) FROM raw WHERE {name(_owner(table))} IS NULL")
-    counts = [("rows without an owner, dropped", orphans)]
+    tests = {"rows": "true"}
     for column in _stored(table):
         value = name("p_" + column.name)
-        test = changed(column, name("r_" + column.name), value)
-        counts.append((f"{column.name}: values repaired", _one(connection, f"SELECT count_if({test}) FROM parsed")))
-        reason = dropped(column, value)
-        if reason:
-            counts.append((f"{column.name}: rows dropped", _one(connection, f"SELECT count_if({reason}) FROM parsed")))
-    return counts
+        tests[f"{column.name}: values repaired"] = changed(column, name("r_" + column.name), value)
+        if reason := dropped(column, value):
+            tests[f"{column.name}: rows dropped"] = reason
+    counted = ", ".join(f"count_if({test})" for test in tests.values())
+    row = connection.execute(f"SELECT {counted} FROM parsed").fetchone()
+    assert row is not None
+    found = dict(zip(tests, map(int, row), strict=True))
+    orphans = _one(connection, "SELECT count(*) FROM raw") - found.pop("rows")
+    return [("rows without an owner, dropped", orphans), *found.items()]
 
 
 def _limited_rows(table: Table) -> str:
