@@ -106,7 +106,7 @@ def test_a_file_with_broken_lines_registers_and_counts_them_for_the_steward(tmp_
 def test_columns_are_read_by_name_and_never_sniffed(tmp_path):
     header = list(reversed(clinic.COLUMNS))
     values = clinic.row("v1", "p1", age="n/a")
-    body = ",".join(header + ["extra"]) + "\n" + ",".join([*(values[name] or "" for name in header), "x"]) + "\n"
+    body = ",".join([*header, "extra"]) + "\n" + ",".join([*(values[name] or "" for name in header), "x"]) + "\n"
     (tmp_path / "visits.csv").write_text(body)
     (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
     counts = dict(steward.register(tmp_path / "clinic.yaml").repairs[0].counts)

@@ -52,7 +52,7 @@ def registered(rows: list[Raw], table: Table, key: bytes) -> list[Row]:
 def _ranked(owner: str, rows: list[Row], key: bytes) -> list[Row]:
     """One owner's rows by the digest of (key, owner, content, ordinal among identical ones)."""
     seen: dict[tuple[Any, ...], int] = defaultdict(int)
-    digests = []
+    digests: list[tuple[str, int, Row]] = []
     for row in rows:
         content = tuple(row.values())
         seen[content] += 1

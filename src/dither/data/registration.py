@@ -138,7 +138,7 @@ def _count_repairs(connection: duckdb.DuckDBPyConnection, table: Table) -> list[
     counted = ", ".join(f"count_if({test})" for test in tests.values())
     row = connection.execute(f"SELECT {counted} FROM parsed").fetchone()
     assert row is not None
-    found = dict(zip(tests, map(int, row), strict=True))
+    found = {what: int(count or 0) for what, count in zip(tests, row, strict=True)}
     orphans = _one(connection, "SELECT count(*) FROM raw") - found.pop("rows")
     return [("rows without an owner, dropped", orphans), *found.items()]
 
