@@ -96,6 +96,15 @@ class Connection:
         return Budget(self._kernel.ledger.pots())
 
     @property
+    def kernel(self) -> Kernel:
+        """The kernel behind this connection."""
+        return self._kernel
+
+    def request(self, sql: str, *, epsilon: Number) -> Request:
+        """The request that `sql` would hand to the kernel."""
+        return self._priced(sql, epsilon)[1].request
+
+    @property
     def catalog(self) -> Catalog:
         """The registered catalog: the public facts that every answer rests on."""
         return self._kernel.catalog

@@ -20,6 +20,7 @@ from dither.plan.algebra import (
     Or,
     Plan,
     Scan,
+    Sum,
     conditions_of,
     scan_of,
 )
@@ -155,16 +156,30 @@ def _shown(column: Column, code: int, first: int) -> Key:
     return float((first + code) * column.step)
 
 
+def check_query(query: Cells, catalog: Catalog) -> None:
+    """A query over declared columns, spelled as declared, with at least one aggregate."""
+    check_plan(query.plan, catalog)
+    names = table_of(query.plan, catalog).column_names
+    used = [*query.keys, *(aggregate.column for aggregate in query.columns if isinstance(aggregate, Sum))]
+    if unknown := [name for name in used if name not in names]:
+        raise RefusedError(f"no column {unknown[0]}", rule="plans use declared names")
+    if not query.columns:
+        raise RefusedError("a query without an aggregate", rule="a node without a rule is refused")
+
+
 def check_plan(plan: Plan, catalog: Catalog) -> None:
     """Every node, column and constant has a rule; anything else is refused (allow-list)."""
-    table = table_of(plan, catalog)
-    if table.kind != "private":
-        raise RefusedError(f"{table.name} is not a private table", rule="plans read registered private tables")
+    conditions = []
     while isinstance(plan, Filter):
-        _check_condition(plan.condition, table)
+        conditions.append(plan.condition)
         plan = plan.source
     if not isinstance(plan, Scan):
         raise RefusedError(f"no rule for {type(plan).__name__}", rule="a node without a rule is refused")
+    table = next((table for table in catalog.private_tables if table.name == plan.table), None)
+    if table is None:
+        raise RefusedError(f"{plan.table} is not a private table", rule="plans read registered private tables")
+    for condition in conditions:
+        _check_condition(condition, table)
 
 
 def _check_condition(condition: Condition, table: Table) -> None:
