@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import clinic
-from dither import BudgetError, DitherError, ParameterError, QueryError, connect
+from dither import BudgetError, DitherError, ParameterError, QueryError, RefusedError, connect
 from dither.data.measure import Measurer
+from dither.privacy.kernel import Kernel
 
 QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
 
@@ -130,6 +131,32 @@ class TestPreview:
         assert con.preview(QUESTION, epsilon=1).left is None
         with pytest.raises(BudgetError, match="dither budget open total --epsilon 3 --ceiling 5"):
             con.sql(QUESTION, epsilon=1)
+
+
+class TestVersions:
+    def test_a_connection_follows_new_versions(self, con, tmp_path):
+        assert con.sql(QUESTION, epsilon=1).info["version"] == 1
+        clinic.register(tmp_path, [])
+        assert con.sql(QUESTION, epsilon=1).info["version"] == 2
+
+    def test_a_new_version_with_another_catalog_ends_old_connections_before_anything_is_charged(self, con, tmp_path):
+        clinic.register(tmp_path, [], clinic.CATALOG.replace("[north, south]", "[north, south, west]"))
+        with pytest.raises(RefusedError, match="connect again"):
+            con.sql(QUESTION, epsilon=1)
+        assert con.budget().pots[0].spent == 0
+
+    def test_a_version_registered_during_a_question_does_not_mix_with_it(self, con, tmp_path, monkeypatch):
+        """Bound and priced on version 1, the release is measured on version 1 and says so."""
+        honest = Kernel.prepare
+
+        def racing(self, priced):
+            monkeypatch.setattr(Kernel, "prepare", honest)
+            clinic.register(tmp_path, [], clinic.CATALOG.replace("[north, south]", "[north, south, west]"))
+            return honest(self, priced)
+
+        monkeypatch.setattr(Kernel, "prepare", racing)
+        res = con.sql(QUESTION, epsilon=1)
+        assert (res.info["version"], res.table.num_rows) == (1, 4)
 
 
 class TestBadInput:

@@ -58,9 +58,15 @@ class Connection:
         written = load(file)
         self._kernel = Kernel(State.beside(file, state))
         self._pot = pot
-        if catalog_hash(written) != self._kernel.catalog_hash:
+        self._file, self._catalog_hash = file, catalog_hash(written)
+        self._check_catalog()
+
+    def _check_catalog(self) -> None:
+        """The catalog that this connection was opened with is the registered one."""
+        if self._kernel.catalog_hash != self._catalog_hash:
             raise RefusedError(
-                f"catalog changed since version {self._kernel.version}: run 'dither register {file}'",
+                f"catalog changed since version {self._kernel.version}: run 'dither register {self._file}', or connect "
+                "again if it was registered just now",
                 rule="the registered catalog is the one that counts",
             )
 
@@ -115,6 +121,8 @@ class Connection:
 
     def _priced(self, sql: str, epsilon: Number) -> tuple[Recipe, Priced]:
         price = Price(positive(epsilon, "epsilon", _ADVICE))
+        self._kernel.refresh()
+        self._check_catalog()
         recipe = self.bind(sql)
         return recipe, self._kernel.price(Request(split(recipe.queries), price, self._pot))
 

@@ -165,6 +165,14 @@ def test_the_registered_copy_is_read_only_and_reaches_no_other_file(tmp_path):
             measurer._connection.execute(statement)
 
 
+def test_several_connections_of_one_process_share_a_copy(tmp_path):
+    file, place = clinic.register(tmp_path, OTHERS)
+    clinic.open_total(place)
+    first, second = connect(file), connect(file)
+    for con in (first, second, first):
+        con.sql("SELECT COUNT(*) FROM visits", epsilon=1)
+
+
 def test_a_killed_registration_leaves_the_old_version_in_use(tmp_path, monkeypatch):
     file, place = clinic.register(tmp_path, OTHERS)
     clinic.open_total(place)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dither.catalog import Catalog, catalog_hash, from_json
 from dither.data.measure import Measurer
 from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
+from dither.plan.algebra import Aggregate, Cells, Plan
 from dither.plan.domains import shape
 from dither.privacy.calibrate import Calibrated, calibrate, loss_of
 from dither.privacy.ledger import Ledger, Reservation, default_head_path
@@ -79,13 +80,21 @@ class Kernel:
     def __init__(self, state: State) -> None:
         self.ledger = Ledger.open(state.ledger, default_head_path(state.installation_id()))
         self._state = state
-        self._load()
+        self._measurer: Measurer | None = None
+        self.version = 0
+        self.refresh()
 
-    def _load(self) -> None:
-        """The newest registered version and its catalog, which must be the one whose hash the ledger holds."""
+    def refresh(self) -> None:
+        """Take the newest registered version and its catalog, which must be the one whose hash the ledger holds.
+
+        Everything between two refreshes speaks of one version: what is bound, priced, measured and released.
+        """
         registered = self.ledger.registered()
         if registered is None:
             raise DitherError("nothing is registered: the data steward runs 'dither register CATALOG' first")
+        if registered.version == self.version:
+            return
+        self._measurer = None
         self.version, self.context = registered.version, str(registered.public["context"])
         text = (self._state.version(registered.version) / "catalog.json").read_text(encoding="utf-8")
         self.catalog: Catalog = from_json(json.loads(text))
@@ -106,10 +115,11 @@ class Kernel:
         """PREPARE: connect and compile; the last step that may fail freely."""
         if len(self.ledger.incidents_open()) >= MAX_INCIDENTS:
             raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
-        measurer = Measurer(self._state.version(self.version) / "data.duckdb", self.catalog)
+        if self._measurer is None:
+            self._measurer = Measurer(self._state.version(self.version) / "data.duckdb", self.catalog)
         for each in priced.steps:
-            measurer.prepare(each.step.query)
-        return measurer
+            self._measurer.prepare(each.step.query)
+        return self._measurer
 
     def reserve(self, priced: Priced) -> Reservation:
         """RESERVE: check and charge, durably."""
@@ -117,8 +127,18 @@ class Kernel:
         return self.ledger.reserve(priced.request.pot, priced.loss, priced.request.hash, public)
 
     def measure(self, priced: Priced, measurer: Measurer) -> list[NDArray[Any]]:
-        """MEASURE: exact integers, one array per step."""
-        return [measurer.measure(each.step.query).ravel() for each in priced.steps]
+        """MEASURE: exact integers, one array per step; steps over the same rows and keys share one statement."""
+        asked: dict[tuple[Plan, tuple[str, ...]], list[Aggregate]] = {}
+        for query in (each.step.query for each in priced.steps):
+            asked.setdefault((query.plan, query.keys), []).extend(query.columns)
+        found = {where: measurer.measure(Cells(*where, tuple(columns))) for where, columns in asked.items()}
+        taken = dict.fromkeys(found, 0)
+        exact = []
+        for query in (each.step.query for each in priced.steps):
+            where = (query.plan, query.keys)
+            exact.append(found[where][:, taken[where] : taken[where] + len(query.columns)].ravel())
+            taken[where] += len(query.columns)
+        return exact
 
     def randomise(self, priced: Priced, exact: list[NDArray[Any]]) -> Values:
         """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its public width."""
@@ -141,7 +161,6 @@ class Kernel:
 
     def release(self, request: Request) -> Release:
         """All seven steps. The only caller of `measure`."""
-        self._load()
         priced = self.price(request)
         measurer = self.prepare(priced)
         reservation = self.reserve(priced)
@@ -152,8 +171,6 @@ class Kernel:
         except Exception:
             self._incident(reservation)
             raise UnavailableError from None
-        finally:
-            measurer.close()
         return self.send(priced, reservation, values, released_at)
 
     def _measured(self, priced: Priced, measurer: Measurer) -> list[NDArray[Any]]:
