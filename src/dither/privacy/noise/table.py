@@ -38,7 +38,7 @@ class Law:
     two_sided: bool
 
     def weights(self, bits: int, until: int | None = None) -> list[Enclosure]:
-        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until (`bits`), by w(k+1) = w(k) * ratio(k)."""
+        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until, by w(k+1) = w(k) * ratio(k)."""
         work = bits + _GUARD
         smallest = 1 << (work - (bits if until is None else until))
         step = exp_minus(self.rate, work)
