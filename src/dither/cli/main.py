@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from dither import DitherError, __version__
 from dither.cli.demo import demo
@@ -43,5 +44,6 @@ def main() -> None:
     try:
         app()
     except DitherError as error:
-        Console(stderr=True).print(f"[bold red]{type(error).__name__}[/]: {error}", markup=True, highlight=False)
+        text = f"[bold red]{type(error).__name__}[/]: {escape(str(error))}"  # a message may hold brackets of its own
+        Console(stderr=True).print(text, highlight=False)
         sys.exit(1)

@@ -80,7 +80,7 @@ class IntegerGaussian:
     ) -> IntegerGaussian:
         """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
         wanted = positive(half_width, "half_width")
-        low, high = SMALLEST, min(LARGEST, round_up(1000 * wanted + 1))
+        low, high = SMALLEST, LARGEST
         if GaussianError(low).interval(confidence) > wanted:
             raise ParameterError(f"no sigma gives an interval of {half_width}: allow a wider one")
         while high - low > low / 2**19:

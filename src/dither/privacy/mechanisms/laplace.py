@@ -48,7 +48,9 @@ class IntegerLaplace:
     def for_epsilon(cls, epsilon: Number, sensitivity: Sensitivity, **towards: Any) -> IntegerLaplace:
         """The least noise that meets epsilon: scale = l1 / epsilon, rounded up to 20 significant bits."""
         price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys")
-        return cls(max(SMALLEST, round_up(Fraction(max(1, check_sensitivity(sensitivity).l1)) / price)), sensitivity, **towards)
+        return cls(
+            max(SMALLEST, round_up(Fraction(max(1, check_sensitivity(sensitivity).l1)) / price)), sensitivity, **towards
+        )
 
     @classmethod
     def for_interval(
@@ -56,7 +58,7 @@ class IntegerLaplace:
     ) -> IntegerLaplace:
         """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
         wanted = positive(half_width, "half_width")
-        low, high = SMALLEST, min(LARGEST, round_up(64 * wanted + 1))
+        low, high = SMALLEST, LARGEST
         if LaplaceError(low).interval(confidence) > wanted:
             raise ParameterError(f"no scale gives an interval of {half_width}: allow a wider one")
         while high - low > low / 2**19:
