@@ -48,9 +48,8 @@ class IntegerLaplace:
     def for_epsilon(cls, epsilon: Number, sensitivity: Sensitivity, **towards: Any) -> IntegerLaplace:
         """The least noise that meets epsilon: scale = l1 / epsilon, rounded up to 20 significant bits."""
         price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys")
-        return cls(
-            max(SMALLEST, round_up(Fraction(max(1, check_sensitivity(sensitivity).l1)) / price)), sensitivity, **towards
-        )
+        moved = max(1, check_sensitivity(sensitivity).l1)
+        return cls(max(SMALLEST, round_up(moved / price)), sensitivity, **towards)
 
     @classmethod
     def for_interval(

@@ -9,6 +9,7 @@ Real noise has no ties. docs/proofs/exact-sampling.md, theorem 5.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Rational
@@ -22,6 +23,7 @@ from dither.errors import ParameterError
 from dither.privacy.noise.source import Words, check_source
 
 Noise = Literal["gumbel", "exponential"]
+_mine = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
 
 
@@ -124,9 +126,16 @@ def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64]
     return early, late
 
 
+def _intervals() -> Any:
+    """This thread's own context: the precision is a property of the context, and another thread may want another."""
+    if not hasattr(_mine, "context"):
+        _mine.context = MPIntervalContext()
+    return _mine.context
+
+
 def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise) -> tuple[Any, Any]:
     """Ends of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the precision."""
-    iv = MPIntervalContext()
+    iv = _intervals()
     iv.prec = 2 * bits + 64
     whole = iv.mpf(1 << bits)
     early = -iv.log(1 - iv.mpf(drawn) / whole)
