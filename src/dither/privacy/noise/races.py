@@ -9,8 +9,10 @@ Real noise has no ties. docs/proofs/exact-sampling.md, theorem 5.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from fractions import Fraction
+from numbers import Rational
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +23,7 @@ from dither.errors import ParameterError
 from dither.privacy.noise.source import Words, check_source
 
 Noise = Literal["gumbel", "exponential"]
+_mine = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
 
 
@@ -30,7 +33,7 @@ def argmax_gumbel(scores: Sequence[int] | NDArray[Any], scale: Fraction | int, *
     >>> argmax_gumbel([0, 10**6, 3], 1)
     1
     """
-    return _argmax(scores, Fraction(scale), "gumbel", check_source(source))
+    return _argmax(scores, _scale(scale), "gumbel", check_source(source))
 
 
 def argmax_exponential(
@@ -41,13 +44,17 @@ def argmax_exponential(
     >>> argmax_exponential([0, 10**6, 3], 1)
     1
     """
-    return _argmax(scores, Fraction(scale), "exponential", check_source(source))
+    return _argmax(scores, _scale(scale), "exponential", check_source(source))
+
+
+def _scale(value: Fraction | int) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, Rational) or value <= 0:
+        raise ParameterError(f"scale must be a positive integer or Fraction, got {value!r}")
+    return Fraction(int(value.numerator), int(value.denominator))
 
 
 def _argmax(scores: Sequence[int] | NDArray[Any], scale: Fraction, noise: Noise, source: Words, width: int = 64) -> int:
     gaps = _gaps(scores)
-    if scale <= 0:
-        raise ParameterError(f"scale must be positive, got {scale}")
     words = source.words(len(gaps), width)
     low, high = _keys(gaps, scale, words, width, noise)
     rivals = np.flatnonzero(high >= low.max())
@@ -57,26 +64,25 @@ def _argmax(scores: Sequence[int] | NDArray[Any], scale: Fraction, noise: Noise,
         drawn = {i: word << width | int(source.words(1, width)[0]) for i, word in drawn.items()}
         bits += width
         keys = {i: _exact_key(int(gaps[i]) / scale, word, bits, noise) for i, word in drawn.items()}
-        best = max(key.a for key in keys.values())
-        drawn = {i: word for i, word in drawn.items() if keys[i].b >= best}
+        best = max(key[0] for key in keys.values())
+        drawn = {i: word for i, word in drawn.items() if keys[i][1] >= best}
     return next(iter(drawn))
 
 
 def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     """score - max(score): integers, exact, at most zero."""
-    given = np.asarray(scores)
+    given = scores if isinstance(scores, np.ndarray) else np.array(scores, object)
     if given.ndim != 1 or not len(given):
         raise ParameterError("scores must be a non-empty list of integers")
-    if given.dtype == object or given.dtype.kind == "u":
-        whole = [int(score) for score in scores]
-        if any(score != exact for score, exact in zip(scores, whole, strict=True)):
-            raise ParameterError("scores must be integers")
-        top = max(whole)
-        return np.array([score - top for score in whole], object)
-    if given.dtype.kind != "i":
+    if given.dtype.kind not in "iuO":
         raise ParameterError(f"scores must be integers, got {given.dtype}")
-    if int(given.max()) - int(given.min()) >= 1 << 63:
-        return _gaps(given.astype(object))
+    if given.dtype.kind != "i" or int(given.max()) - int(given.min()) >= 1 << 63:
+        whole = given.tolist()
+        if not all(isinstance(score, (int, np.integer)) and not isinstance(score, bool) for score in whole):
+            raise ParameterError("scores must be integers")
+        top = max(int(score) for score in whole)
+        wide = [int(score) - top for score in whole]
+        return np.array(wide, np.int64 if min(wide) >= -(1 << 63) else object)
     gaps: NDArray[Any] = given.astype(np.int64) - int(given.max())
     return gaps
 
@@ -86,7 +92,7 @@ def _keys(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Certain lower and upper ends of every key, in float."""
     with np.errstate(all="ignore"):
-        shares = gaps.astype(np.float64) / float(scale)
+        shares = _shares(gaps, scale)
         early, late = _waiting(words, width)
         if noise == "gumbel":
             low, high = shares - np.log(late), shares - np.log(early)
@@ -95,6 +101,15 @@ def _keys(
         slack = _MARGIN * (1.0 + np.abs(shares) + np.minimum(np.abs(low), 1e3) + np.minimum(np.abs(high), 1e3))
         low, high = low - slack, high + slack
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def _shares(gaps: NDArray[Any], scale: Fraction) -> NDArray[np.float64]:
+    """gap / scale within a few units in the last place; minus infinity where that leaves float64."""
+    if gaps.dtype != object and 2.0**-1000 < scale < 2.0**1000:
+        return gaps.astype(np.float64) / float(scale)
+    least = Fraction(-(2**1000))
+    exact = [Fraction(int(gap)) / scale for gap in gaps]
+    return np.array([float(share) if share > least else -np.inf for share in exact])
 
 
 def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -111,9 +126,16 @@ def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64]
     return early, late
 
 
-def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise) -> Any:
-    """Interval of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the precision."""
-    iv = MPIntervalContext()
+def _intervals() -> Any:
+    """This thread's own context: the precision is a property of the context, and another thread may want another."""
+    if not hasattr(_mine, "context"):
+        _mine.context = MPIntervalContext()
+    return _mine.context
+
+
+def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise) -> tuple[Any, Any]:
+    """Ends of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the precision."""
+    iv = _intervals()
     iv.prec = 2 * bits + 64
     whole = iv.mpf(1 << bits)
     early = -iv.log(1 - iv.mpf(drawn) / whole)
@@ -121,9 +143,7 @@ def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise) -> Any:
     late = iv.mpf([early.a, "inf"]) if last else -iv.log(1 - iv.mpf(drawn + 1) / whole)
     base = iv.mpf(share.numerator) / iv.mpf(share.denominator)
     if noise == "exponential":
-        return iv.mpf([(base + early).a, (base + late).b])
-    if drawn == 0:
-        return iv.mpf([(base - iv.log(late)).a, "inf"])
-    if last:
-        return iv.mpf(["-inf", (base - iv.log(early)).b])
-    return iv.mpf([(base - iv.log(late)).a, (base - iv.log(early)).b])
+        return (base + early).a, (base + late).b
+    low = iv.mpf("-inf").a if last else (base - iv.log(late)).a
+    high = iv.mpf("inf").b if drawn == 0 else (base - iv.log(early)).b
+    return low, high
