@@ -53,9 +53,9 @@ class Budget:
 class Connection:
     """Questions to one registered dataset, paid from one pot."""
 
-    def __init__(self, catalog_file: str | Path, *, pot: str = "total", state: str | Path | None = None) -> None:
-        file = Path(catalog_file)
-        written = load(file)
+    def __init__(self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> None:
+        written = catalog if isinstance(catalog, Catalog) else load(catalog)
+        file = Path(written.file)
         self._kernel = Kernel(State.beside(file, state))
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
@@ -164,6 +164,6 @@ class Connection:
         }
 
 
-def connect(catalog_file: str | Path, *, pot: str = "total", state: str | Path | None = None) -> Connection:
-    """Open a registered dataset by its catalog file."""
-    return Connection(catalog_file, pot=pot, state=state)
+def connect(catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> Connection:
+    """Open a registered dataset by its catalog: a file, or a Catalog loaded from one."""
+    return Connection(catalog, pot=pot, state=state)
