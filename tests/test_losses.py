@@ -90,12 +90,12 @@ trees = towards.flatmap(
             st.builds(lambda parts: Composed(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
             st.builds(lambda parts: Parallel(tuple(parts)), st.lists(inner, min_size=1, max_size=3)),
         ),
-        max_leaves=6,
+        max_leaves=4,
     )
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(trees)
 def test_a_loss_survives_json_and_its_text_is_canonical(loss):
     text = json.dumps(loss.to_json())
