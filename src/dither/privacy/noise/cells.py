@@ -24,7 +24,7 @@ from dither.privacy.noise.table import RESIDUAL, Table
 
 _MARGIN = 2.0**-23  # wide enough for a short polynomial, narrow enough that few uniforms fall inside
 _LARGEST_EXPONENT = Fraction(1, 8)
-_BLOCK = 1 << 15  # elements at a time, so that intermediate arrays stay in the processor's cache
+_BLOCK = 1 << 14  # elements at a time, so that intermediate arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
