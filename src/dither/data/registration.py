@@ -64,8 +64,9 @@ def _register(
     counts += _count_repairs(connection, table)
     connection.execute(f"DROP TABLE {RAW}")
     stage(f"{table.name}: limiting to {table.rows_per_unit} rows per person")
-    connection.execute(f"CREATE TABLE main.{name(table.name)} AS {_limited_rows(table)}")
-    kept = _one(connection, f"SELECT count(*) FROM main.{name(table.name)}")
+    copy = f"{name(_file_name(connection))}.main.{name(table.name)}"  # in full: a temporary table may have any name
+    connection.execute(f"CREATE TABLE {copy} AS {_limited_rows(table)}")
+    kept = _one(connection, f"SELECT count(*) FROM {copy}")
     connection.execute(f"DROP TABLE {PARSED}")
     if table.max_rows is None or kept > table.max_rows:
         raise RegistrationError(
@@ -73,6 +74,12 @@ def _register(
             "registered: raise max_rows in the catalog, to a round number that leaves room and does not follow the data"
         )
     return Repairs(table.name, (*counts, ("rows registered", kept)))
+
+
+def _file_name(connection: duckdb.DuckDBPyConnection) -> str:
+    row = connection.execute("SELECT current_database()").fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def _one(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
