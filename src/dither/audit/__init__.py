@@ -1,0 +1,1 @@
+"""Testers and attacks; unreachable from the kernel."""
