@@ -13,6 +13,7 @@ True
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 from sqlalchemy import bindparam, select
@@ -37,8 +38,12 @@ class Broken(Exception):
 
 def entry_hash(seq: int, kind: str, body_json: str, prev_hash: str) -> str:
     """sha256 of the canonical JSON of {body, kind, prev_hash, seq}; the body goes in as the very text stored."""
-    text = f'{{"body":{body_json},"kind":{dumps(kind)},"prev_hash":{dumps(prev_hash)},"seq":{seq}}}'
+    text = f'{{"body":{body_json},"kind":{_quoted(kind)},"prev_hash":{_quoted(prev_hash)},"seq":{seq}}}'
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def commitment(nonce: bytes, arrow_bytes: bytes, meta_json: str) -> str:

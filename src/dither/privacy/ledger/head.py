@@ -115,8 +115,12 @@ class Head:
 
     def _lock_file(self) -> int:
         """The lock file beside the head; it stays for ever, since removing it would let two holders in."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(self.path.with_name(self.path.name + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        file = self.path.with_name(self.path.name + ".lock")
+        try:
+            return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+        except FileNotFoundError:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -137,7 +141,7 @@ class Head:
 
 
 def _padded(anchor: Anchor) -> bytes:
-    return anchor.text().encode().ljust(_SLOT - 1) + b"\n"
+    return (anchor.text().encode() + b"\n").ljust(_SLOT)
 
 
 def _slots(content: bytes) -> tuple[bytes, ...]:
@@ -147,7 +151,7 @@ def _slots(content: bytes) -> tuple[bytes, ...]:
 def _parsed(slot: bytes) -> Anchor | None:
     """The anchor in a slot, None where a power cut or a hand spoilt it."""
     try:
-        tree = json.loads(slot)
+        tree = json.loads(slot.partition(b"\n")[0])
         anchor = Anchor(tree["seq"], tree["hash"])
         if type(anchor.seq) is int and re.fullmatch("[0-9a-f]{64}", anchor.hash) and tree["v"] == 1:
             return anchor

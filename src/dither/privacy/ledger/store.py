@@ -137,7 +137,6 @@ class Ledger(readings.Readings):
         """
         leaves = (pot,) if isinstance(pot, str) else tuple(pot)
         _check_hash(request_hash, "request_hash")
-        chain.canonical_text(public, "public")
         self._head.check_writable()
         with self._appending(anchored=leaves_early) as (transaction, append):
             terms = self._terms_of(transaction, *leaves)
