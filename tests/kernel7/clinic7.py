@@ -71,7 +71,9 @@ def write_sources(folder: Path, tables: str = PATIENTS) -> Path:
     answers = ",".join("1" for _ in range(16))
     visits = [f"v{i},p{i % TRUE_COUNT},{'abcdefgh'[i % 8]},{answers}" for i in range(3 * TRUE_COUNT)]
     (folder / "patients.csv").write_text("patient_id,region,age\n" + "\n".join(patients) + "\n")
-    (folder / "visits.csv").write_text("visit_id,patient_id,ward," + ",".join(f"q{i}" for i in range(16)) + "\n" + "\n".join(visits) + "\n")
+    (folder / "visits.csv").write_text(
+        "visit_id,patient_id,ward," + ",".join(f"q{i}" for i in range(16)) + "\n" + "\n".join(visits) + "\n"
+    )
     (folder / "clinic.yaml").write_text(HEAD + tables)
     return folder / "clinic.yaml"
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from clinic7 import APPROX, BY_REGION, MANY, COUNT, GAUSSIAN, Clinic
+from clinic7 import APPROX, BY_REGION, COUNT, GAUSSIAN, MANY, Clinic
 
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.ledger.rules import rho_of_pure

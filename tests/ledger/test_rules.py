@@ -71,7 +71,10 @@ def test_the_conversion_is_valid_and_nearly_the_best(rho: Fraction, delta: Fract
     # an independent route: minimise in arbitrary precision over alpha
     found = float(epsilon_up(rho, delta))
     with mpmath.workdps(30):
-        r, log = mpmath.mpf(rho.numerator) / rho.denominator, -mpmath.log(mpmath.mpf(delta.numerator) / delta.denominator)
+        r, log = (
+            mpmath.mpf(rho.numerator) / rho.denominator,
+            -mpmath.log(mpmath.mpf(delta.numerator) / delta.denominator),
+        )
 
         def at(u: Any) -> Any:
             t = mpmath.e**u
