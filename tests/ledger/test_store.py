@@ -160,3 +160,15 @@ def test_every_transaction_is_durable(place: Place) -> None:
     with ledger._database.transaction(write=False) as transaction:
         assert transaction.scalar("PRAGMA journal_mode") == "wal"
         assert transaction.scalar("PRAGMA synchronous") == 2
+
+
+def test_a_clock_that_runs_backwards_changes_no_order(both: Place) -> None:
+    """Entries are ordered by their numbers; times are what the caller says, and nothing is decided by them."""
+    ledger = both.create()
+    for at in ("2026-03-01T12:00:00+00:00", "2025-03-01T12:00:00+00:00", "1970-01-01T00:00:00+00:00"):
+        ledger.commit(reserve(ledger), b"42", {}, released_at=at)
+    records = ledger.history()
+    assert [record.seq for record in records] == [2, 4, 6] and both.verify().ok
+    assert [str(record.released_at)[:4] for record in records] == ["2026", "2025", "1970"]
+    found = ledger.find(HASH, "total")
+    assert found is not None and found.seq == 6

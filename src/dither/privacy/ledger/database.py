@@ -160,7 +160,4 @@ class Database(ABC):
         except (Busy,) + self.errors as error:  # noqa: RUF005
             known = self._cause(error)
             cause = UNCERTAIN if known is None else f"{known}. Nothing was recorded"
-            message = f"the ledger {self.shown} cannot be used: {cause}"
-        else:
-            return
-        raise RefusedError(message, rule=DURABLE)
+            raise RefusedError(f"the ledger {self.shown} cannot be used: {cause}", rule=DURABLE) from None

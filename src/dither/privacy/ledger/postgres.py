@@ -33,14 +33,13 @@ class Postgres(Database):
         except ImportError:
             raise DitherError("a ledger in PostgreSQL needs psycopg: pip install 'dither[postgres]'") from None
         self._psycopg: Any = psycopg
-        self._url = make_url(url).set(drivername="postgresql+psycopg")
+        self._address = "postgresql://" + url.partition("://")[2]
         self.errors = (psycopg.Error,)
-        super().__init__(self._url.render_as_string(hide_password=True))
+        super().__init__(make_url(self._address).render_as_string(hide_password=True))
 
     def _connect(self) -> Any:
-        url = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
         try:
-            connection = self._psycopg.connect(url, autocommit=True, connect_timeout=10)
+            connection = self._psycopg.connect(self._address, autocommit=True, connect_timeout=10)
         except self._psycopg.Error as error:
             error.dither_unreachable = True
             raise
