@@ -112,5 +112,5 @@ def register(folder: Path, rows: list[Raw], text: str = CATALOG, *, dev: bool = 
     return file, place
 
 
-def open_total(place: State, epsilon: str = "10", ceiling: str = "10") -> None:
-    steward.open_pot(place, catalog(), "total", epsilon=epsilon, ceiling=ceiling, purpose=PURPOSE)
+def open_total(place: State, epsilon: str = "10", ceiling: str = "10", **terms: object) -> None:
+    steward.open_pot(place, catalog(), "total", epsilon=epsilon, ceiling=ceiling, purpose=PURPOSE, **terms)

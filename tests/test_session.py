@@ -75,7 +75,8 @@ class TestResult:
         assert set(info) == {
             "release_id", "dataset", "lineage", "version", "catalog_hash", "plan_hash", "sql", "context", "mode",
             "principal", "pot", "rule", "unit", "neighbours", "price_asked", "charged", "loss", "pot_spent_after",
-            "pot_cap", "released_at", "dither_version", "loss_version", "unprotected",
+            "pot_cap", "repeated", "measure", "price_in", "charges",
+            "released_at", "dither_version", "loss_version", "unprotected",
         }  # fmt: skip
         assert (info["unit"], info["neighbours"], info["context"]) == ("person", "add_remove", "prod")
         assert len(info["unprotected"]) == 7
@@ -90,7 +91,7 @@ class TestResult:
 
     def test_an_empty_table_has_the_same_shape(self, con, tmp_path):
         file, place = clinic.register(tmp_path / "empty", [])
-        clinic.open_total(place)
+        clinic.open_total(place, relations={"clinic": "same"})
         empty = connect(file).sql(QUESTION, epsilon=1)
         full = con.sql(QUESTION, epsilon=1)
         assert empty.to_arrow().schema.equals(full.to_arrow().schema)
@@ -118,12 +119,13 @@ class TestPreview:
         assert (count.scale, cost.scale) == (6, 3000)
         assert count.half_width == 18  # P(|Z| >= 19) = 2 a^19 / (1+a), a = e^(-1/6): 0.0457
         assert shown.rows == 4
-        assert "enough for 10 questions like this" in str(shown)
+        assert "enough for 10 like this" in str(shown)
 
     def test_is_the_same_for_every_database(self, con, tmp_path):
         file, place = clinic.register(tmp_path / "empty", [])
-        clinic.open_total(place)
-        assert connect(file).preview(QUESTION, epsilon=1) == con.preview(QUESTION, epsilon=1)
+        clinic.open_total(place, relations={"clinic": "same"})
+        here, there = (each.preview(QUESTION, epsilon=1) for each in (con, connect(file)))
+        assert (here.columns, here.rows, here.charged) == (there.columns, there.rows, there.charged)
 
     def test_works_without_a_pot_and_sql_says_what_to_do(self, tmp_path):
         file, _ = clinic.register(tmp_path, [])
@@ -175,9 +177,11 @@ class TestBadInput:
         assert con.budget().pots[0].spent == 0
 
     def test_other_currencies(self, con):
-        for kwargs in ({"rho": 0.1}, {"epsilon": 1, "delta": 1e-6}):
-            with pytest.raises(ParameterError, match="needs? a zCDP pot"):
-                con.sql(QUESTION, **kwargs)
+        with pytest.raises(RefusedError, match="a pure pot cannot pay for"):
+            con.sql(QUESTION, rho=0.1)
+        with pytest.raises(ParameterError, match="delta is not the asker's to choose"):
+            con.sql(QUESTION, epsilon=1, delta=1e-6)
+        assert con.budget().pots[0].spent == 0
 
     def test_questions(self, con):
         with pytest.raises(QueryError):

@@ -144,7 +144,7 @@ class TestBelievesNothing:
 
     def test_context_comes_from_the_lineage(self, clinic_kernel):
         _, _, kernel = clinic_kernel
-        assert kernel.release(request(COUNT)).context == "prod"
+        assert kernel.release(request(COUNT)).at.context == "prod"
         asked = request(COUNT)
         with pytest.raises(ParameterError, match="dry run"):
             kernel.release(Request(asked.steps, asked.price, "total", "dry_run"))
@@ -236,7 +236,7 @@ class TestReleases:
         clinic.open_total(place, "1", "1")
         con = connect(file)
         for _ in range(10):
-            con.sql("SELECT COUNT(*) FROM visits", epsilon=0.1)
+            con.sql("SELECT COUNT(*) FROM visits", epsilon=0.1, fresh=True)
         assert con.budget().pots[0].left == 0
         with pytest.raises(BudgetError):
             con.sql("SELECT COUNT(*) FROM visits", epsilon=0.0001)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
-from dither.privacy.mechanisms import IntegerLaplace
+from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 
 
 def level_of(confidence: Number) -> Fraction:
@@ -17,6 +17,11 @@ def level_of(confidence: Number) -> Fraction:
     return level
 
 
-def half_width(mechanism: IntegerLaplace, level: Fraction) -> int:
+def half_width(mechanism: IntegerLaplace | IntegerGaussian, level: Fraction) -> int:
     """The smallest whole number w with P(|noise| <= w) at least the level, in grid steps."""
     return mechanism.error().interval(level)
+
+
+def noise_scale(mechanism: IntegerLaplace | IntegerGaussian) -> Fraction:
+    """The parameter of the noise, in grid steps: the scale of Laplace noise, the sigma of Gaussian noise."""
+    return mechanism.scale if isinstance(mechanism, IntegerLaplace) else mechanism.sigma

@@ -37,7 +37,7 @@ def _options(
     """Options of the command itself."""
 
 
-for command in (demo, register, ask.preview, ask.sql):
+for command in (demo, register, ask.preview, ask.sql, ask.reissue, ledger.history):
     app.command()(command)
 for group in (budget.app, ledger.app, catalog.app):
     app.add_typer(group)
