@@ -1,0 +1,1 @@
+"""What tests, attacks and teaches: unreachable from the kernel."""
