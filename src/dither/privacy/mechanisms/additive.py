@@ -18,6 +18,8 @@ def exact_integers(values: Any) -> NDArray[Any]:
     if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
         values = [values]
     given = np.asarray(values)
+    if not given.size:  # an empty list has no type to refuse, and emptiness must never be an error
+        return np.zeros(given.shape, np.int64)
     if given.dtype.kind == "i":
         return given.astype(np.int64)
     if given.dtype.kind == "u" or given.dtype == object:

@@ -134,7 +134,7 @@ class Quantile:
 def check_places(places: Any, counts: Any, cells: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Increasing cells of a grid and the rows in each."""
     rows = histogram(counts)
-    held = exact_integers(places) if len(places) else np.zeros(0, np.int64)
+    held = exact_integers(places)
     if not 1 <= cells < 1 << 56:
         raise ParameterError(f"a quantile needs a grid of at least one cell and fewer than 2**56, got {cells}")
     inside = not len(held) or (held[0] >= 0 and held[-1] < cells)
@@ -232,7 +232,7 @@ def _far(
 
 def histogram(counts: Any) -> NDArray[Any]:
     """Rows in each cell: non-negative integers."""
-    rows = exact_integers(counts) if len(counts) else np.zeros(0, np.int64)
+    rows = exact_integers(counts)
     if rows.ndim != 1 or (len(rows) and rows.min() < 0):
         raise ParameterError("counts must be a list of non-negative integers, the rows in each cell")
     return rows
