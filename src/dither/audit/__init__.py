@@ -1,1 +1,1 @@
-"""What tests, attacks and teaches: unreachable from the kernel."""
+"""What checks, attacks and teaches. Unreachable from the kernel (an import contract says so)."""

@@ -9,7 +9,9 @@ import typer
 from rich.console import Console
 
 from dither import DitherError, __version__
+from dither.cli import ask, budget, catalog, ledger
 from dither.cli.demo import demo
+from dither.cli.register import register
 
 app = typer.Typer(
     name="dither",
@@ -35,7 +37,10 @@ def _options(
     """Options of the command itself."""
 
 
-app.command()(demo)
+for command in (demo, register, ask.preview, ask.sql):
+    app.command()(command)
+for group in (budget.app, ledger.app, catalog.app):
+    app.add_typer(group)
 
 
 def main() -> None:
@@ -43,5 +48,7 @@ def main() -> None:
     try:
         app()
     except DitherError as error:
-        Console(stderr=True).print(f"[bold red]{type(error).__name__}[/]: {error}", markup=True, highlight=False)
+        console = Console(stderr=True)
+        console.print(f"[bold red]{type(error).__name__}[/]: ", end="", highlight=False)
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)

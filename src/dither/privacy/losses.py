@@ -24,7 +24,7 @@ continuous curve beside them, which under-reports (docs/proofs/integer-noise.md)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
@@ -342,6 +342,10 @@ class Composed(_Wrapping):
     type = "composed"
     losses: tuple[Loss, ...] = _part()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "losses", _flat(self.losses))
+        super().__post_init__()
+
     def _parts(self) -> tuple[Loss, ...]:
         return self.losses
 
@@ -353,8 +357,16 @@ class Parallel(_Wrapping):
     type = "parallel"
     losses: tuple[Loss, ...] = _part()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "losses", tuple(self.losses))
+        super().__post_init__()
+
     def _parts(self) -> tuple[Loss, ...]:
         return self.losses
+
+
+def _flat(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+    return tuple(part for loss in losses for part in (loss.losses if isinstance(loss, Composed) else (loss,)))
 
 
 def compose(*losses: Loss) -> Composed:
@@ -363,18 +375,16 @@ def compose(*losses: Loss) -> Composed:
     >>> compose(Pure(1), Pure(1) + Pure(2)).losses
     (Pure(epsilon=1, ...), Pure(epsilon=1, ...), Pure(epsilon=2, ...))
     """
-    flat: list[Loss] = []
-    for loss in losses:
-        flat.extend(loss.losses if isinstance(loss, Composed) else (loss,))
-    return Composed(tuple(flat))
+    return Composed(losses)
 
 
 def from_json(tree: dict[str, Any]) -> Loss:
     """The loss that `to_json` wrote; unknown types, versions and keys are refused."""
-    if not isinstance(tree, dict) or tree.get("type") not in _TYPES:
-        raise ParameterError(f"no loss of type {tree.get('type') if isinstance(tree, dict) else tree!r}")
-    kind = _TYPES[tree["type"]]
-    if tree.get("v") != kind.version:
+    name = tree.get("type") if isinstance(tree, dict) else tree
+    if not isinstance(tree, dict) or not isinstance(name, str) or name not in _TYPES:
+        raise ParameterError(f"no loss of type {name!r}")
+    kind = _TYPES[name]
+    if type(tree.get("v")) is not int or tree["v"] != kind.version:
         raise ParameterError(f"loss {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
     names = {item.name for item in fields(kind)}
     if set(tree) != names | {"type", "v"}:

@@ -132,9 +132,10 @@ def _lone(sigma: Fraction, threshold: int, moved: int) -> Fraction:
 @lru_cache(maxsize=16)
 def _weights(sigma: Fraction) -> tuple[list[int], int, int]:
     """(upper ends of the sums of weights from k on, lower end of the total, upper end of what was cut off)."""
-    weights = Law("gaussian", 1 / (2 * sigma * sigma), two_sided=True).weights(_BITS)
+    weights = Law("gaussian", 1 / (2 * sigma * sigma), two_sided=True).weights(_BITS, until=_BITS - 64)
     last, before = weights[-1], weights[-2]
-    rest = -(-last.high * before.low // max(1, before.low - last.high))  # log-concave: a geometric series bounds it
+    # log-concave: later ratios are no larger than last / before, so what follows sums to last * ratio / (1 - ratio)
+    rest = -(-last.high * last.high // (before.low - last.high))
     sums, running = [], 0
     for weight in reversed(weights):
         running += weight.high

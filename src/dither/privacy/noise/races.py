@@ -11,8 +11,10 @@ the sieve of long races: docs/proofs/selection.md#weighted-race.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from fractions import Fraction
+from numbers import Rational
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +25,7 @@ from dither.errors import ParameterError
 from dither.privacy.noise.source import Words, check_source
 
 Noise = Literal["gumbel", "exponential"]
+_mine = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
 _SIEVED_FROM = 4096
 
@@ -40,7 +43,7 @@ def argmax_gumbel(
     (1, 1)
     """
     checked = None if weights is None else _weights(weights, len(scores))
-    return _argmax(scores, Fraction(scale), "gumbel", check_source(source), weights=checked)
+    return _argmax(scores, _scale(scale), "gumbel", check_source(source), weights=checked)
 
 
 def argmax_exponential(
@@ -51,7 +54,13 @@ def argmax_exponential(
     >>> argmax_exponential([0, 10**6, 3], 1)
     1
     """
-    return _argmax(scores, Fraction(scale), "exponential", check_source(source))
+    return _argmax(scores, _scale(scale), "exponential", check_source(source))
+
+
+def _scale(value: Fraction | int) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, Rational) or value <= 0:
+        raise ParameterError(f"scale must be a positive integer or Fraction, got {value!r}")
+    return Fraction(int(value.numerator), int(value.denominator))
 
 
 def _argmax(
@@ -62,8 +71,6 @@ def _argmax(
     width: int = 64,
     weights: NDArray[Any] | None = None,
 ) -> int:
-    if scale <= 0:
-        raise ParameterError(f"scale must be positive, got {scale}")
     gaps = _gaps(scores)
     if weights is not None and not weights.all():
         running = np.flatnonzero(weights)
@@ -80,14 +87,14 @@ def _argmax(
         bits += width
         weight = {i: 1 if weights is None else int(weights[i]) for i in drawn}
         keys = {i: _exact_key(int(gaps[i]) / scale, word, bits, noise, weight[i]) for i, word in drawn.items()}
-        best = max(key.a for key in keys.values())
-        drawn = {i: word for i, word in drawn.items() if keys[i].b >= best}
+        best = max(key[0] for key in keys.values())
+        drawn = {i: word for i, word in drawn.items() if keys[i][1] >= best}
     return next(iter(drawn))
 
 
 def _weights(weights: Sequence[int] | NDArray[Any], count: int) -> NDArray[Any]:
     """Non-negative integers, one for each score, not all zero."""
-    given = np.asarray(weights)
+    given = weights if isinstance(weights, np.ndarray) else np.array(weights, object)
     if given.dtype.kind not in "iu" and not all(isinstance(weight, int) for weight in given.ravel()):
         raise ParameterError(f"weights must be integers, got {given.dtype}")
     if given.shape != (count,) or not (given >= 0).all() or not (given > 0).any():
@@ -124,31 +131,20 @@ def _sieve(
 
 def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     """score - max(score): integers, exact, at most zero."""
-    given = np.asarray(scores)
+    given = scores if isinstance(scores, np.ndarray) else np.array(scores, object)
     if given.ndim != 1 or not len(given):
         raise ParameterError("scores must be a non-empty list of integers")
-    if given.dtype == object or given.dtype.kind == "u":
-        whole = [int(score) for score in scores]
-        if any(score != exact for score, exact in zip(scores, whole, strict=True)):
-            raise ParameterError("scores must be integers")
-        top = max(whole)
-        return np.array([score - top for score in whole], object)
-    if given.dtype.kind != "i":
+    if given.dtype.kind not in "iuO":
         raise ParameterError(f"scores must be integers, got {given.dtype}")
-    top = int(given.max())
-    if top - int(given.min()) >= 1 << 63:
-        return _gaps(given.astype(object))
-    gaps: NDArray[Any] = given.astype(np.int64, copy=False) - top
+    if given.dtype.kind != "i" or int(given.max()) - int(given.min()) >= 1 << 63:
+        whole = given.tolist()
+        if not all(isinstance(score, (int, np.integer)) and not isinstance(score, bool) for score in whole):
+            raise ParameterError("scores must be integers")
+        top = max(int(score) for score in whole)
+        wide = [int(score) - top for score in whole]
+        return np.array(wide, np.int64 if min(wide) >= -(1 << 63) else object)
+    gaps: NDArray[Any] = given.astype(np.int64) - int(given.max())
     return gaps
-
-
-def _shares(gaps: NDArray[Any], scale: Fraction, weights: NDArray[Any] | None) -> NDArray[np.float64]:
-    """gap / scale + log(weight), within a few 2**-52 of 50 + its size."""
-    with np.errstate(all="ignore"):
-        shares: NDArray[np.float64] = gaps.astype(np.float64) / float(scale)
-        if weights is not None:
-            shares += np.log(weights.astype(np.float64))
-    return shares
 
 
 def _keys(
@@ -166,6 +162,19 @@ def _keys(
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
+def _shares(gaps: NDArray[Any], scale: Fraction, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """gap / scale + log(weight), within a few last places of the larger part; minus infinity past float64."""
+    if weights is not None:
+        logs: NDArray[np.float64] = _shares(gaps, scale)
+        logs += np.log(weights.astype(np.float64)) if weights.dtype != object else [math.log(w) for w in weights]
+        return logs
+    if gaps.dtype != object and 2.0**-1000 < scale < 2.0**1000:
+        return gaps.astype(np.float64) / float(scale)
+    least = Fraction(-(2**1000))
+    exact = [Fraction(int(gap)) / scale for gap in gaps]
+    return np.array([float(share) if share > least else -np.inf for share in exact])
+
+
 def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """-log(1 - U) at both ends of U in [word, word + 1] / 2**width, each with a small *relative* error.
 
@@ -180,9 +189,16 @@ def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64]
     return early, late
 
 
-def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise, weight: int = 1) -> Any:
-    """Interval of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the precision."""
-    iv = MPIntervalContext()
+def _intervals() -> Any:
+    """This thread's own context: the precision is a property of the context, and another thread may want another."""
+    if not hasattr(_mine, "context"):
+        _mine.context = MPIntervalContext()
+    return _mine.context
+
+
+def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise, weight: int = 1) -> tuple[Any, Any]:
+    """Ends of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the precision."""
+    iv = _intervals()
     iv.prec = 2 * bits + 64
     whole = iv.mpf(1 << bits)
     early = -iv.log(1 - iv.mpf(drawn) / whole)
@@ -192,9 +208,7 @@ def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise, weight: int
     if weight != 1:
         base += iv.log(iv.mpf(weight))
     if noise == "exponential":
-        return iv.mpf([(base + early).a, (base + late).b])
-    if drawn == 0:
-        return iv.mpf([(base - iv.log(late)).a, "inf"])
-    if last:
-        return iv.mpf(["-inf", (base - iv.log(early)).b])
-    return iv.mpf([(base - iv.log(late)).a, (base - iv.log(early)).b])
+        return (base + early).a, (base + late).b
+    low = iv.mpf("-inf").a if last else (base - iv.log(late)).a
+    high = iv.mpf("inf").b if drawn == 0 else (base - iv.log(early)).b
+    return low, high

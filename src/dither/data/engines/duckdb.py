@@ -1,0 +1,40 @@
+"""DuckDB: the embedded engine, one file per registered version, read-only once registered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+
+def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
+    """A read-only connection that can reach no other file and cannot be re-configured.
+
+    All settings are given at once: connections of one process to one file share them, and the first locks them.
+    """
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "enable_external_access": "false",
+        "python_enable_replacements": "false",
+        "preserve_insertion_order": "false",
+        "lock_configuration": "true",
+    }
+    return duckdb.connect(str(path), read_only=True, config=settings)
+
+
+def open_for_registration(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
+    """A connection that writes a new file; what does not fit in memory spills inside the state folder."""
+    connection = duckdb.connect(str(path))
+    connection.execute("SET preserve_insertion_order = false")
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute(f"SET temp_directory = {text(str(spill))}")
+    return connection
+
+
+def name(identifier: str) -> str:
+    """An identifier, quoted."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """A text constant, quoted."""
+    return "'" + value.replace("'", "''") + "'"
