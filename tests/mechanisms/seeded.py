@@ -5,7 +5,7 @@ import numpy as np
 from dither.privacy.noise import Words
 
 
-class TestSource(Words):
+class Seeded(Words):
     __test__ = False
 
     def __init__(self, seed: int = 1) -> None:

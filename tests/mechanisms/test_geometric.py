@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from closeness import assert_close, assert_law, pure_epsilon
 from planted import Bug
-from seeded import TestSource
+from seeded import Seeded
 
 from dither.errors import ParameterError, PrivacyWarning
 from dither.plan.sensitivity import Sensitivity
@@ -52,7 +52,7 @@ def test_geometric_closeness():
     """A histogram of three cells of which one unit moves two, told apart by the signs of all."""
     mechanism = IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=2, largest=1))
     signs = lambda cells, seed: (
-        np.sign(mechanism.release(np.tile(cells, (30_000, 1)), source=TestSource(seed)) - 1) @ [1, 3, 9]
+        np.sign(mechanism.release(np.tile(cells, (30_000, 1)), source=Seeded(seed)) - 1) @ [1, 3, 9]
     )
     assert_close(signs([1, 1, 1], 1), signs([0, 2, 1], 2), pure_epsilon(mechanism.loss()))
 
@@ -64,7 +64,7 @@ def truncated_law(mechanism, count):
 def test_truncated_geometric_closeness():
     """Counts 0 and 1 in 0..3, and 3 and 2: the ends are where clamping the noise fails."""
     mechanism = TruncatedGeometric.for_epsilon(1, low=0, high=3)
-    drawn = {count: mechanism.release(np.full(40_000, count), source=TestSource(count)) for count in range(4)}
+    drawn = {count: mechanism.release(np.full(40_000, count), source=Seeded(count)) for count in range(4)}
     for one, two in ((0, 1), (2, 3)):
         assert_close(drawn[one], drawn[two], pure_epsilon(mechanism.loss()))
     for count, answers in drawn.items():
@@ -121,7 +121,7 @@ def test_staircase_is_never_worse_than_geometric():
 def test_staircase_closeness():
     """A sum that moves by the whole width, and by one: both within epsilon. The draws follow the law."""
     mechanism = Staircase.for_epsilon(1, Sensitivity.of(largest=4))
-    draw = lambda value, seed: mechanism.release(np.full(60_000, value), source=TestSource(seed))
+    draw = lambda value, seed: mechanism.release(np.full(60_000, value), source=Seeded(seed))
     base = draw(0, 1)
     for value in (4, 1, 2):
         assert_close(base, draw(value, 2 + value), pure_epsilon(mechanism.loss()))
@@ -129,6 +129,24 @@ def test_staircase_closeness():
     law = mechanism.error()
     inside = [law.pmf(z) for z in range(-11, 13)]
     assert_law(near, [law.tail(12) / 2, *inside, law.tail(13) / 2])
+
+
+def test_gaussian_calibration_is_for_integers():
+    """privacy-rules 6: at (1, 1e-5) the lattice delta of our sigma is within 1e-5; at 3.73063 it is 1.0346e-5."""
+    sigma = IntegerGaussian.for_epsilon_delta(1, 1e-5, ONE).sigma
+    delta = lattice_delta(sigma, 1)
+    assert delta <= mpmath.mpf(10) ** -5 < lattice_delta(sigma * Fraction(999, 1000), 1)
+    assert abs(lattice_delta(Fraction("3.73063"), 1) - 1.0346e-5) < 1e-9
+
+
+def lattice_delta(sigma, epsilon):
+    """sum over z of (P(z - 1) - e^eps P(z))+ for P(z) ~ exp(-z^2 / 2 sigma^2), in 50 digits."""
+    with mpmath.workdps(50):
+        s = mpmath.mpf(sigma.numerator) / sigma.denominator
+        weight = lambda z: mpmath.exp(-(mpmath.mpf(z) ** 2) / (2 * s * s))
+        span = range(-100, 101)
+        total = sum(weight(z) for z in span)
+        return sum(max(0, weight(z - 1) - mpmath.exp(epsilon) * weight(z)) for z in span) / total
 
 
 def test_staircase_vectors_pay_for_every_cell():
@@ -174,6 +192,17 @@ BUGS = {
         test_geometric_closeness,
         ((IntegerLaplace, "for_epsilon", classmethod(lambda cls, e, s: cls(Fraction(s.linf) / e, s))),
          (IntegerLaplace, "loss", lambda self: Pure(1))),
+    ),
+    "gaussian-continuous-sigma": Bug(
+        "integer noise at the sigma of the continuous calibration (rule 6)",
+        test_gaussian_calibration_is_for_integers,
+        (
+            (
+                IntegerGaussian,
+                "for_epsilon_delta",
+                classmethod(lambda cls, epsilon, delta, sensitivity: cls(Fraction("3.73063"), sensitivity)),
+            ),
+        ),
     ),
     "truncated-clamps-the-noise": Bug(
         "clamps the noise instead of the noisy count",

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from closeness import assert_close, pure_epsilon
 from planted import Bug
-from seeded import TestSource
+from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import Composed, DiscreteLaplace
-from dither.privacy.mechanisms import bounded_histogram as histograms
 from dither.privacy.mechanisms import clipped_moments
-from dither.privacy.mechanisms.bounded_histogram import histogram_sensitivity
+from dither.privacy.mechanisms import histogram as histograms
 from dither.privacy.mechanisms.clipped_moments import ClippedMoments
+from dither.privacy.mechanisms.histogram import histogram_sensitivity
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 
 
@@ -41,7 +41,7 @@ def test_average_age():
     assert abs(public.noises[0].error().interval(0.95) / 2 / 10_000 - 0.0599) < 1e-4
     centred = ClippedMoments.for_epsilon(0.5, low=0, high=100, degree=1)
     assert abs(centred.error().mean_spread(10_000) - 0.0283) < 1e-4
-    ages, source = np.arange(10_000) % 101, TestSource(3)
+    ages, source = np.arange(10_000) % 101, Seeded(3)
     means = [centred.mean(centred.release(ages, source=source)) for _ in range(200)]
     assert abs(np.mean(means) - ages.mean()) < 0.02 and abs(np.std(means) / 0.0284 - 1) < 0.3
 
@@ -51,7 +51,7 @@ def test_moments_closeness():
     moments = ClippedMoments.for_epsilon(3, low=0, high=100)
 
     def codes(values, seed):
-        source, sums = TestSource(seed), moments.measure(values)
+        source, sums = Seeded(seed), moments.measure(values)
         drawn = [
             noise.release(np.full(20_000, s), source=source) > m
             for noise, s, m in zip(moments.noises, sums, (0, -50, 5000), strict=True)
@@ -105,7 +105,7 @@ def test_bounded_histogram_closeness():
 
     def codes(units, seed):
         cells = histograms.bounded_histogram(units, cells=4, **limits)
-        noisy = mechanism.release(np.tile(cells, (20_000, 1)), source=TestSource(seed))
+        noisy = mechanism.release(np.tile(cells, (20_000, 1)), source=Seeded(seed))
         return (noisy > 0) @ [1, 2, 4, 8]
 
     assert_close(codes([[0, 0, 1, 2, 3, 3]], 1), codes([], 2), 1)

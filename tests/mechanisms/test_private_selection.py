@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from closeness import assert_close, assert_law
 from planted import Bug
-from seeded import TestSource
+from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import Pure
@@ -56,7 +56,7 @@ def sampler(law):
 
 
 def draws(mechanism, law, count, seed):
-    source, run = TestSource(seed), sampler(law)
+    source, run = Seeded(seed), sampler(law)
     return np.array([mechanism.release(run, source=source)[1] for _ in range(count)])
 
 
@@ -74,7 +74,7 @@ def test_private_selection_closeness():
 
 def test_stopping_law_is_exact():
     """The number of runs is geometric: P(K > k) = (1 - gamma)^k."""
-    mechanism, source = PrivateSelection(1, Fraction(1, 3)), TestSource(4)
+    mechanism, source = PrivateSelection(1, Fraction(1, 3)), Seeded(4)
     counts = []
     for _ in range(3_000):
         seen = []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from closeness import assert_close, assert_law, pure_epsilon
 from planted import Bug
-from seeded import TestSource
+from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Repeated
@@ -87,7 +87,7 @@ def test_draws_follow_the_law_dense_and_sparse():
         ([0, 0, 0], Fraction(1, 4)),
         ([7, 0, 0, 0], Fraction(3, 4)),
     ):
-        mechanism, source = Quantile(q, 1), TestSource(3)
+        mechanism, source = Quantile(q, 1), Seeded(3)
         held = np.flatnonzero(counts)
         rows = np.array(counts)[held]
         assert_law([mechanism.release(counts, source=source) for _ in range(1_200)], law(counts, mechanism))
@@ -99,7 +99,7 @@ def test_cells_left_out_of_the_race_keep_their_chance(monkeypatch):
     """The coin for far cells, forced to matter: the law stays exact."""
     monkeypatch.setattr(quantile, "_reach", lambda cells: 1)
     monkeypatch.setattr(quantile, "_far", _far_exactly(quantile._far))
-    counts, source = [3, 1, 0, 2, 1, 0, 3], TestSource(4)
+    counts, source = [3, 1, 0, 2, 1, 0, 3], Seeded(4)
     mechanism = Quantile(Fraction(1, 2), 1)
     assert_law([mechanism.release(counts, source=source) for _ in range(800)], law(counts, mechanism))
 
@@ -116,7 +116,7 @@ def _floor(far, arguments):
 
 
 def draws(mechanism, counts, count, seed):
-    source = TestSource(seed)
+    source = Seeded(seed)
     return np.array([mechanism.release(counts, source=source) for _ in range(count)])
 
 
@@ -143,7 +143,7 @@ def test_joint_quantiles_closeness():
     mechanism = JointQuantiles.of(["1/4", "1/2", "3/4"], 1, rows_per_unit=4)
 
     def codes(counts, seed):
-        source = TestSource(seed)
+        source = Seeded(seed)
         cells = np.array([mechanism.release(counts, source=source) for _ in range(800)])
         return (np.sign(cells - 16) + 1) @ [1, 3, 9]
 
@@ -156,12 +156,12 @@ def test_joint_quantiles_are_in_order_and_near():
     rng = np.random.default_rng(2)
     counts = np.bincount(rng.integers(0, 1000, 20_000), minlength=1000)
     shares = [Fraction(i, 10) for i in range(1, 10)]
-    found = JointQuantiles.of(shares, 2).release(counts, source=TestSource(5))
+    found = JointQuantiles.of(shares, 2).release(counts, source=Seeded(5))
     assert found == sorted(found)
     assert all(abs(cell - 100 * (i + 1)) < 30 for i, cell in enumerate(found))
     heavy = [10, 0, 5_000, 0, 10]  # one value for nearly everybody: every decile is that value
-    assert JointQuantiles.of(shares, 2).release(heavy, source=TestSource(6)) == [2] * 9
-    empty = JointQuantiles.of(shares, 2).release([0] * 5, source=TestSource(7))
+    assert JointQuantiles.of(shares, 2).release(heavy, source=Seeded(6)) == [2] * 9
+    empty = JointQuantiles.of(shares, 2).release([0] * 5, source=Seeded(7))
     assert empty == sorted(empty)
     assert JointQuantiles.of(["1/2"], 1).loss() == BoundedRange(1)
     assert JointQuantiles.of(shares, 1).loss() == Repeated(BoundedRange(Fraction(1, 4)), 4)
@@ -169,7 +169,7 @@ def test_joint_quantiles_are_in_order_and_near():
 
 def test_fair_half_is_binomial():
     for count in (1, 2, 64, 65):
-        halves = fair_half(np.full(4_000, count), TestSource(count))
+        halves = fair_half(np.full(4_000, count), Seeded(count))
         binomial = [mpmath.binomial(count, k) / mpmath.mpf(2) ** count for k in range(count + 1)]
         assert_law(np.append(halves, []).astype(int), binomial) if halves.max() == count else None
         assert abs(halves.mean() - count / 2) < 7 * (count / 4 / 4_000) ** 0.5
@@ -187,13 +187,13 @@ def test_joint_parts_hold_each_row_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantiles, "choose", watch)
-        JointQuantiles.of(["1/4", "1/2", "3/4"], 1).release([5, 6, 7, 8], source=TestSource(1))
+        JointQuantiles.of(["1/4", "1/2", "3/4"], 1).release([5, 6, 7, 8], source=Seeded(1))
     assert seen[0] == 26 and seen[1] + seen[2] <= 26
 
 
 def test_tree_quantiles():
     counts = np.bincount(np.random.default_rng(3).integers(0, 256, 50_000), minlength=256)
-    sums = TreeCounter.for_epsilon(1, steps=256).release(counts, source=TestSource(8))
+    sums = TreeCounter.for_epsilon(1, steps=256).release(counts, source=Seeded(8))
     found = quantiles_from_sums(sums, [Fraction(i, 4) for i in (1, 2, 3)])
     assert all(abs(cell - 64 * (i + 1)) < 8 for i, cell in enumerate(found))
     assert quantiles_from_sums([0, 0, 0], [Fraction(1, 2)]) == [0]  # empty data

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from closeness import assert_close, assert_law, pure_epsilon
 from planted import Bug
-from seeded import TestSource
+from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import Pure, RandomizedResponse
@@ -36,7 +36,7 @@ def test_answers_follow_the_law():
         channel = RandomisedResponse(epsilon, categories)
         law = channel.error()
         for value in (0, categories - 1):
-            answers = channel.release(np.full(20_000, value), source=TestSource(value + 1))
+            answers = channel.release(np.full(20_000, value), source=Seeded(value + 1))
             expected = [law.truth if answer == value else law.lie for answer in range(categories)]
             assert_law(answers, expected)
 
@@ -44,8 +44,8 @@ def test_answers_follow_the_law():
 def test_randomised_response_closeness():
     for categories in (2, 4):
         channel = RandomisedResponse(Fraction(1), categories)
-        first = channel.release(np.zeros(40_000, int), source=TestSource(1))
-        second = channel.release(np.full(40_000, categories - 1), source=TestSource(2))
+        first = channel.release(np.zeros(40_000, int), source=Seeded(1))
+        second = channel.release(np.full(40_000, categories - 1), source=Seeded(2))
         assert_close(first, second, pure_epsilon(channel.loss()))
 
 
@@ -66,7 +66,7 @@ def test_numbers_of_the_spec():
 
 def test_estimates_are_unbiased():
     channel = RandomisedResponse(Fraction(1), 3)
-    answers = channel.release(np.repeat([0, 1, 2], [10_000, 5_000, 1_000]), source=TestSource(5))
+    answers = channel.release(np.repeat([0, 1, 2], [10_000, 5_000, 1_000]), source=Seeded(5))
     estimate = channel.error().estimate(np.bincount(answers, minlength=3))
     spread = math.sqrt(16_000 * channel.error().variance + 10_000)
     assert all(abs(e - t) < 6 * spread for e, t in zip(estimate, (10_000, 5_000, 1_000), strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from closeness import assert_close, assert_law, pure_epsilon
 from planted import Bug
-from seeded import TestSource
+from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Pure, Repeated
@@ -19,6 +19,7 @@ from dither.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from dither.privacy.mechanisms.selection import Selection
 from dither.privacy.mechanisms.top_k import TopK
 from dither.privacy.noise import races
+from sources import enumerate_outcomes
 
 KINDS = (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)
 
@@ -53,7 +54,7 @@ def law_of(mechanism, scores):
 
 
 def draws(mechanism, scores, count, seed):
-    source = TestSource(seed)
+    source = Seeded(seed)
     return np.array([mechanism.release(scores, source=source) for _ in range(count)])
 
 
@@ -156,11 +157,11 @@ def test_monotone_closeness(kind):
 
 def test_top_k_closeness():
     """Neighbours move three candidates and the other three apart; the output told apart is the set chosen."""
-    mechanism = TopK.for_epsilon(2, k=3, sensitivity=1)
+    mechanism = TopK.for_epsilon(Fraction(5, 2), k=3, sensitivity=1)
 
     def sets(scores, seed):
-        source = TestSource(seed)
-        return np.array([sum(1 << i for i in mechanism.release(scores, source=source)) for _ in range(6_000)])
+        source = Seeded(seed)
+        return np.array([sum(1 << i for i in mechanism.release(scores, source=source)) for _ in range(4_400)])
 
     first, second = sets([1, 1, 1, 0, 0, 0], 1), sets([0, 0, 0, 1, 1, 1], 2)
     assert len(set(first)) == math.comb(6, 3)
@@ -170,7 +171,7 @@ def test_top_k_closeness():
 def test_top_k_follows_the_peeling_law_and_composes():
     mechanism = TopK.for_epsilon(2, k=2, sensitivity=1, monotone=True)
     assert mechanism.loss() == Repeated(BoundedRange(1), 2)
-    source, scores = TestSource(9), [2, 1, 0]
+    source, scores = Seeded(9), [2, 1, 0]
     p = exponential_law(scores, 1)
     law, pairs = [], list(itertools.permutations(range(3), 2))
     for i, j in pairs:
@@ -184,7 +185,7 @@ def test_top_k_follows_the_peeling_law_and_composes():
 def test_weighted_race_follows_the_law():
     """A candidate of weight w stands for w equal ones; weight 0 never wins; long races are sieved, same law."""
     weights, scores, scale = [3, 0, 1, 10**6], [0, 50, 2, -13], 1
-    source = TestSource(11)
+    source = Seeded(11)
     drawn = [races.argmax_gumbel(scores, scale, weights=weights, source=source) for _ in range(4_000)]
     assert_law(drawn, exponential_law(scores, scale, weights))
     block = 5_000  # three groups of candidates, each seen by its place; 4096 is where the sieve starts
@@ -196,16 +197,29 @@ def test_weighted_race_follows_the_law():
     assert_law(found, exponential_law([0, 3, -2], 1, [1, 5, 2]))
 
 
+@pytest.mark.parametrize("weights", [(1, 1), (3, 1), (2**40, 1)])
+def test_weighted_race_over_all_bit_strings(weights):
+    """Every string of up to four 3-bit words: the certain mass of each winner brackets its exact probability."""
+    run = lambda source: races._argmax([0, 1], Fraction(2), "gumbel", source, 3, weights=np.array(weights))
+    mass, undecided = enumerate_outcomes(run, 3, 4)
+    law = exponential_law([0, 1], 2, list(weights))
+    for winner in range(2):
+        certain = mass.get(winner, Fraction(0))
+        low, high = (mpmath.mpf(x.numerator) / x.denominator for x in (certain, certain + undecided))
+        assert low <= law[winner] <= high
+    assert undecided < Fraction(1, 8)
+
+
 def test_sieve_drops_only_losers():
     """The winner of a race is the same with and without the sieve, word for word."""
     rng = np.random.default_rng(5)
     for seed, spread in ((1, 3), (2, 30), (3, 10**9), (4, 1), (5, 10**18)):
         scores = rng.integers(-spread, spread, 20_000)
         for weights in (None, rng.integers(1, 10**9, 20_000)):
-            winner = races.argmax_gumbel(scores, 2, weights=weights, source=TestSource(seed))
+            winner = races.argmax_gumbel(scores, 2, weights=weights, source=Seeded(seed))
             whole = pytest.MonkeyPatch()
             whole.setattr(races, "_SIEVED_FROM", 1 << 60)
-            assert winner == races.argmax_gumbel(scores, 2, weights=weights, source=TestSource(seed))
+            assert winner == races.argmax_gumbel(scores, 2, weights=weights, source=Seeded(seed))
             whole.undo()
 
 
@@ -219,7 +233,7 @@ def test_scores_far_apart_and_wide():
 def test_error_law_holds():
     mechanism = PermuteAndFlip(1, 1)
     scores = np.concatenate([[100], np.zeros(99, int), np.arange(80, 100)])
-    best, source = scores.max(), TestSource(2)
+    best, source = scores.max(), Seeded(2)
     short = mechanism.error().shortfall(len(scores), 0.5)
     misses = sum(best - scores[mechanism.release(scores, source=source)] > short for _ in range(1_000))
     assert misses <= 500

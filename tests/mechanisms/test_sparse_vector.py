@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from closeness import assert_close, pure_epsilon
 from planted import Bug
-from seeded import TestSource
+from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import DiscreteLaplace, Pure
@@ -58,7 +58,7 @@ def exact_law(rule, queries, thresholds=None):
     """{outputs: probability} of the code itself: runs are copied at every query and all noise is enumerated."""
     tape = Tape()
     with mock.patch.object(sparse_vector, "discrete_laplace", tape):
-        states = [(p, (), run) for p, run in branches(tape, lambda: rule.start(source=TestSource()))]
+        states = [(p, (), run) for p, run in branches(tape, lambda: rule.start(source=Seeded()))]
         for query in queries:
             following = defaultdict(float)
             kept = {}
@@ -121,7 +121,7 @@ def test_sparse_vector_closeness():
     rule = SparseVector.for_epsilon(1, hits=3)
 
     def codes(queries, seed):
-        source = TestSource(seed)
+        source = Seeded(seed)
         answers = [rule.release(queries, source=source) for _ in range(1_200)]
         return np.array([sum(2 * bool(a) << (2 * i) for i, a in enumerate(row)) + len(row) for row in answers])
 
@@ -139,7 +139,7 @@ def test_split_and_losses():
 
 
 def test_error_law_holds():
-    rule, source = SparseVector.for_epsilon(2, hits=1), TestSource(3)
+    rule, source = SparseVector.for_epsilon(2, hits=1), Seeded(3)
     margin = rule.error().margin(20, 0.9)
     wrong = sum(any(rule.release([-margin - 1] * 20, source=source)) for _ in range(300))
     assert wrong <= 30 + 25

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from closeness import assert_close
 from planted import Bug
-from seeded import TestSource
+from seeded import Seeded
 
 from dither.audit.teaching.smooth_median import SmoothMedian
 from dither.audit.teaching.snapping import Snapping
@@ -66,13 +66,13 @@ def test_smooth_median_numbers_and_closeness():
         assert abs(even.smooth_sensitivity(values) / printed - 1) < 1e-3
     mechanism = SmoothMedian(1.0, 0.01, 100)
     draw = lambda values, seed: np.array(
-        [round(mechanism.release(values, source=source)) for source in [TestSource(seed)] for _ in range(1_200)]
+        [round(mechanism.release(values, source=source)) for source in [Seeded(seed)] for _ in range(1_200)]
     )
     assert_close(draw([0] * 11, 1), draw([0] * 10 + [100], 2), 1, 0.01)
 
 
 def snapped(mechanism, value, seed, count=1_500):
-    source = TestSource(seed)
+    source = Seeded(seed)
     return np.array([mechanism.release(value, source=source) for _ in range(count)])
 
 

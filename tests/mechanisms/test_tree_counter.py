@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from closeness import assert_close, pure_epsilon
 from planted import Bug
-from seeded import TestSource
+from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
@@ -53,7 +53,7 @@ def test_sums_are_exact_without_noise():
 
 def test_prefix_variance_is_popcount():
     """learning-and-federated.md 2.7: the variance of prefix t is popcount(t) times one noise."""
-    counter, source = TreeCounter.for_epsilon(1, steps=15), TestSource(3)
+    counter, source = TreeCounter.for_epsilon(1, steps=15), Seeded(3)
     sums = np.array([counter.release([0] * 15, source=source) for _ in range(2_500)])
     running = counter.start(source=source)
     assert len([running.add(0) for _ in range(15)]) == 15
@@ -79,7 +79,7 @@ def test_tree_counter_closeness():
     counter = TreeCounter.for_epsilon(2, steps=8)
 
     def codes(values, seed):
-        source = TestSource(seed)
+        source = Seeded(seed)
         sums = np.array([counter.release(values, source=source)[[0, 1, 3, 7]] for _ in range(1_500)])
         return (sums > 0) @ [1, 2, 4, 8]
 
