@@ -17,7 +17,7 @@ from dither.privacy.losses import BoundedRange, Repeated
 from dither.privacy.mechanisms import quantile, quantiles
 from dither.privacy.mechanisms.grid import Grid
 from dither.privacy.mechanisms.quantile import Quantile, rank_scores, rank_sensitivity
-from dither.privacy.mechanisms.quantiles import JointQuantiles, fair_half
+from dither.privacy.mechanisms.quantiles import JointQuantiles, fair_half, spread_rows
 from dither.privacy.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
 
 SHARES = [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10), Fraction(0), Fraction(1)]
@@ -167,13 +167,21 @@ def test_joint_quantiles_are_in_order_and_near():
     assert JointQuantiles.of(shares, 1).loss() == Repeated(BoundedRange(Fraction(1, 4)), 4)
 
 
-def test_fair_half_is_binomial():
+def test_rows_are_spread_uniformly_and_none_is_lost():
     for count in (1, 2, 64, 65):
         halves = fair_half(np.full(4_000, count), Seeded(count))
         binomial = [mpmath.binomial(count, k) / mpmath.mpf(2) ** count for k in range(count + 1)]
-        assert_law(np.append(halves, []).astype(int), binomial) if halves.max() == count else None
-        assert abs(halves.mean() - count / 2) < 7 * (count / 4 / 4_000) ** 0.5
-        assert halves.min() >= 0 and halves.max() <= count
+        assert_law([*halves, *range(0)], binomial if halves.max() == count else binomial[: halves.max() + 1])
+    for rows in ([3, 1, 2], [1000, 1, 5000, 2], [100]):
+        held = np.arange(len(rows)) * 7
+        places, spread = spread_rows(held, np.array(rows), Seeded(2))
+        assert (np.diff(places) > 0).all() and (spread > 0).all()
+        assert [int(spread[places >> 6 == cell].sum()) for cell in held] == rows
+    for few in (32, 0):  # both ways of spreading have the law of uniform, independent places
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(quantiles, "_FEW", few)
+            places, spread = spread_rows(np.arange(2_000), np.full(2_000, 3), Seeded(5))
+        assert_law(np.repeat(places & 63, spread), [1 / 64] * 64)
 
 
 def test_joint_parts_hold_each_row_once():

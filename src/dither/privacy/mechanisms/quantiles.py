@@ -41,6 +41,7 @@ from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
 
 _HALVINGS = 6
+_FEW = 32  # rows in a cell up to which each row draws its own place
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,27 @@ class JointQuantiles:
 def spread_rows(
     held: NDArray[np.int64], rows: NDArray[np.int64], source: Words
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each row of a cell to one of 64 places in it, uniformly and independently: six fair halvings of every count."""
+    """Each row of a cell to one of 64 places in it, uniformly and independently.
+
+    Cells of few rows draw six bits for every row; cells of many are cut in two six times, by fair halvings.
+    """
+    many = rows > _FEW
+    fine, spread = _halved(held[many], rows[many], source)
+    single = np.repeat(held[~many] << _HALVINGS, rows[~many])
+    single |= (source.words(len(single)) & np.uint64((1 << _HALVINGS) - 1)).view(np.int64)
+    single.sort()
+    first = np.flatnonzero(np.diff(single, prepend=-1))
+    light, counts = single[first], np.diff(first, append=len(single))
+    if not len(fine):
+        return light, counts
+    places = np.concatenate([fine, light])
+    order = np.argsort(places)
+    return places[order], np.concatenate([spread, counts])[order]
+
+
+def _halved(
+    held: NDArray[np.int64], rows: NDArray[np.int64], source: Words
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     for _ in range(_HALVINGS):
         right = fair_half(rows, source)
         both = np.stack([rows - right, right], axis=1).ravel()
