@@ -1,4 +1,4 @@
-"""Running sums of a stream: noise on the complete dyadic blocks of 1..n, each drawn once, a prefix is a few blocks.
+"""Running sums of a stream: noise on dyadic blocks of 1..n, each drawn once; a prefix is a few blocks.
 
 A step lies in at most levels = n.bit_length() released blocks (not ceil(log2 n): that is one too few for every power
 of two), so the blocks are a vector of which a unit that appears in at most `steps_per_unit` steps, in each by at most
@@ -113,15 +113,18 @@ class TreeCounter:
         given = exact_integers(values)
         if given.shape != (self.steps,):
             raise ParameterError(f"the counter was made for {self.steps} steps, got {given.shape}")
-        supply, place = check_source(source), np.arange(1, self.steps + 1)
+        supply = check_source(source)
         wide = given.dtype == object or float(np.abs(given.astype(np.float64)).sum()) >= 2.0**62
         upto = np.concatenate([[0], np.cumsum(given.astype(object) if wide else given)])
-        total: NDArray[Any] = np.zeros(self.steps, np.int64)
-        for level in range(self.levels):
-            ends = np.arange(1 << level, self.steps + 1, 1 << level)
-            blocks = self.noise.release(upto[ends] - upto[ends - (1 << level)], source=supply)
-            total = add(total, np.where(place >> level & 1, blocks[np.maximum((place >> level) - 1, 0)], 0))
-        return total
+        total: NDArray[Any] = np.zeros(self.steps + 1, np.int64)
+        for level in reversed(range(self.levels)):  # t = odd * 2^level: its last block on top of the prefix before it
+            size = 1 << level
+            ends = np.arange(size, self.steps + 1, 2 * size)
+            blocks = self.noise.release(upto[ends] - upto[ends - size], source=supply)
+            sums = add(total[ends - size], blocks)
+            total = total.astype(object) if sums.dtype == object else total
+            total[ends] = sums
+        return total[1:]
 
     def start(self, *, source: Words | None = None) -> RunningCounter:
         """The same counter for a stream whose next value may depend on the sums already seen."""
@@ -145,7 +148,8 @@ class RunningCounter:
         for level in range(self._counter.levels):
             self._open[level] += amount
             if self._step % (1 << level) == 0:
-                self._closed[level] = int(self._counter.noise.release(self._open[level], source=self._source)[0])
+                if self._step >> level & 1:  # an even block is in no prefix: the block above it is
+                    self._closed[level] = int(self._counter.noise.release(self._open[level], source=self._source)[0])
                 self._open[level] = 0
         return sum(self._closed[level] for level in range(self._counter.levels) if self._step >> level & 1)
 
