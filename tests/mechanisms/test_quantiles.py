@@ -216,14 +216,23 @@ def test_error_law_holds():
 
 
 def test_one_million_values_in_a_tenth_of_a_second():
-    """Issue: 1e6 values in under 0.1 s beyond the engine's histogram; the best of five, on a shared machine."""
-    counts = np.bincount(np.random.default_rng(1).integers(0, 10**6, 10**6), minlength=10**6)
-    mechanism, times = Quantile(Fraction(1, 2), 1), []
-    for _ in range(5):
-        start = time.perf_counter()
+    """Issue: 1e6 values in under 0.1 s beyond the engine's histogram; the best of five, one or nine quantiles."""
+    deciles = JointQuantiles.of([Fraction(i, 10) for i in range(1, 10)], 1)
+    for mechanism, cells in (
+        (Quantile(Fraction(1, 2), 1), 10**6),
+        (deciles, 10**5),
+        (TreeCounter.for_epsilon(1, steps=10**5), 10**5),
+    ):
+        counts = np.bincount(np.random.default_rng(1).integers(0, cells, 10**6), minlength=cells)
         mechanism.release(counts)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.1
+        assert min(seconds(mechanism, counts) for _ in range(5)) < 0.1
+
+
+def seconds(mechanism, counts):
+    """Of this process alone: other processes share the machine."""
+    start = time.process_time()
+    mechanism.release(counts)
+    return time.process_time() - start
 
 
 def test_large_counts_do_not_wrap():

@@ -98,7 +98,9 @@ class JointQuantiles:
         """The same for a grid of any size, given only the cells that hold rows, in increasing order."""
         held, rows = check_places(places, counts, cells)
         supply = check_source(source)
-        fine, spread = spread_rows(held[rows > 0], rows[rows > 0].astype(np.int64), supply)
+        if len(rows) and not rows.all():
+            held, rows = held[rows > 0], rows[rows > 0]
+        fine, spread = spread_rows(held, rows.astype(np.int64, copy=False), supply)
         found: dict[Fraction, int] = {}
         self._split(fine, spread, 0, (cells << _HALVINGS) - 1, Fraction(0), Fraction(1), self.shares, found, supply)
         return [found[share] >> _HALVINGS for share in self.shares]
@@ -140,8 +142,8 @@ def spread_rows(
     single = np.repeat(held[~many] << _HALVINGS, rows[~many])
     single |= (source.words(len(single)) & np.uint64((1 << _HALVINGS) - 1)).view(np.int64)
     single.sort()
-    first = np.flatnonzero(np.diff(single, prepend=-1))
-    light, counts = single[first], np.diff(first, append=len(single))
+    last = np.append(np.flatnonzero(single[1:] != single[:-1]), len(single) - 1)[: len(single)]
+    light, counts = single[last], np.diff(last, prepend=-1)
     if not len(fine):
         return light, counts
     places = np.concatenate([fine, light])
