@@ -139,6 +139,15 @@ def test_gaussian_calibration_is_for_integers():
     assert abs(lattice_delta(Fraction("3.73063"), 1) - 1.0346e-5) < 1e-9
 
 
+def test_gaussian_closeness():
+    """Black box at (1, 0.01): one cell by the lattice law, and three cells moved at once by zCDP."""
+    for sensitivity in (ONE, Sensitivity.of(cells=3)):
+        mechanism = IntegerGaussian.for_epsilon_delta(1, 0.01, sensitivity)
+        cells = np.zeros((60_000, sensitivity.l0), int)
+        first = mechanism.release(cells, source=Seeded(1)).sum(axis=1)
+        assert_close(first, mechanism.release(cells + 1, source=Seeded(2)).sum(axis=1), 1, 0.01)
+
+
 def lattice_delta(sigma, epsilon):
     """sum over z of (P(z - 1) - e^eps P(z))+ for P(z) ~ exp(-z^2 / 2 sigma^2), in 50 digits."""
     with mpmath.workdps(50):
@@ -201,6 +210,17 @@ BUGS = {
                 IntegerGaussian,
                 "for_epsilon_delta",
                 classmethod(lambda cls, epsilon, delta, sensitivity: cls(Fraction("3.73063"), sensitivity)),
+            ),
+        ),
+    ),
+    "gaussian-one-cell-sigma": Bug(
+        "a vector of three moving cells at the sigma of one",
+        test_gaussian_closeness,
+        (
+            (
+                IntegerGaussian,
+                "for_rho",
+                classmethod(lambda cls, rho, sensitivity: cls(Fraction(math.isqrt(int(10**6 / (2 * rho))), 1000), ONE)),
             ),
         ),
     ),

@@ -198,7 +198,7 @@ def _outside(
     starts, lengths, scores = _runs(held, upto, low, high, q, 0, len(held))
     out = np.ones(len(starts), np.bool_)
     out[2 * first : 2 * last + 1] = False
-    return starts[out], np.where(out, lengths, 0)[out], scores[out]
+    return starts[out], lengths[out], scores[out]
 
 
 def _far(
@@ -216,18 +216,18 @@ def _far(
     if bits <= 64:
         most = exp_minus(Fraction(_reach(high - low + 1)), 192).high * (high - low + 1)
         return Enclosure(0, -(-most >> 128))
-    near, far = (
-        [exp_minus(-int(score) / scale, bits + 64) for score in scores.tolist()]
-        for scores in (
-            _runs(held, upto, low, high, q, first, last)[2],
-            _outside(held, upto, low, high, q, first, last)[2],
-        )
-    )
-    inside = _runs(held, upto, low, high, q, first, last)[1].tolist()
-    outside = _outside(held, upto, low, high, q, first, last)[1].tolist()
-    near_low, near_high = (sum(w * side[i] for w, side in zip(inside, near, strict=True)) for i in (0, 1))
-    far_low, far_high = (sum(w * side[i] for w, side in zip(outside, far, strict=True)) for i in (0, 1))
-    return Enclosure((far_low << bits) // (far_low + near_high), -(-(far_high << bits) // (far_high + near_low)))
+    near = _weight(*_runs(held, upto, low, high, q, first, last)[1:], scale, bits + 64)
+    far = _weight(*_outside(held, upto, low, high, q, first, last)[1:], scale, bits + 64)
+    return Enclosure((far.low << bits) // (far.low + near.high), -(-(far.high << bits) // (far.high + near.low)))
+
+
+def _weight(lengths: NDArray[Any], scores: NDArray[Any], scale: Fraction, bits: int) -> Enclosure:
+    """Enclosure of the sum of length * exp(score / scale)."""
+    low = high = 0
+    for length, score in zip(lengths.tolist(), scores.tolist(), strict=True):
+        share = exp_minus(-score / scale, bits)
+        low, high = low + length * share.low, high + length * share.high
+    return Enclosure(low, high)
 
 
 def histogram(counts: Any) -> NDArray[Any]:
