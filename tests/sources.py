@@ -40,18 +40,6 @@ class TestSource(Words):
         return np.array(taken, np.uint64)
 
 
-class Counting(Words):
-    """Passes another source's words on and counts them."""
-
-    def __init__(self, source: Words) -> None:
-        self.source, self.asked, self.calls = source, 0, 0
-
-    def words(self, count: int, width: int = 64) -> NDArray[np.uint64]:
-        self.asked += count
-        self.calls += 1
-        return self.source.words(count, width)
-
-
 class Refusing(Words):
     """Fails if one word is drawn: for parameters that must be refused before anything is drawn."""
 

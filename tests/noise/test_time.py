@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from dither.privacy import noise
-from dither.privacy.noise import SystemSource
 from dither.privacy.noise.samplers import plan_for
 from dither.privacy.noise.table import RESIDUAL
 from evidence import assert_unrelated
-from sources import Counting, TestSource
+from sources import TestSource
 
 
 def timed(draw, runs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -70,10 +69,12 @@ def test_a_look_up_takes_the_same_words_whatever_comes_out():
 
 @pytest.mark.parametrize(("scale", "per_proposal"), [(1000, 2), (2**50, 3)])
 def test_a_proposal_takes_the_same_words_whatever_comes_out(scale, per_proposal):
-    values = []
-    for _ in range(300):
-        source = Counting(SystemSource())
-        values.append((abs(noise.discrete_laplace(scale, source=source)), source.asked))
-        assert source.asked == per_proposal * source.calls  # an exact decision has probability 2**-24
-    first_try = [magnitude for magnitude, asked in values if asked == per_proposal]
-    assert len(first_try) > 200 and max(first_try) > 2 * scale > scale / 2 > min(first_try)
+    table = plan_for("laplace", Fraction(scale), True).table
+    size = 1 << (64 - table.columns)
+    words = np.array([column * size for column in range(1 << table.columns)], np.uint64)
+    magnitudes = []
+    for word in words[table.look_up(words) != RESIDUAL].tolist():
+        source = TestSource([word, 0, 0][:per_proposal])  # a uniform of 0 is accepted wherever the value lies
+        magnitudes.append(abs(noise.discrete_laplace(scale, source=source)))
+        assert (source.asked, source.calls) == (per_proposal, 1)
+    assert min(magnitudes) == 0 and max(magnitudes) > 30 * scale

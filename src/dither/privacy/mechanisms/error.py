@@ -70,7 +70,7 @@ class LaplaceError:
         """The half-width that holds the noise with at least this probability."""
         miss, s = _miss(confidence), float(self.scale)
         half = max(0, math.ceil(s * math.log(2 / (miss * (1 - _GUARD) * (1 + math.exp(-1 / s)))) - 1))
-        while half and self.tail(half) <= miss:
+        if half and self.tail(half) <= miss:  # the closed form is one too large where it was rounded up past a whole
             half -= 1
         while self.tail(half + 1) > miss:
             half += 1
