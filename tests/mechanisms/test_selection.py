@@ -281,6 +281,11 @@ BUGS = {
         test_exponential_closeness,
         ((Selection, "scale", property(lambda self: self.sensitivity / self.epsilon)),),
     ),
+    "race-ignores-weights": Bug(
+        "a candidate that stands for many is drawn as one",
+        test_weighted_race_follows_the_law,
+        ((races, "_shares", lambda gaps, scale, weights=None, f=races._shares: f(gaps, scale)),),
+    ),
     "permute-and-flip-bounded-range": Bug(
         "permute-and-flip priced at epsilon^2 / 8 (rule 7)",
         test_range_of_the_loss_is_what_is_priced,

@@ -163,9 +163,9 @@ def test_refusals_and_adaptive_runs():
             SparseVector(**({"threshold_scale": 1, "query_scale": 1, "hits": 1} | change))
     with pytest.raises(ParameterError):
         SparseVector(1, 1, 1, monotone=True, neighbours="replace")
-    for epsilon, hits in ((0, 1), (1, 0)):
+    for epsilon, hits, sensitivity in ((0, 1, 1), (1, 0, 1), (1, 1, 0.5)):
         with pytest.raises(ParameterError):
-            SparseVector.for_epsilon(epsilon, hits=hits)
+            SparseVector.for_epsilon(epsilon, hits=hits, sensitivity=sensitivity)
     run = SparseVector.for_epsilon(1, hits=1).start()
     assert run.ask(-(10**6)) is False
     assert run.ask(10**30) is True

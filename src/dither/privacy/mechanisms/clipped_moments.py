@@ -62,6 +62,10 @@ class ClippedMoments:
         check_bounds(self.low, self.high, self.degree)
         if len(self.noises) != self.degree + (self.public_size is None):
             raise ParameterError("one noise for each sum: build it by for_epsilon")
+        least = moment_moves(self.low, self.high, self.degree, 1, self.noises[0].neighbours)
+        for noise, move in zip(reversed(self.noises), reversed(least), strict=False):
+            if noise.sensitivity.linf < move:
+                raise ParameterError(f"a sum that one row moves by {move} has noise for {noise.sensitivity.linf}")
 
     @classmethod
     def for_epsilon(

@@ -90,8 +90,9 @@ class SparseVector:
         With `values` half the price goes to the answers of the hits.
         """
         price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5") / (2 if values else 1)
-        if isinstance(hits, bool) or not isinstance(hits, int) or hits < 1:
-            raise ParameterError(f"hits must be a positive integer, got {hits!r}")
+        for name, value in (("hits", hits), ("sensitivity", sensitivity)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ParameterError(f"{name} must be a positive integer, got {value!r}")
         factor = hits if monotone else 2 * hits
         first = price / (1 + Fraction(round(100 * factor ** (2 / 3)), 100))
         threshold = max(SMALLEST, round_up(sensitivity / first))
