@@ -118,8 +118,8 @@ def test_refusals():
             ClippedMoments.for_epsilon(arguments.pop("epsilon"), **arguments)
     with pytest.raises(ParameterError):
         ClippedMoments(0, 1, 2, ())
+    narrow = IntegerLaplace.for_epsilon(1, histogram_sensitivity(1, 1))
     with pytest.raises(ParameterError, match="moves by 100"):
-        narrow = IntegerLaplace.for_epsilon(1, histogram_sensitivity(1, 1))
         ClippedMoments(0, 100, 1, (narrow, narrow))
     with pytest.raises(ParameterError):
         ClippedMoments.for_epsilon(1, low=0, high=1).release([0.5])
