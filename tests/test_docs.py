@@ -6,11 +6,13 @@ import ast
 import importlib
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 
 import click
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from dither.cli.main import app
 
@@ -25,12 +27,25 @@ def blocks(page: Path, language: str) -> list[str]:
     return [code for kind, code in BLOCK.findall(page.read_text()) if kind == language]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def run_page(page: Path) -> None:
+    """The page as a reader would follow it: its python, and its `dither` commands, in order, in one folder."""
     namespace: dict[str, object] = {"__name__": "__page__"}
-    for code in blocks(page, "python"):
-        exec(compile(code, str(page), "exec"), namespace)
+    for kind, code in BLOCK.findall(page.read_text()):
+        if kind == "python":
+            exec(compile(code, str(page), "exec"), namespace)
+        if kind == "bash":
+            for line in code.replace("\\\n", " ").splitlines():
+                program, *arguments = shlex.split(line)
+                assert program == "dither", line
+                ran = CliRunner().invoke(app, arguments)
+                assert ran.exit_code == 0, f"{line}: {ran.output} {ran.exception}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_python_and_the_commands_of_a_page_run(page, tmp_path, monkeypatch):
+    (tmp_path / "page").mkdir()
+    monkeypatch.chdir(tmp_path / "page")
+    run_page(page)
 
 
 def test_some_pages_have_python_to_run():
@@ -42,7 +57,7 @@ def test_the_output_in_the_readme_is_what_its_example_prints(capsys, tmp_path, m
     page = ROOT / "README.md"
     (example,), (shown,) = blocks(page, "python"), blocks(page, "text")
     assert len(example.splitlines()) <= 15
-    exec(compile(example, str(page), "exec"), {"__name__": "__page__"})
+    run_page(page)
     assert capsys.readouterr().out == shown
 
 

@@ -106,7 +106,7 @@ def test_a_loss_survives_json_and_its_text_is_canonical(loss):
     assert from_json(json.loads(loss.canonical)) == loss
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(trees, st.data())
 def test_a_composition_is_equal_in_any_order(loss, data):
     parts = [loss, loss * 2, Repeated(loss, 3)]

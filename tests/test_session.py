@@ -168,7 +168,7 @@ class TestBadInput:
             con.sql(QUESTION, epsilon=epsilon)
         assert con.budget().pots[0].spent == 0
 
-    @pytest.mark.parametrize("confidence", [0, 1, 2, -0.5, "high", float("nan")])
+    @pytest.mark.parametrize("confidence", [0, 1, 2, -0.5, "high", float("nan"), "0.99999999999999999999"])
     def test_levels(self, con, confidence):
         with pytest.raises(ParameterError, match="confidence"):
             con.sql(QUESTION, epsilon=1, confidence=confidence)

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
-from dither.answer.intervals import level_of
+from dither.answer.intervals import half_width, level_of
 from dither.answer.preview import Preview, preview
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
@@ -91,8 +91,9 @@ class Connection:
             raise ParameterError("rho= and delta= need a zCDP pot, which is not supported yet: ask with epsilon=")
         if epsilon is None:
             raise ParameterError(f"a question needs a price: {_ADVICE}")
-        level_of(confidence)
         recipe, priced = self._priced(sql, epsilon)
+        for each in priced.steps:  # whatever can fail in making the table fails before the charge
+            half_width(each.mechanism, level_of(confidence))
         self._check_pot()
         release = self._kernel.release(priced.request)
         return build(release, recipe, confidence, self._info(release, recipe))

@@ -103,6 +103,61 @@ def test_a_file_with_broken_lines_registers_and_counts_them_for_the_steward(tmp_
     assert counts["rows registered"] == 1
 
 
+class TestOneLineIsOneRow:
+    """privacy-rules 19: nobody's row can change how another's is read."""
+
+    HEADER = ",".join(clinic.COLUMNS) + "\n"
+
+    def line(self, visit: str, patient: str, ward: str = "north") -> str:
+        return f"{visit},{patient},{ward},a,40,1,10,70,true,2024-05-01\n"
+
+    @pytest.mark.parametrize("ward", ['"nor', '"nor""', 'nor"th', '"no\nrth"', '"no\rrth"', '"a\nb,c,d"'])
+    @pytest.mark.parametrize("place", [0, 10, 20])
+    def test_an_unclosed_quote_or_a_broken_field_never_costs_another_persons_row(self, tmp_path, ward, place):
+        lines = [self.line(f"v{i}", f"p{i}") for i in range(20)]
+        lines.insert(place, self.line("v", "culprit", ward))
+        (tmp_path / "visits.csv").write_bytes((self.HEADER + "".join(lines)).encode())
+        (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
+        try:
+            done = steward.register(tmp_path / "clinic.yaml")
+        except RegistrationError as error:
+            assert "span several lines" in str(error) or "could not register" in str(error)
+        else:
+            assert dict(done.repairs[0].counts)["rows registered"] in (20, 21)
+
+    def test_a_large_file_is_read_the_same_whatever_row_comes_first(self, tmp_path):
+        """A parallel reader guesses where quotes begin by what it meets at its cuts: one row moved 40,000 others."""
+        text = clinic.CATALOG.replace("max_rows: 1000", "max_rows: 1000000")
+        ward = '"x, "" ,y' + ",z" * 60 + '"'
+        body = "".join(self.line(f"v{i}", f"p{i}", ward if i % 2 else '"north"') for i in range(150_000))
+        assert len(body) > 2 * 8_000_000
+        kept = set()
+        for first in ("", self.line("v", "culprit", '"a"'), self.line("v", "culprit", '"' + "b" * 31 + '"')):
+            folder = tmp_path / str(len(first))
+            folder.mkdir()
+            (folder / "visits.csv").write_text(self.HEADER + first + body)
+            (folder / "clinic.yaml").write_text(text)
+            counts = dict(steward.register(folder / "clinic.yaml").repairs[0].counts)
+            kept.add(counts["rows registered"] - (first != ""))
+        assert kept == {150_000}
+
+    def test_the_reader_is_not_parallel(self):
+        import inspect
+
+        assert "parallel = false" in inspect.getsource(registration._read_text)
+
+
+def test_tables_and_columns_may_have_any_name(tmp_path):
+    text = clinic.CATALOG.replace("  visits:", "  reject_errors:")
+    text = text.replace("      score:", "      digest:").replace("      ward:", "      place:")
+    (tmp_path / "clinic.yaml").write_text(text)
+    clinic.write_csv(tmp_path / "visits.csv", MINE + OTHERS)
+    lines = (tmp_path / "visits.csv").read_text().replace("score,", "digest,", 1).replace("ward,", "place,", 1)
+    (tmp_path / "visits.csv").write_text(lines)
+    done = steward.register(tmp_path / "clinic.yaml")
+    assert dict(done.repairs[0].counts)["rows registered"] == 3 + 20 * 3
+
+
 def test_columns_are_read_by_name_and_never_sniffed(tmp_path):
     header = list(reversed(clinic.COLUMNS))
     values = clinic.row("v1", "p1", age="n/a")

@@ -82,6 +82,10 @@ class TestBelievesNothing:
             Cells(Filter(Scan("visits"), Compare("age", "=", "40")), (), (Count(),)),
             Cells(Filter(Scan("visits"), Compare("nothing", "=", Fraction(1))), (), (Count(),)),
             Cells(Filter(Scan("visits"), "age = 40"), (), (Count(),)),
+            Cells(Filter(Scan("visits"), Compare("age", ">= 0 OR 1 =", Fraction(1))), (), (Count(),)),
+            Cells(Filter(Scan("visits"), Compare("age", "IS NOT DISTINCT FROM", Fraction(1))), (), (Count(),)),
+            Cells(Filter(Scan("visits"), Compare("ward", "= 0 OR 0 =", "north")), (), (Count(),)),
+            Cells(Filter(Scan("visits"), Compare("age", "=", 1.5)), (), (Count(),)),
             Cells(Scan("visits"), (), ("count(*)",)),
             Cells("visits", (), (Count(),)),
             Cells(Scan("nothing"), (), (Count(),)),
@@ -172,6 +176,7 @@ class TestFailure:
         assert str(caught.value) == UnavailableError.TEXT
         shown = "".join(traceback.format_exception(caught.value))
         assert "p7" not in shown and "allocate" not in shown
+        assert caught.value.__cause__ is None and caught.value.__context__ is None
         assert len(tries) == 3
         assert kernel.ledger.pot("total").spent == 1
         assert len(kernel.ledger.incidents_open()) == 1

@@ -23,6 +23,12 @@ def tail_of(family: str, scale: Fraction, t: int) -> float:
     return float(laplace_tail(scale, t) if family == "laplace" else gaussian_tail(scale, t))
 
 
+def odd(family: str, scale: float) -> float:
+    """P(Z is odd): closed forms; for the Gaussian a half within exp(-pi**2 sigma**2 / 2)."""
+    a = np.exp(-1 / scale)
+    return {"geometric": a / (1 + a), "laplace": 2 * a / (1 + a) ** 2, "gaussian": 0.5}[family]
+
+
 def check(family: str, scale: int | Fraction, draws: int, sample=None) -> None:
     """Body, tails, sign and zero: events of the drawn integers against exact tails of the law."""
     sampler = (
@@ -61,10 +67,8 @@ def check(family: str, scale: int | Fraction, draws: int, sample=None) -> None:
         "far below": 1 - tail[-far + 1],
         "far above": tail[far],
         "farther": tail[3 * far] + 1 - tail[-3 * far + 1],
-        "odd": 0.5 if scale >= 100 else 0.0,  # from scale 100 on within 1e-5 (geometric) and 1e-9 (signed) of a half
+        "odd": odd(family, float(scale)) if scale >= 100 else 0.0,
     }
-    if family == "geometric" and scale >= 100:
-        probabilities["odd"] = 1 / (1 + np.exp(1 / float(scale)))
     probabilities |= {f"in [{a}, {b})": tail[a] - tail[b] for a, b in pairwise(edges)}
     assert_counts(counts, draws, {event: max(0.0, p) for event, p in probabilities.items()})
 

@@ -164,14 +164,20 @@ class Kernel:
         priced = self.price(request)
         measurer = self.prepare(priced)
         reservation = self.reserve(priced)
-        try:
-            values = self.randomise(priced, self._measured(priced, measurer))
-            released_at = datetime.now(UTC).replace(microsecond=0).isoformat()
-            self.commit(priced, reservation, values, released_at)
-        except Exception:
+        released_at = datetime.now(UTC).replace(microsecond=0).isoformat()
+        values = self._answered(priced, measurer, reservation, released_at)
+        if values is None:  # raised out here, so that neither cause nor frames travel with the constant response
             self._incident(reservation)
-            raise UnavailableError from None
+            raise UnavailableError
         return self.send(priced, reservation, values, released_at)
+
+    def _answered(self, priced: Priced, measurer: Measurer, reservation: Reservation, at: str) -> Values | None:
+        """MEASURE, RANDOMISE, COMMIT; None for any failure, whatever its cause."""
+        with suppress(Exception):
+            values = self.randomise(priced, self._measured(priced, measurer))
+            self.commit(priced, reservation, values, at)
+            return values
+        return None
 
     def _measured(self, priced: Priced, measurer: Measurer) -> list[NDArray[Any]]:
         """The statement may be run again, at most twice; never is another question's answer put in its place."""

@@ -24,7 +24,7 @@ from dither.privacy.noise.table import RESIDUAL, Table
 
 _MARGIN = 2.0**-23  # wide enough for a short polynomial, narrow enough that few uniforms fall inside
 _LARGEST_EXPONENT = Fraction(1, 8)
-_BLOCK = 1 << 15  # elements at a time, so that intermediate arrays stay in the processor's cache
+_BLOCK = 1 << 14  # elements at a time, so that intermediate arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,12 @@ class Plan:
     @cached_property
     def rate(self) -> float:
         return float(self.table.law.rate)
+
+    @cached_property
+    def surely(self) -> int:
+        """Uniforms below this are accepted wherever they lie: (u + 1) / 2**spare <= 1 - largest y <= e**-y."""
+        bound = (1 - self.exponent(self.table.largest, 1 << self.shift)) * (1 << self.spare)
+        return bound.numerator // bound.denominator
 
     @cached_property
     def coefficients(self) -> list[float]:
@@ -113,19 +119,22 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
     last = inside if plan.shared else words[2 * count :] >> np.uint64(width - spare)
     uniforms = (last & np.uint64((1 << spare) - 1)).view(np.int64)
     signs = ((inside >> np.uint64(width - shift - 1)) & np.uint64(1 if plan.signed else 0)).view(np.int64)
-    accepted, decided = _accept(plan, cells, places + signs, uniforms)
+    accepted = uniforms < plan.surely
+    rest = np.flatnonzero(~accepted)
+    accepted[rest], decided = _accept(plan, cells[rest], places[rest] + signs[rest], uniforms[rest])
+    open_ones = rest[~decided]
     if cells.min() < 0:
-        decided &= cells != RESIDUAL
+        open_ones = np.union1d(open_ones, np.flatnonzero(cells == RESIDUAL))
     if plan.python_integers:
         values = ((cells.astype(object) << shift) + places.astype(object)) * (1 - 2 * signs) - signs
     else:
         values = cells << shift
         values += places
         values ^= -signs  # -1 - value where the sign is set
-    if decided.all():
+    if not len(open_ones):
         return values, accepted
     exact = {}
-    for i in np.flatnonzero(~decided):
+    for i in open_ones:
         cell = int(cells[i]) if cells[i] != RESIDUAL else plan.table.residual(source)
         place, sign = int(places[i]), int(signs[i])
         value = (cell << shift) + place
