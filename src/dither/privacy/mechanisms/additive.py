@@ -20,6 +20,8 @@ def exact_integers(values: Any) -> NDArray[Any]:
         values = [values]
     # a list goes through Python integers: NumPy would make floats of [-1, 2**63], an error that depends on data
     given = values if isinstance(values, np.ndarray) else np.array(values, object)
+    if not given.size:  # an empty list has no type to refuse, and emptiness must never be an error
+        return np.zeros(given.shape, np.int64)
     if given.dtype.kind == "i":
         return given.astype(np.int64)
     if given.dtype.kind in "uO":

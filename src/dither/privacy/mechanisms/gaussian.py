@@ -19,13 +19,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, positive
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.accounting.conversions import rho_for
 from dither.privacy.accounting.lattice import delta_discrete_gaussian
 from dither.privacy.losses import DiscreteGaussian, DiscreteGaussianVector, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, check_sensitivity, exact_integers, round_down, round_up
+from dither.privacy.mechanisms.delta import small_delta
 from dither.privacy.mechanisms.error import GaussianError
 from dither.privacy.noise import Words, discrete_gaussian
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
@@ -55,10 +56,16 @@ class IntegerGaussian:
 
     @classmethod
     def for_epsilon_delta(
-        cls, epsilon: Number, delta: Number, sensitivity: Sensitivity, **towards: Any
+        cls,
+        epsilon: Number,
+        delta: Number,
+        sensitivity: Sensitivity,
+        *,
+        public_size: int | None = None,
+        **towards: Any,
     ) -> IntegerGaussian:
         """The least noise that meets (epsilon, delta): by the lattice law for one cell, by tight zCDP for a vector."""
-        price, allowed = positive(epsilon, "epsilon"), exact(delta, "delta")
+        price, allowed = positive(epsilon, "epsilon"), small_delta(delta, public_size)
         safe = cls.for_rho(rho_for(price, allowed), sensitivity, **towards)
         if sensitivity.l0 != 1:
             return safe
