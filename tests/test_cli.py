@@ -47,7 +47,7 @@ def test_the_whole_way(file):
         run(app, ["budget", "raise", file, "total", "--epsilon", "1.8", "--reason", "the board asked again"]).exit_code
         == 0
     )
-    assert "0.75" not in run(app, ["budget", "show", file]).output
+    assert "0.75" in run(app, ["budget", "show", file]).output
     checked = run(app, ["ledger", "verify", file])
     assert (checked.exit_code, "verifies" in checked.output) == (0, True)
 
