@@ -12,7 +12,8 @@ Numbers are exact: a float means its decimal text.
 >>> DiscreteLaplace(10, 1)
 DiscreteLaplace(scale=10, sensitivity=1, neighbours='add_remove', unit='unit')
 >>> PoissonSampled(0.01, Gaussian(1.1)) * 10_000
-Repeated(loss=PoissonSampled(q=1/100, loss=Gaussian(sigma=11/10, sensitivity=1)), count=10000, neighbours='add_remove', unit='unit')
+Repeated(loss=PoissonSampled(q=1/100, loss=Gaussian(sigma=11/10, sensitivity=1)), count=10000,
+         neighbours='add_remove', unit='unit')
 >>> from_json((Pure(1) + Pure(2)).to_json()) == Pure(2) + Pure(1)
 True
 
@@ -78,6 +79,11 @@ def _order(value: Number, name: str) -> Fraction:
 def _number(check: Callable[[Number, str], Any], **default: Any) -> Any:
     """A dataclass field whose value is checked and made exact when the loss is built."""
     return field(metadata={"check": check}, **default)
+
+
+def _part() -> Any:
+    """A dataclass field that holds a loss, or a tuple of losses."""
+    return field()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -266,8 +272,8 @@ class RDP(Loss):
 class _Wrapping(Loss):
     """A loss made of others: takes neighbours and unit from them, and refuses to mix."""
 
-    neighbours: Neighbours = field(default=None, kw_only=True)  # type: ignore[assignment]
-    unit: str = field(default=None, kw_only=True)  # type: ignore[assignment]
+    neighbours: Neighbours = field(default=None, kw_only=True)  # type: ignore[arg-type]
+    unit: str = field(default=None, kw_only=True)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         parts = self._parts()
@@ -293,7 +299,7 @@ class PoissonSampled(_Wrapping):
 
     type = "poisson_sampled"
     q: Fraction = _number(_rate)
-    loss: Loss = field()
+    loss: Loss = _part()
 
     def _parts(self) -> tuple[Loss, ...]:
         return (self.loss,)
@@ -306,7 +312,7 @@ class SampledWithoutReplacement(_Wrapping):
     type = "sampled_without_replacement"
     sample_size: int = _number(_count)
     population_size: int = _number(_count)
-    loss: Loss = field()
+    loss: Loss = _part()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -322,7 +328,7 @@ class Repeated(_Wrapping):
     """The same loss `count` times, the query (not the noise) chosen adaptively."""
 
     type = "repeated"
-    loss: Loss = field()
+    loss: Loss = _part()
     count: int = _number(_count)
 
     def _parts(self) -> tuple[Loss, ...]:
@@ -334,7 +340,7 @@ class Composed(_Wrapping):
     """Several losses on the same data, one after another; flat, and equal in any order."""
 
     type = "composed"
-    losses: tuple[Loss, ...] = field()
+    losses: tuple[Loss, ...] = _part()
 
     def _parts(self) -> tuple[Loss, ...]:
         return self.losses
@@ -345,7 +351,7 @@ class Parallel(_Wrapping):
     """Losses on disjoint parts of the data, the part a function of the unit (privacy-rules 15)."""
 
     type = "parallel"
-    losses: tuple[Loss, ...] = field()
+    losses: tuple[Loss, ...] = _part()
 
     def _parts(self) -> tuple[Loss, ...]:
         return self.losses
@@ -355,8 +361,7 @@ def compose(*losses: Loss) -> Composed:
     """All of `losses` on the same data, flattened.
 
     >>> compose(Pure(1), Pure(1) + Pure(2)).losses
-    (Pure(epsilon=1, neighbours='add_remove', unit='unit'), Pure(epsilon=1, neighbours='add_remove', unit='unit'), \
-Pure(epsilon=2, neighbours='add_remove', unit='unit'))
+    (Pure(epsilon=1, ...), Pure(epsilon=1, ...), Pure(epsilon=2, ...))
     """
     flat: list[Loss] = []
     for loss in losses:
