@@ -388,3 +388,16 @@ def from_json(tree: dict[str, Any]) -> Loss:
         elif isinstance(values[name], float):
             raise ParameterError(f"loss {kind.type}: {name} is a float; canonical JSON writes fractions as 'p/q'")
     return kind(**{name: values[name] for name in names})
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class GaussianSum(Loss):
+    """*Continuous* Gaussian noise of `sigma` on a sum of vectors, one per unit, each of L2 norm at most `clip_norm`.
+
+    The sensitivity follows from the relation: clip_norm under add_remove, 2 clip_norm under replace. Sampling needs the
+    norm itself, not the sensitivity, hence the type (docs/proofs/composition.md, section 7).
+    """
+
+    type = "gaussian_sum"
+    sigma: Fraction = _number(_positive)
+    clip_norm: Fraction = _number(_positive)

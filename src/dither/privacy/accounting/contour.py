@@ -235,43 +235,52 @@ def invert(
     curve: Callable[[float], Bounds], target: float, target_upper: float, guess: float, slope: float
 ) -> Bounds:
     """Where a non-increasing curve known by brackets crosses a target between `target` and `target_upper`."""
-
-    def middle(epsilon: float) -> float:
-        bounds = curve(epsilon)
-        value = (bounds.lower + bounds.upper) / 2
-        return math.log(value / target) if value > 0 else -800.0
-
     if curve(0.0).upper <= target:
         return Bounds(0.0, 0.0)
-    low, high = 0.0, max(guess, 1e-6)
-    while curve(high).upper > target:
-        low, high = high, high * 1.5 + 0.1
+    upper, slope = _crossing(curve, 1, target, max(guess, 1e-6), slope)
+    if not math.isfinite(upper):
+        return Bounds(0.0, math.inf)
+    lower, _ = _crossing(curve, 0, target_upper, upper, slope)
+    return Bounds(min(upper, lower), upper)
+
+
+def _crossing(curve: Callable[[float], Bounds], end: int, target: float, guess: float, slope: float) -> tuple[float, float]:
+    """Where the lower (end 0) or upper (end 1) bound of the curve crosses the target, on the safe side; and its slope.
+
+    Guarded Newton on logarithms. The safe side: an upper bound is at most the target there, a lower bound at least.
+    It stops when the place moves the bound by a fiftieth of the width of the bracket, or by nothing.
+    """
+    blur = 1e-16
+
+    def height(place: float) -> float:
+        nonlocal blur
+        bounds = curve(place)
+        value = bounds[end]
+        blur = 0.02 * (bounds.upper - bounds.lower) / bounds.upper if bounds.upper > 0 else 1e-16
+        return math.log(value / target) if value > 1e-300 * target and value > 0 else -690.0
+
+    low, high = 0.0, guess
+    value = height(high)
+    while value > 0:
+        low, high = high, high * 1.5 + 0.05
+        value = height(high)
         if high > 1e12:
-            return Bounds(0.0, math.inf)
-    # a bracketed Newton step on log delta, whose slope lies near -c
-    epsilon, value = high, middle(high)
-    for _ in range(60):
-        trial = epsilon - value / slope
-        if not low < trial < high:
+            return (low if end == 0 else math.inf), slope
+    place = high
+    for step in range(90):
+        safe = value <= 0 if end == 1 else value >= 0
+        if (safe and abs(value) <= blur) or high - low <= 4e-16 * high:
+            break
+        # aim a little to the safe side of the root
+        trial = place - (value + (blur if end == 1 else -blur) / 2) / slope
+        if not low < trial < high or step % 6 == 5:
             trial = (low + high) / 2
-        new = middle(trial)
+        new = height(trial)
         if new > 0:
             low = trial
         else:
             high = trial
-        if trial != epsilon and new != value:
-            slope = min((new - value) / (trial - epsilon), -1e-9)
-        moved, epsilon, value = abs(trial - epsilon), trial, new
-        if moved <= 1e-15 * max(epsilon, 1e-12) or value == 0:
-            break
-    bounds = curve(epsilon)
-    width = max((bounds.upper - bounds.lower) / max(bounds.upper, 1e-320) / abs(slope), 2e-16 * epsilon, 1e-300)
-    upper, wide = epsilon, width
-    while curve(upper).upper > target:
-        upper, wide = upper + wide, wide * 2
-        if upper > 1e12:
-            return Bounds(0.0, math.inf)
-    lower, wide = epsilon, width
-    while lower > 0 and curve(lower).lower < target_upper:
-        lower, wide = max(0.0, lower - wide), wide * 2
-    return Bounds(lower, upper)
+        if trial != place and (new - value) / (trial - place) < 0:
+            slope = (new - value) / (trial - place)
+        place, value = trial, new
+    return (low if end == 0 else high), slope

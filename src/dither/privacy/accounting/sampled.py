@@ -161,7 +161,7 @@ class SampledGaussianFactor:
         return math.inf if self.kind != "add" else -math.log1p(-float(self.q)) * (1 + 1e-15)
 
 
-def _log_ratio(q: float, x: Real) -> tuple[Real, Real]:
+def log_ratio(q: float, x: Real) -> tuple[Real, Real]:
     """log(1 - q + q e^x) and a bound on its relative error (in units of 1)."""
     grown = q * np.expm1(np.minimum(x, 600.0))
     value = np.where(x > 600.0, x + math.log(q), np.log1p(grown))
@@ -179,13 +179,13 @@ def _rule(kind: Kind, rate: Fraction, noise: Fraction, ends: tuple[int, int], st
     quadratic = nodes * nodes / (2 * variance)
     height = step / (sigma * math.sqrt(2 * math.pi))
     weights = np.exp(-quadratic) * height
-    forward, relative = _log_ratio(q, (2 * nodes - 1) / (2 * variance))
+    forward, relative = log_ratio(q, (2 * nodes - 1) / (2 * variance))
     if kind == "remove":
         base, loss = forward, forward
     elif kind == "add":
         base, loss = np.zeros_like(forward), -forward
     else:
-        backward, other = _log_ratio(q, (-2 * nodes - 1) / (2 * variance))
+        backward, other = log_ratio(q, (-2 * nodes - 1) / (2 * variance))
         base, loss = forward, forward - backward
         absolute = np.abs(forward) * relative + np.abs(backward) * other
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -204,14 +204,14 @@ def _layers(kind: Kind, rate: Fraction, noise: Fraction, c: float) -> tuple[Real
     left = -min(c, 8 * sigma) if kind == "add" else 0.0
     nodes = np.linspace(left - 6 * sigma, right + 6 * sigma, 400 + int(40 * (right - left) / sigma))
     x = (2 * nodes - 1) / (2 * variance)
-    forward, _ = _log_ratio(q, x)
+    forward, _ = log_ratio(q, x)
     slope = q * np.exp(x - forward) / variance
     if kind == "remove":
         tilt, loss, steep = (c + 1) * forward, forward, slope[1:]
     elif kind == "add":
         tilt, loss, steep = -c * forward, -forward, slope[1:]
     else:
-        backward, _ = _log_ratio(q, -(2 * nodes + 1) / (2 * variance))
+        backward, _ = log_ratio(q, -(2 * nodes + 1) / (2 * variance))
         tilt, loss = (c + 1) * forward - c * backward, forward - backward
         returning = q * np.exp(-(2 * nodes + 1) / (2 * variance) - backward) / variance
         steep = slope[1:] + returning[:-1]

@@ -150,21 +150,23 @@ class LaplaceFactor:
         return float(max(self.epsilons)) * (1 + 1e-15)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AtomsFactor:
     """A loss with finitely many values: losses[i] with probability masses[i], relative error `relative` each.
 
-    `missing` is the P-mass that the list leaves out (truncated tails), to be added to every upper bound.
-    Losses are floats within one ulp of the truth. No decay is claimed: |M(c+iy)| <= M(c).
+    `missing` and `missing_q` bound the P- and Q-mass that the list leaves out (truncated tails): `count * missing` is
+    added to every upper bound. No decay is claimed: |M(c+iy)| <= M(c).
     """
 
     losses: Real
     masses: Real
     count: int
-    relative: float = 4 * UNIT
+    relative: float | Real = 4 * UNIT
     missing: float = 0.0
+    missing_q: float = 0.0
     lattice: tuple[Fraction, Fraction, tuple[int, ...]] | None = None
     """offset, step, indices with losses[i] = offset + step * indices[i] exactly, where the losses are rational."""
+    loss_relative: float | Real = 4 * UNIT
 
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
         exponent = c * self.losses
@@ -176,7 +178,8 @@ class AtomsFactor:
         imaginary = pairwise(np.sin(phase) * weight)
         value = real + 1j * imaginary
         # (M1) the missing tail belongs to the truth when it is counted apart, hence no error here
-        reach = (np.abs(exponent) + abs(top) + np.max(np.abs(y), initial=0.0) * np.abs(self.losses)) * 4 * UNIT
+        turn = (abs(c) + np.max(np.abs(y), initial=0.0)) * np.abs(self.losses)
+        reach = turn * (self.loss_relative + 4 * UNIT) + 4 * UNIT * abs(top)
         depth = 4 * (2 + math.ceil(math.log2(len(weight) + 1)))
         absolute = float(np.sum(weight * (self.relative + 4 * LIBM + reach))) * 1.01 + depth * UNIT * plane
         size = np.abs(value)
