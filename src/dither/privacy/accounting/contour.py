@@ -209,26 +209,18 @@ def _reach(
     return high, math.exp(left_out(high)) / math.pi * (1 + 1e-9)
 
 
-def contour_delta(factors: Sequence[Factor], epsilon: float) -> Bounds:
-    """A bracket of delta at epsilon >= 0."""
-    return Contour.build(factors, epsilon=epsilon).delta(epsilon)
+def saddle_place(factors: Sequence[Factor], log_delta: float) -> tuple[float, float]:
+    """Roughly the epsilon at delta = exp(log_delta) and the slope of log delta there; proves nothing."""
 
+    def away(c: float) -> float:
+        level, first, second = _cumulants(factors, c)
+        place = first - 1 / c - 1 / (c + 1)
+        spread = second + 1 / c**2 + 1 / (c + 1) ** 2
+        return log_delta - (level - c * place - math.log(c * (c + 1)) - 0.5 * math.log(2 * math.pi * spread))
 
-def contour_epsilon(factors: Sequence[Factor], log_delta: float, log_delta_upper: float) -> Bounds:
-    """A bracket of the epsilon where delta(epsilon) crosses the target, a number between the two logarithms.
-
-    The upper end is an epsilon whose delta is proved to be at most exp(log_delta), the lower end one whose delta is
-    proved to be at least exp(log_delta_upper); (0, 0) when delta(0) is already small enough.
-    """
-    contour = Contour.build(factors, log_delta=log_delta)
-    target, target_upper = math.exp(log_delta), math.exp(log_delta_upper)
-    return invert(contour.delta, target, target_upper, guess=_start(contour, log_delta), slope=-contour.c)
-
-
-def _start(contour: Contour, log_delta: float) -> float:
-    low = 0.0
-    high = max(1e-3, (contour.level - log_delta) / contour.c)
-    return min(max(low, high), 1e9)
+    c = _saddle(factors, away)
+    _, first, _ = _cumulants(factors, c)
+    return max(1e-3, first - 1 / c - 1 / (c + 1)), -c
 
 
 def invert(
@@ -256,7 +248,8 @@ def _crossing(curve: Callable[[float], Bounds], end: int, target: float, guess: 
         nonlocal blur
         bounds = curve(place)
         value = bounds[end]
-        blur = 0.02 * (bounds.upper - bounds.lower) / bounds.upper if bounds.upper > 0 else 1e-16
+        width = (bounds.upper - bounds.lower) / bounds.upper if bounds.upper > 0 else 0.0
+        blur = max(0.02 * width, 6e-16 * max(1.0, abs(slope * place)))
         return math.log(value / target) if value > 1e-300 * target and value > 0 else -690.0
 
     low, high = 0.0, guess

@@ -16,7 +16,7 @@ import numpy as np
 
 from dither.privacy.accounting.atomic import atomic
 from dither.privacy.accounting.bounds import Bounds, down, up
-from dither.privacy.accounting.contour import Contour, invert
+from dither.privacy.accounting.contour import Contour, invert, saddle_place
 from dither.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.privacy.accounting.grid import GridLaw, GridPair, exact_step
 from dither.privacy.accounting.laplace_sum import MOST, laplace_delta
@@ -103,12 +103,15 @@ def _exact(laws: Sequence[Law], target: Target) -> Answer:
         one, count = laws[0].epsilons[0], laws[0].counts[0]
         if count > MOST:
             raise OutOfReach
+        guess, slope = 1.0, -1.0
+        if target.log_delta is not None:
+            guess, slope = saddle_place([laws[0]], target.log_delta)
         return _finish(
             lambda place: laplace_delta(one, count, Fraction(place)),
             target,
-            -2.0 / float(one),
+            slope,
             "exact sum of equal Laplaces (residues)",
-            float(one) * math.sqrt(count),
+            min(guess, float(one) * count),
         )
     atoms = [law for law in laws if isinstance(law, AtomsFactor)]
     if len(atoms) < len(laws):

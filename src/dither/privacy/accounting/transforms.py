@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -109,11 +110,12 @@ class LaplaceFactor:
     def count(self) -> int:
         return sum(self.counts)
 
+    @cached_property
     def _arrays(self) -> tuple[Real, Real]:
         return np.array([float(e) for e in self.epsilons])[:, None], np.array(self.counts, float)[:, None]
 
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
-        eps, counts = self._arrays()
+        eps, counts = self._arrays
         s = (c + 1j * y)[None, :]
         # e^{-s eps} M(s) - 1 = s (e^{-(2s+1) eps} - 1) / (2s+1): exact algebra, no cancellation for small eps
         shrunk = -(2 * s + 1) * eps
@@ -132,7 +134,7 @@ class LaplaceFactor:
 
     def decay(self, c: float, y: float) -> float:
         """Layers of the exponential density (D2), or the triangle inequality on the closed form (D3)."""
-        eps, counts = self._arrays()
+        eps, counts = self._arrays
         # tilted law: density proportional to e^{kappa z} on (-eps, eps), kappa = c + 1/2, plus two atoms
         kappa = c + 0.5
         log_m = np.log1p((c / (2 * c + 1)) * np.expm1(-(2 * c + 1) * eps))  # log of e^{-c eps} M(c)
