@@ -8,7 +8,32 @@
 
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.curves import delta, epsilon
-from dither.privacy.accounting.renyi import rdp, zcdp
+from dither.privacy.accounting.explain import Explanation, explain
+from dither.privacy.accounting.filters import (
+    ApproxRule,
+    Charge,
+    PureRule,
+    RenyiRule,
+    Rule,
+    Spent,
+    ZcdpRule,
+    charge,
+    guarantee,
+    parallel_spent,
+)
+from dither.privacy.accounting.planning import (
+    Plan,
+    amplify,
+    calibrate,
+    cautions,
+    group,
+    marginal_cost,
+    most_queries,
+    split,
+    unamplify,
+)
+from dither.privacy.accounting.profile import Profile, TradeOff, profile, tradeoff
+from dither.privacy.accounting.renyi import Concentrated, rdp, triangle, zcdp
 from dither.privacy.losses import (
     RDP,
     ZCDP,
@@ -31,3 +56,58 @@ from dither.privacy.losses import (
     compose,
     from_json,
 )
+
+__all__ = [
+    "Approx",
+    "ApproxRule",
+    "BoundedRange",
+    "Bounds",
+    "Charge",
+    "Composed",
+    "Concentrated",
+    "DiscreteGaussian",
+    "DiscreteGaussianVector",
+    "DiscreteLaplace",
+    "Explanation",
+    "Gaussian",
+    "GaussianSum",
+    "Laplace",
+    "Loss",
+    "Parallel",
+    "Plan",
+    "PoissonSampled",
+    "Profile",
+    "Pure",
+    "PureRule",
+    "RDP",
+    "RandomizedResponse",
+    "RenyiRule",
+    "Repeated",
+    "Rule",
+    "SampledWithoutReplacement",
+    "Spent",
+    "TradeOff",
+    "ZCDP",
+    "ZcdpRule",
+    "amplify",
+    "calibrate",
+    "cautions",
+    "charge",
+    "compose",
+    "delta",
+    "epsilon",
+    "explain",
+    "from_json",
+    "group",
+    "guarantee",
+    "marginal_cost",
+    "most_queries",
+    "parallel_spent",
+    "profile",
+    "rdp",
+    "split",
+    "tradeoff",
+    "triangle",
+    "unamplify",
+    "zcdp",
+]

@@ -258,3 +258,16 @@ def _pure_rho(epsilon: float) -> float:
 
 def _both(value: float) -> Bounds:
     return Bounds(value * (1 - _SLACK), value * (1 + _SLACK))
+
+
+def triangle(alpha: float, other: float, first: Callable[[float], float], second: Callable[[float], float]) -> float:
+    """D_alpha(P||R) <= a'/(a'-1) * D_b(P||Q) + D_a'(Q||R) with b = alpha (a'-1)/(a'-alpha), a' > alpha.
+
+    Lemma 3.32(7) prints another order in its statement, which is unsound; this is the one its proof gives.
+
+    >>> triangle(2, 4, lambda order: order / 2, lambda order: order / 2)   # N(0,1), N(1,1), N(2,1): the truth is 4
+    4.0
+    """
+    if not other > alpha > 1:
+        raise ParameterError("the second order must exceed the first, and the first 1")
+    return other / (other - 1) * first(alpha * (other - 1) / (other - alpha)) + second(other)
