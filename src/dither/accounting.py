@@ -9,6 +9,7 @@
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.curves import delta, epsilon
 from dither.privacy.accounting.explain import Explanation, explain
+from dither.privacy.accounting.expressions import parse
 from dither.privacy.accounting.filters import (
     ApproxRule,
     Charge,
@@ -33,6 +34,7 @@ from dither.privacy.accounting.planning import (
     unamplify,
 )
 from dither.privacy.accounting.profile import Profile, TradeOff, profile, tradeoff
+from dither.privacy.accounting.readers import from_dp_event, from_opacus
 from dither.privacy.accounting.renyi import Concentrated, rdp, triangle, zcdp
 from dither.privacy.losses import (
     RDP,
@@ -97,12 +99,15 @@ __all__ = [
     "delta",
     "epsilon",
     "explain",
+    "from_dp_event",
     "from_json",
+    "from_opacus",
     "group",
     "guarantee",
     "marginal_cost",
     "most_queries",
     "parallel_spent",
+    "parse",
     "profile",
     "rdp",
     "split",

@@ -223,9 +223,7 @@ def saddle_place(factors: Sequence[Factor], log_delta: float) -> tuple[float, fl
     return max(1e-3, first - 1 / c - 1 / (c + 1)), -c
 
 
-def invert(
-    curve: Callable[[float], Bounds], target: float, target_upper: float, guess: float, slope: float
-) -> Bounds:
+def invert(curve: Callable[[float], Bounds], target: float, target_upper: float, guess: float, slope: float) -> Bounds:
     """Where a non-increasing curve known by brackets crosses a target between `target` and `target_upper`."""
     if curve(0.0).upper <= target:
         return Bounds(0.0, 0.0)
@@ -236,7 +234,9 @@ def invert(
     return Bounds(min(upper, lower), upper)
 
 
-def _crossing(curve: Callable[[float], Bounds], end: int, target: float, guess: float, slope: float) -> tuple[float, float]:
+def _crossing(
+    curve: Callable[[float], Bounds], end: int, target: float, guess: float, slope: float
+) -> tuple[float, float]:
     """Where the lower (end 0) or upper (end 1) bound of the curve crosses the target, on the safe side; and its slope.
 
     Guarded Newton on logarithms. The safe side: an upper bound is at most the target there, a lower bound at least.

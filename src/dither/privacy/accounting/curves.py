@@ -137,9 +137,7 @@ def _outward(value: Fraction) -> Bounds:
     return Bounds(near if Fraction(near) < value else down(near), near if Fraction(near) > value else up(near))
 
 
-def _epsilon_one(
-    found: Workload, neighbours: str, target: Fraction, way: Direction, engine: str | None
-) -> Answer:
+def _epsilon_one(found: Workload, neighbours: str, target: Fraction, way: Direction, engine: str | None) -> Answer:
     low_mass, high_mass = mass_at_infinity(found.events)
     total = _pure_sum(found.events)
     ceiling = Bounds(math.inf, math.inf) if total is None or high_mass > target else _outward(total)
@@ -184,9 +182,7 @@ def _sampled_ceiling(found: Workload, ceiling: Bounds) -> Bounds:
     return Bounds(ceiling.lower * (1 - 1e-13), ceiling.upper) if rounded and not found.loose else ceiling
 
 
-def _delta_one(
-    found: Workload, neighbours: str, target: Fraction, way: Direction, engine: str | None
-) -> Answer:
+def _delta_one(found: Workload, neighbours: str, target: Fraction, way: Direction, engine: str | None) -> Answer:
     low_mass, high_mass = mass_at_infinity(found.events)
     total = _pure_sum(found.events)
     best, lower = Answer(Bounds(0.0, 1.0), "none"), 0.0

@@ -28,7 +28,13 @@ from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.renyi import renyi_upper
 from dither.privacy.accounting.routes import Target
-from dither.privacy.accounting.workload import DIRECTIONS, alternatives, gaussian_mu_squared, infinite_mass, pure_epsilon
+from dither.privacy.accounting.workload import (
+    DIRECTIONS,
+    alternatives,
+    gaussian_mu_squared,
+    infinite_mass,
+    pure_epsilon,
+)
 
 _GRAIN = 1 << 60
 _TOKEN = object()
@@ -190,7 +196,9 @@ class Spent:
                 for name, amount, room in zip(self.rule.names, cost.amounts, self.left, strict=True)
                 if amount > room
             ]
-            raise BudgetError(f"the budget cannot pay ({'; '.join(lacks)}): ask for at most what is left, or fewer questions")
+            raise BudgetError(
+                f"the budget cannot pay ({'; '.join(lacks)}): ask for at most what is left, or fewer questions"
+            )
         return Spent(self.rule, tuple(a + b for a, b in zip(self.spent, cost.amounts, strict=True)))
 
     def _check(self, cost: Charge) -> None:

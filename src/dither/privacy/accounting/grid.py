@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from dither.privacy.accounting.bounds import Bounds
-from dither.privacy.accounting.laws import GaussianLaw, LaplaceLaw, Measure, Side, atoms_measure
+from dither.privacy.accounting.laws import FAR, GaussianLaw, LaplaceLaw, Measure, Side, atoms_measure
 from dither.privacy.accounting.sampled import OutOfReach
 from dither.privacy.accounting.transforms import UNIT, AtomsFactor, Real
 
@@ -154,14 +154,14 @@ def _log_cap(measures: Sequence[Measure], step: float, c: float, size: int) -> R
     return total
 
 
-def measures(laws: Sequence[GridLaw], step: Fraction, side: Side) -> list[Measure]:
+def measures(laws: Sequence[GridLaw], step: Fraction, side: Side, edge: float = FAR) -> list[Measure]:
     """Each law on the grid, above or below the truth."""
     found = []
     for law in laws:
         if isinstance(law, AtomsFactor):
             found.append(atoms_measure(law, step, side))
         else:
-            found.append(law.measure(float(step), side))
+            found.append(law.measure(float(step), side, edge))
         if len(found[-1].masses) > _MOST_POINTS:
             raise OutOfReach
     return found
@@ -175,10 +175,17 @@ def exact_step(laws: Sequence[GridLaw]) -> Fraction | None:
         if not isinstance(law, AtomsFactor) or law.lattice is None:
             return None
         _, spacing, indices = law.lattice
-        step = Fraction(math.gcd(step.numerator * spacing.denominator, spacing.numerator * step.denominator),
-                        step.denominator * spacing.denominator)
+        step = Fraction(
+            math.gcd(step.numerator * spacing.denominator, spacing.numerator * step.denominator),
+            step.denominator * spacing.denominator,
+        )
         span = max(span, spacing * (max(indices) - min(indices)))
     return step if step and span / step < _MOST_POINTS / 4 else None
+
+
+def gaussian_edge(laws: Sequence[GridLaw], log_delta: float) -> float:
+    """So many standard deviations that what lies beyond, over all copies, is below 1e-12 of delta."""
+    return math.sqrt(2 * (28.0 - log_delta + math.log(sum(law.count for law in laws))))
 
 
 class GridPair:
@@ -192,7 +199,8 @@ class GridPair:
         epsilon: float | None,
         below: Sequence[GridLaw] | None = None,
     ) -> None:
-        upper, lower = measures(laws, step, "upper"), measures(below or laws, step, "lower")
+        edge = FAR if log_delta is None else min(FAR, gaussian_edge(laws, log_delta))
+        upper, lower = measures(laws, step, "upper", edge), measures(below or laws, step, "lower", edge)
         size = float(step)
         steepest = 40.0 if exact_step(laws) == step else 0.2
         c = _tilt(upper, size, log_delta, epsilon, max(1.0, steepest / size))

@@ -10,7 +10,7 @@ Proof: docs/proofs/composition.md, section 6.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -21,8 +21,7 @@ from dither.privacy.accounting.sampled import Kind, log_ratio
 from dither.privacy.accounting.transforms import UNIT, AtomsFactor, Real
 
 Side = Literal["upper", "lower"]
-_EDGE = 27.0  # standard deviations kept of a Gaussian
-_BEYOND = 1e-158  # more than the mass beyond them, on both ends together
+FAR = 27.0  # standard deviations kept of a Gaussian when nothing is known of the delta asked for
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,10 @@ class GaussianLaw:
     sigma: Fraction
     count: int
 
-    def measure(self, step: float, side: Side) -> Measure:
+    def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
+        """On the grid; what lies beyond `edge` standard deviations is counted as infinite (above) or dropped (below)."""
         q, sigma = float(self.q), float(self.sigma)
-        low, high = -_EDGE * sigma, 1 + _EDGE * sigma
+        low, high = -edge * sigma, 1 + edge * sigma
         first, last = math.floor(self._loss(low) / step), math.ceil(self._loss(high) / step)
         if self.kind == "add":
             first, last = math.floor(self._loss(high) / step), math.ceil(self._loss(low) / step)
@@ -77,8 +77,11 @@ class GaussianLaw:
         relative = relative[::-1] if self.kind == "add" else relative
         p_side = p * (1 + relative) if side == "upper" else p * (1 - relative)
         if self.kind == "fixed":
-            return _symmetrised(p, other, relative, step, side, self.count, shift)
-        return _place_cells(first, p_side, p, other, relative, step, side, self.count, shift)
+            placed = _symmetrised(p, other, relative, step, side, self.count, shift)
+        else:
+            placed = _place_cells(first, p_side, p, other, relative, step, side, self.count, shift)
+        beyond = 4 * float(ndtr(-edge)) if side == "upper" else 0.0
+        return replace(placed, infinite=beyond)
 
     def _loss(self, y: float) -> float:
         if self.kind == "plain":
@@ -118,7 +121,10 @@ def _gaussian_mass(middle: Real, width: Real) -> Real:
         odd = odd * h2 / ((2 * k) * (2 * k + 1))
         total = total + hermite * odd
         # He_{2k+2} = (m^2 - 4k - 1) He_{2k} - 2k (2k-1) He_{2k-2}
-        hermite, hermite_before = (middle * middle - 4 * k - 1) * hermite - 2 * k * (2 * k - 1) * hermite_before, hermite
+        hermite, hermite_before = (
+            (middle * middle - 4 * k - 1) * hermite - 2 * k * (2 * k - 1) * hermite_before,
+            hermite,
+        )
     narrow = np.exp(-middle * middle / 2) * (width / math.sqrt(2 * math.pi)) * total
     wide = ndtr(-(far - half)) - ndtr(-(far + half))
     small = (square <= 0.25) & (half <= 0.25)
@@ -140,7 +146,7 @@ def _place_cells(
         high = np.clip((over + blur) / down_gap, 0.0, p_side)
         masses[:-1] += p_side - high
         masses[1:] += high
-        return Measure(first, masses, count, infinite=_BEYOND, shift=shift)
+        return Measure(first, masses, count, shift=shift)
     under = lifted * grow - p  # what the cell lacks below its upper end, times e^{h-f} - 1
     have = np.maximum(over - blur, 0.0)
     lack = np.maximum(under, 0.0) + blur * grow + 1e-320
@@ -166,9 +172,7 @@ def _shares(mass: Real, have: Real, lack: Real) -> Real:
     return give
 
 
-def _symmetrised(
-    p: Real, q: Real, relative: Real, step: float, side: Side, count: int, shift: float
-) -> Measure:
+def _symmetrised(p: Real, q: Real, relative: Real, step: float, side: Side, count: int, shift: float) -> Measure:
     """The curve of sampling without replacement: cells above zero, their mirror images, and the rest at zero."""
     above = p * (1 + relative) if side == "upper" else p * (1 - relative)
     right = _place_cells(0, above, p, q, relative, step, side, count, shift)
@@ -177,7 +181,7 @@ def _symmetrised(
     rest = rest + 1e-12 if side == "upper" else rest - 1e-12
     masses = np.concatenate([left.masses, right.masses[1:]])
     masses[len(p)] += right.masses[0] + max(rest, 0.0)
-    return Measure(-len(p), masses, count, infinite=right.infinite + left.infinite, shift=right.shift)
+    return Measure(-len(p), masses, count, shift=right.shift)
 
 
 @dataclass(frozen=True)
@@ -189,7 +193,8 @@ class LaplaceLaw:
     epsilon: Fraction
     count: int
 
-    def measure(self, step: float, side: Side) -> Measure:
+    def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
+        """On the grid; the loss is bounded, so `edge` has nothing to cut."""
         eps, q = float(self.epsilon), float(self.q)
         # inner cells so fine that their images are far narrower than the grid; atoms and cells are placed as points
         cells = int(min(200_000, max(64, 16 * math.ceil(eps / step))))
@@ -258,6 +263,4 @@ def atoms_measure(factor: AtomsFactor, step: Fraction, side: Side) -> Measure:
             weights = factor.masses * np.maximum(1 + sign * (np.asarray(factor.relative) + 4 * UNIT), 0.0)
             return Measure(first, np.bincount(slots - first, weights), factor.count, infinite, 0.0, offset)
     shift = float(np.max(np.abs(factor.losses) * (factor.loss_relative + 4 * UNIT)))
-    return place_atoms(
-        factor.losses, factor.masses, factor.relative, float(step), side, factor.count, shift, infinite
-    )
+    return place_atoms(factor.losses, factor.masses, factor.relative, float(step), side, factor.count, shift, infinite)

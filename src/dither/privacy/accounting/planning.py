@@ -54,9 +54,11 @@ def calibrate(
     >>> round(float(calibrate(epsilon=1, delta=1e-6).sigma), 6)
     4.224679
     >>> calibrate(sigma=1.1, q=0.01, steps=None, epsilon=5, delta=1e-5).steps
-    9288
+    9355
     """
-    missing = [name for name, value in (("sigma", sigma), ("epsilon", epsilon), ("steps", steps), ("q", q)) if value is None]
+    missing = [
+        name for name, value in (("sigma", sigma), ("epsilon", epsilon), ("steps", steps), ("q", q)) if value is None
+    ]
     if len(missing) != 1:
         raise ParameterError(f"leave exactly one of sigma, epsilon, steps and q as None, got {missing or 'none'}")
     norm, target = positive(sensitivity, "sensitivity"), exact(delta, "delta")
@@ -80,7 +82,7 @@ def calibrate(
     if sigma is None:
         noise = smallest(lambda x: spends(build(x, rate, count)), norm)
     elif steps is None:
-        count = largest_count(lambda k: spends(build(noise, rate, k)))
+        count = largest_count(lambda k: spends(build(noise, rate, k)), _clt_steps(noise / norm, rate, goal, target))
     elif q is None:
         if spends(build(noise, Fraction(1), count)):
             rate = Fraction(1)
@@ -89,6 +91,14 @@ def calibrate(
             rate = 1 / inverse
     loss = build(noise, rate, count)
     return Plan(missing[0], noise, rate, count, target, curve_epsilon(loss, target), loss)
+
+
+def _clt_steps(noise: Fraction, rate: Fraction, goal: Fraction | None, target: Fraction) -> int:
+    """Where to start looking: the Gaussian limit of sampled Gaussians, which is no bound."""
+    assert goal is not None
+    one = float(rate) ** 2 * math.expm1(min(1 / float(noise) ** 2, 600.0)) if rate < 1 else 1 / float(noise) ** 2
+    mu = float(goal) / math.sqrt(2 * max(1.0, -math.log(float(target)) + float(goal)))
+    return max(1, min(_MOST_STEPS, int(mu * mu / one)))
 
 
 def smallest(fits: Callable[[Fraction], bool], start: Fraction, *, relative: float = 1e-9) -> Fraction:
@@ -117,13 +127,21 @@ def _short(value: Fraction) -> Fraction:
     return Fraction(float(value)).limit_denominator(10**15) if value < 10**6 else Fraction(float(value))
 
 
-def largest_count(fits: Callable[[int], bool], most: int = _MOST_STEPS) -> int:
-    """The largest count that fits; zero is refused."""
-    if not fits(1):
-        raise ParameterError("not even one fits the budget: use more noise, or raise epsilon or delta")
-    low, high = 1, 2
-    while high <= most and fits(high):
-        low, high = high, high * 2
+def largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = _MOST_STEPS) -> int:
+    """The largest count that fits, for a property that smaller counts keep; zero is refused."""
+    low, high = 0, max(1, min(guess, most))
+    if fits(high):
+        factor = 1.125 if guess > 1 else 2.0
+        while high <= most and (low == 0 or fits(high)):
+            low, high, factor = high, max(high + 1, int(high * factor)), factor * 1.5
+    else:
+        reach = high
+        while low == 0:
+            reach = int(reach * 0.875)
+            if reach < 1:
+                raise ParameterError("not even one fits the budget: use more noise, or raise epsilon or delta")
+            low, high = (reach, high) if fits(reach) else (0, reach)
+            reach = int(reach * 0.6) + 1 if reach > 8 else reach
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -170,7 +188,8 @@ def split(
     if len(weights) != len(sensitivities) or not weights:
         raise ParameterError("split needs one weight and one sensitivity per query")
     pairs = [
-        (float(positive(w, "weight")), float(positive(d, "sensitivity"))) for w, d in zip(weights, sensitivities, strict=True)
+        (float(positive(w, "weight")), float(positive(d, "sensitivity")))
+        for w, d in zip(weights, sensitivities, strict=True)
     ]
     if rule not in ("pure", "zcdp"):
         raise ParameterError(f"rule must be 'pure' or 'zcdp', got {rule!r}")
@@ -256,7 +275,9 @@ def cautions(loss: ls.Loss, delta: Number, units: int | None = None) -> list[str
     """What a reader of the number should be told."""
     target, found = exact(delta, "delta"), []
     if units is not None and target * units >= 1:
-        found.append(f"delta = {float(target):g} is not below 1/n = {1 / units:g}: releasing one unit outright would satisfy it")
+        found.append(
+            f"delta = {float(target):g} is not below 1/n = {1 / units:g}: releasing one unit outright would satisfy it"
+        )
     upper = curve_epsilon(loss, target).upper
     if upper > 10:
         found.append(f"epsilon = {upper:.3g} bounds the odds by e^{upper:.3g}: attach attack-based evidence")

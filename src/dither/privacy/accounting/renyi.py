@@ -214,7 +214,11 @@ def zcdp(loss: ls.Loss) -> Concentrated:
         for event, count in events.items():
             bounds = _rho(event)
             low, high = low + count * bounds.lower, high + count * bounds.upper
-            mass = 1 - (1 - mass) * (1 - infinite_mass(event)) ** count if count < 10_000 else mass + count * infinite_mass(event)
+            mass = (
+                1 - (1 - mass) * (1 - infinite_mass(event)) ** count
+                if count < 10_000
+                else mass + count * infinite_mass(event)
+            )
         worst = Bounds(max(worst.lower, low * (1 - _SLACK)), max(worst.upper, high * (1 + _SLACK)))
         delta = max(delta, min(mass, Fraction(1)))
     if not math.isfinite(worst.upper):

@@ -199,10 +199,20 @@ def _deviation(law: GridLaw) -> float:
     return math.sqrt(math.log1p(q * q * math.expm1(power)))
 
 
+def _span(law: GridLaw) -> float:
+    """Roughly the range of losses that one copy puts on the grid."""
+    if isinstance(law, AtomsFactor):
+        return float(np.ptp(law.losses)) / 64
+    if isinstance(law, LaplaceLaw):
+        return 2 * float(law.epsilon)
+    return 10 / float(law.sigma) if law.kind != "add" else 0.0
+
+
 def grid_step(laws: Sequence[GridLaw], fineness: int) -> Fraction:
     """A step of a small fraction of the smallest deviation, that divides the one epsilon of atoms and Laplaces."""
     total = math.sqrt(sum(law.count * _deviation(law) ** 2 for law in laws))
-    step = max(min(_deviation(law) for law in laws) / fineness, total * 2.0**-13, 1e-7)
+    span = max(_span(law) for law in laws)
+    step = max(min(_deviation(law) for law in laws) / fineness, total * 2.0**-13, span * 2.0**-16, 1e-7)
     places = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind == "plain"}
     places |= {law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None}
     if len(places) == 1:

@@ -268,9 +268,7 @@ def sigma_fraction(mu_squared: Fraction, side: str) -> Fraction:
     return near * (Fraction(2**50 - 1, 2**50) if side == "upper" else Fraction(2**50 + 1, 2**50))
 
 
-def _poisson(
-    result: Workload, event: ls.PoissonSampled, count: int, side: str, direction: Direction
-) -> list[Law]:
+def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, direction: Direction) -> list[Law]:
     inner, q = event.loss, event.q
     mu_squared = gaussian_mu_squared(inner)
     if event.neighbours == "replace":
@@ -317,7 +315,11 @@ def _fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: in
         sigma = sigma_fraction(mu_squared, side)
         if side == "lower":
             # one instance: all other units at -C, this one at +C or -C, hence the remove pair at the whole shift
-            return [SampledGaussianFactor("remove", q, sigma, count)] if q < 1 else [GaussianFactor(count * mu_squared / 2)]
+            return (
+                [SampledGaussianFactor("remove", q, sigma, count)]
+                if q < 1
+                else [GaussianFactor(count * mu_squared / 2)]
+            )
         return [GaussianLaw("fixed", q, sigma, count)]
     epsilon = pure_epsilon(inner)
     if epsilon is None:
