@@ -60,6 +60,8 @@ from dither.privacy.losses import (
 )
 
 __all__ = [
+    "RDP",
+    "ZCDP",
     "Approx",
     "ApproxRule",
     "BoundedRange",
@@ -81,7 +83,6 @@ __all__ = [
     "Profile",
     "Pure",
     "PureRule",
-    "RDP",
     "RandomizedResponse",
     "RenyiRule",
     "Repeated",
@@ -89,7 +90,6 @@ __all__ = [
     "SampledWithoutReplacement",
     "Spent",
     "TradeOff",
-    "ZCDP",
     "ZcdpRule",
     "amplify",
     "calibrate",

@@ -273,7 +273,7 @@ class _Wrapping(Loss):
     """A loss made of others: takes neighbours and unit from them, and refuses to mix."""
 
     neighbours: Neighbours = field(default=None, kw_only=True)  # type: ignore[arg-type]
-    unit: str = field(default=None, kw_only=True)  # type: ignore[arg-type]
+    unit: str = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         parts = self._parts()

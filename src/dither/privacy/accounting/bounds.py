@@ -1,4 +1,4 @@
-"""A number known to lie between two floats, and rounding away from the truth."""
+"""A number known between two floats, rounded outwards."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
-    """The truth lies in [lower, upper]; both ends are rounded outwards."""
+    """lower <= the true number <= upper."""
 
     lower: float
     upper: float
 
 
 def down(x: float) -> float:
-    """The next float below x."""
+    """The next float below."""
     return math.nextafter(x, -math.inf)
 
 
 def up(x: float) -> float:
-    """The next float above x."""
+    """The next float above."""
     return math.nextafter(x, math.inf)

@@ -110,7 +110,7 @@ class Contour:
         step = _step(c, place, log_delta, chernoff)
         reach, truncation = _reach(factors, c, step, place, level, log_delta)
         count = math.ceil(reach / step)
-        nodes = np.arange(count + 1) * step
+        nodes = np.arange(count + 1, dtype=np.float64) * step
         tolerance = _GOAL * min(1.0, math.exp(max(-600.0, log_delta - level + c * place)))
         logs, errors = np.zeros(count + 1, complex), np.zeros(count + 1)
         for factor in factors:
@@ -118,7 +118,7 @@ class Contour:
             logs, errors = logs + value, errors + error
         level, slack = float(logs[0].real), float(errors[0])
         errors = errors + len(factors) * 2 * UNIT * np.abs(logs)
-        s = c + 1j * nodes
+        s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
         return Contour(
             c, step, nodes, logs, errors, level, (1 / (s * (s + 1))), truncation * math.exp(min(slack, 700.0)), chernoff
         )

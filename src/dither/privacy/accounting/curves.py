@@ -18,19 +18,11 @@ from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.bounds import Bounds, down, up
+from dither.privacy.accounting.guarantees import infinite_mass, pure_epsilon
 from dither.privacy.accounting.renyi import conversion_epsilon, conversion_log_delta, renyi_upper
 from dither.privacy.accounting.routes import Answer, Target, log_fraction, solve
 from dither.privacy.accounting.sampled import OutOfReach
-from dither.privacy.accounting.workload import (
-    DIRECTIONS,
-    Direction,
-    Events,
-    Workload,
-    alternatives,
-    infinite_mass,
-    pure_epsilon,
-    workload,
-)
+from dither.privacy.accounting.workload import DIRECTIONS, Direction, Events, Workload, alternatives, workload
 
 RENYI = "Renyi divergence, tight conversion (proposition 3.14)"
 PURE = "sum of pure epsilons (theorem 3.1)"

@@ -16,9 +16,10 @@ from dither.errors import DitherError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.curves import mass_at_infinity, read_epsilon
+from dither.privacy.accounting.guarantees import pure_epsilon
 from dither.privacy.accounting.renyi import conversion_epsilon, renyi_upper, zcdp
 from dither.privacy.accounting.routes import log_fraction
-from dither.privacy.accounting.workload import DIRECTIONS, Events, alternatives, pure_epsilon
+from dither.privacy.accounting.workload import DIRECTIONS, Events, alternatives
 
 
 @dataclass(frozen=True)

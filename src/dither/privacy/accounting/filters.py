@@ -26,15 +26,10 @@ from typing import ClassVar, Literal
 
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy import losses as ls
+from dither.privacy.accounting.guarantees import gaussian_mu_squared, infinite_mass, pure_epsilon
 from dither.privacy.accounting.renyi import renyi_upper
 from dither.privacy.accounting.routes import Target
-from dither.privacy.accounting.workload import (
-    DIRECTIONS,
-    alternatives,
-    gaussian_mu_squared,
-    infinite_mass,
-    pure_epsilon,
-)
+from dither.privacy.accounting.workload import DIRECTIONS, alternatives
 
 _GRAIN = 1 << 60
 _TOKEN = object()
@@ -164,8 +159,8 @@ def charge(loss: ls.Loss, rule: Rule) -> Charge:
     """
     if not isinstance(loss, ls.Loss):
         raise TypeError(
-            f"a filter charges a Loss, got {type(loss).__name__}: an epsilon read off a curve holds for a plan fixed in "
-            "advance and cannot be added up while prices are chosen adaptively"
+            f"a filter charges a Loss, got {type(loss).__name__}: an epsilon read off a curve holds for a plan fixed "
+            "in advance and cannot be added up while prices are chosen adaptively"
         )
     if not isinstance(rule, Rule):
         raise TypeError("a rule is PureRule, ApproxRule, ZcdpRule or RenyiRule")
@@ -273,7 +268,7 @@ def _epsilon_delta(loss: ls.Loss) -> tuple[Fraction, Fraction]:
         epsilon = pure_epsilon(event)
         if epsilon is None:
             raise RefusedError(
-                f"{type(event).__name__} is not epsilon-DP for any epsilon: it needs an (epsilon, delta) or a zCDP budget",
+                f"{type(event).__name__} is not epsilon-DP for any epsilon: it needs an (epsilon, delta) or zCDP budget",
                 rule="pure budget",
             )
         return _grain(epsilon) if epsilon.denominator > _GRAIN else epsilon, infinite_mass(event)

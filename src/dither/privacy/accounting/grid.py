@@ -116,7 +116,7 @@ def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: floa
     tilted = np.roll(np.fft.irfft(product, size), -((first - least) % size))
     tilted = np.maximum(tilted, 0.0)
     offset = sum((item.count * item.offset for item in measures), Fraction(0))
-    places = (first + np.arange(size)) * step + float(offset)
+    places = (first + np.arange(size, dtype=np.float64)) * step + float(offset)
     keep = np.arange(size) <= max(last - first, 0)
     if not wrapped_low and not wrapped_high:
         tilted, places = tilted[keep], places[keep]

@@ -80,7 +80,7 @@ def laplace_delta(one: Fraction, count: int, epsilon: Fraction) -> Bounds:
             term = math.comb(count, j) * mpmath.exp(-(count - j) * each) * _residues(count, j, tau, bits)
             total += term
             size += abs(term)
-        # |row| sums to 2^count and the terms to e^{tau/2}: roundoff is below count^2 2^(2 count + 4) 2^-bits per residue
+        # |row| sums to 2^count, the terms to e^{tau/2}: roundoff is below count^2 2^(2 count + 4) 2^-bits per residue
         slack = (size + 1) * mpmath.mpf(2) ** (-1200)
         low, high = float(total - slack), float(total + slack)
     return Bounds(max(0.0, down(low)), min(1.0, up(high)))

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dither.privacy.accounting.sampled import Kind, log_ratio
@@ -49,7 +50,7 @@ class GaussianLaw:
     count: int
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
-        """On the grid; what lies beyond `edge` standard deviations is counted as infinite (above) or dropped (below)."""
+        """On the grid; what lies beyond `edge` standard deviations counts as infinite (above) or is dropped (below)."""
         q, sigma = float(self.q), float(self.sigma)
         low, high = -edge * sigma, 1 + edge * sigma
         first, last = math.floor(self._loss(low) / step), math.ceil(self._loss(high) / step)
@@ -57,7 +58,7 @@ class GaussianLaw:
             first, last = math.floor(self._loss(high) / step), math.ceil(self._loss(low) / step)
         if self.kind == "fixed":
             first = 0
-        places = np.arange(first, last + 1) * step
+        places = np.arange(first, last + 1, dtype=np.float64) * step
         y = np.clip(self._place(places), low - 1.0, high + 1.0)
         shift = 1e-14 * (8 + float(np.max(np.abs(places))) + 1 / (sigma * sigma))
         bounds = np.sort(y)
@@ -186,7 +187,7 @@ def _symmetrised(p: Real, q: Real, relative: Real, step: float, side: Side, coun
 
 @dataclass(frozen=True)
 class LaplaceLaw:
-    """Continuous Laplace noise, sensitivity/scale = epsilon; with a rate below one, a direction of its Poisson sample."""
+    """Continuous Laplace noise, sensitivity/scale = epsilon; unless plain, a direction of its Poisson sample."""
 
     kind: Literal["plain", "remove", "add"]
     q: Fraction
@@ -225,6 +226,11 @@ class LaplaceLaw:
         return place_atoms(z, mass, 64 * UNIT, step, side, self.count, shift)
 
 
+def _pour(slots: NDArray[np.int64], weights: Real, size: int) -> Real:
+    """Weights added up by slot."""
+    return np.asarray(np.bincount(slots, weights, size), dtype=np.float64)
+
+
 def place_atoms(
     z: Real, p: Real, relative: float | Real, step: float, side: Side, count: int, shift: float, infinite: float = 0.0
 ) -> Measure:
@@ -238,12 +244,12 @@ def place_atoms(
     if side == "upper":
         heavier = p * (1 + relative)
         share = np.clip(np.expm1(-rest) / math.expm1(-step), 0.0, 1.0)
-        masses = np.bincount(slots, heavier * (1 - share), size) + np.bincount(slots + 1, heavier * share, size)
+        masses = _pour(slots, heavier * (1 - share), size) + _pour(slots + 1, heavier * share, size)
         return Measure(first, masses * (1 + len(z) * UNIT), count, infinite, shift + 1e-12 * step)
     lighter = p * (1 - np.minimum(relative, 1.0))
-    mass = np.bincount(slots, lighter, size)
-    have = np.bincount(slots, p * -np.expm1(-rest), size) * (1 - 1e-9)
-    lack = np.bincount(slots, p * np.expm1(step - rest), size) * (1 + 1e-9) + 1e-320
+    mass = _pour(slots, lighter, size)
+    have = _pour(slots, p * -np.expm1(-rest), size) * (1 - 1e-9)
+    lack = _pour(slots, p * np.expm1(step - rest), size) * (1 + 1e-9) + 1e-320
     give = _shares(mass, have, lack)
     masses = mass * (1 - give)
     masses[1:] += (mass * give)[:-1]
@@ -261,6 +267,6 @@ def atoms_measure(factor: AtomsFactor, step: Fraction, side: Side) -> Measure:
             first = int(slots.min())
             sign = 1.0 if side == "upper" else -1.0
             weights = factor.masses * np.maximum(1 + sign * (np.asarray(factor.relative) + 4 * UNIT), 0.0)
-            return Measure(first, np.bincount(slots - first, weights), factor.count, infinite, 0.0, offset)
+            return Measure(first, _pour(slots - first, weights, 0), factor.count, infinite, 0.0, offset)
     shift = float(np.max(np.abs(factor.losses) * (factor.loss_relative + 4 * UNIT)))
     return place_atoms(factor.losses, factor.masses, factor.relative, float(step), side, factor.count, shift, infinite)

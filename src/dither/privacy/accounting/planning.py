@@ -18,7 +18,7 @@ from dither.privacy import losses as ls
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.curves import delta as curve_delta
 from dither.privacy.accounting.curves import epsilon as curve_epsilon
-from dither.privacy.accounting.workload import amplified_epsilon, infinite_mass, pure_epsilon
+from dither.privacy.accounting.guarantees import amplified_epsilon, infinite_mass, pure_epsilon
 
 _MOST_STEPS = 10**12
 

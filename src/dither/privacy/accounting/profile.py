@@ -66,7 +66,7 @@ def profile(loss: ls.Loss, epsilons: Sequence[Number] | None = None) -> Profile:
 
 @dataclass(frozen=True)
 class TradeOff:
-    """The least false-negative rate of any test at given false-positive rates, as brackets; and the attack advantage."""
+    """The least false-negative rate of any test at given false-positive rates, as brackets; the attack advantage."""
 
     false_positive: tuple[float, ...]
     false_negative: tuple[Bounds, ...]

@@ -1,7 +1,7 @@
 """Losses from other people's notations: dp-accounting's DpEvents and Opacus histories.
 
-Neither library is imported: events are read by class name and attribute. What a foreign event leaves open (the relation,
-the meaning of its noise multiplier) is fixed here and said in the docstrings; what has no proved meaning is refused.
+Neither library is imported: events are read by class name and attribute. What a foreign event leaves open (the
+relation, the meaning of its noise multiplier) is fixed here and said in the docstrings; what has no proved meaning is refused.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dither.privacy import losses as ls
 def from_dp_event(event: Any, *, neighbours: ls.Neighbours = "add_remove", unit: str = "unit") -> ls.Loss:
     """The loss of a dp-accounting DpEvent under the relation asked for.
 
-    Noise multipliers are read as noise / sensitivity *under that relation*; for sampled Gaussians under 'replace', where
-    dp-accounting reads it as noise / clip norm in one accountant and as noise / (2 clip norm) in another, the event is
+    Noise multipliers are read as noise / sensitivity *under that relation*; sampled Gaussians under 'replace', where
+    dp-accounting reads it as noise / clip norm in one accountant and as noise / (2 clip norm) in another, are
     refused: build it with GaussianSum(sigma, clip_norm).
     """
     name = type(event).__name__
@@ -38,7 +38,7 @@ def from_dp_event(event: Any, *, neighbours: ls.Neighbours = "add_remove", unit:
     if name == "ZCDpEvent" and event.xi == 0:
         return ls.ZCDP(event.rho, **common)
     if name == "NoOpDpEvent":
-        return ls.Pure(0, **common)
+        return ls.Pure(Fraction(0), **common)
     if name == "SelfComposedDpEvent":
         return ls.Repeated(inner(event.event), event.count)
     if name == "ComposedDpEvent":
@@ -71,15 +71,15 @@ def _randomized_response(event: Any, common: dict[str, Any]) -> ls.Loss:
         raise _refused("RandomizedResponseDpEvent", "one's own value is replaced: account under neighbours='replace'")
     epsilon = Fraction(math.log1p(buckets * (1 - p) / p) * (1 + 1e-14))
     if epsilon == 0:
-        return ls.Pure(0, **common)
+        return ls.Pure(Fraction(0), **common)
     return ls.RandomizedResponse(epsilon, **common) if buckets == 2 else ls.Pure(epsilon, **common)
 
 
 def from_opacus(history: Iterable[tuple[float, float, int]], *, clip_norm: float = 1, unit: str = "unit") -> ls.Loss:
     """The loss of an Opacus accountant's `history`: (noise_multiplier, sample_rate, steps), Poisson, add/remove.
 
-    True only if batches were drawn by Poisson sampling (Opacus: `poisson_sampling=True`): shuffled batches of fixed size
-    are another mechanism, and cost up to ten times as much (spec section 14).
+    True only if batches were drawn by Poisson sampling (Opacus: `poisson_sampling=True`): shuffled batches of fixed
+    size are another mechanism, and cost up to ten times as much (spec section 14).
 
     >>> from_opacus([(1.1, 0.01, 100)])
     Repeated(loss=PoissonSampled(q=1/100, loss=GaussianSum(sigma=11/10, clip_norm=1)), count=100, ...)
@@ -88,7 +88,7 @@ def from_opacus(history: Iterable[tuple[float, float, int]], *, clip_norm: float
     parts: list[ls.Loss] = []
     for noise, rate, steps in history:
         one = ls.GaussianSum(exact(noise, "noise_multiplier") * norm, norm, unit=unit)
-        parts.append(ls.Repeated(ls.PoissonSampled(rate, one), steps))
+        parts.append(ls.Repeated(ls.PoissonSampled(exact(rate, "sample_rate"), one), steps))
     if not parts:
-        return ls.Pure(0, unit=unit)
+        return ls.Pure(Fraction(0), unit=unit)
     return parts[0] if len(parts) == 1 else ls.compose(*parts)

@@ -1,6 +1,7 @@
 """Renyi and concentrated differential privacy of losses, and the tight ways from them to (epsilon, delta).
 
-    R(alpha) = log M(alpha - 1) / (alpha - 1),     eps = R(alpha) + log(1 - 1/alpha) - (log delta + log alpha)/(alpha - 1)
+    R(alpha) = log M(alpha - 1) / (alpha - 1),
+    eps = R(alpha) + log(1 - 1/alpha) - (log delta + log alpha)/(alpha - 1)
 
 for any alpha > 1 (docs/proofs/composition.md, section 8). Orders are never mixed: a sum is taken at one order.
 """
@@ -19,25 +20,16 @@ from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.bounds import Bounds
+from dither.privacy.accounting.guarantees import amplified_epsilon, gaussian_mu_squared, infinite_mass, pure_epsilon
 from dither.privacy.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.privacy.accounting.sampled import OutOfReach
-from dither.privacy.accounting.workload import (
-    DIRECTIONS,
-    Direction,
-    Events,
-    alternatives,
-    amplified_epsilon,
-    gaussian_mu_squared,
-    infinite_mass,
-    pure_epsilon,
-    workload,
-)
+from dither.privacy.accounting.workload import DIRECTIONS, Direction, Events, alternatives, workload
 
 _SLACK = 1e-12
 
 
 def renyi_upper(events: Events, neighbours: str, alpha: float, direction: Direction) -> float:
-    """An upper bound on the Renyi divergence of order alpha of a composition in one direction (mass at infinity apart)."""
+    """An upper bound on the Renyi divergence of a composition in one direction (mass at infinity apart)."""
     total = 0.0
     for event, count in events.items():
         value = _renyi_event(event, alpha, direction)
@@ -166,7 +158,7 @@ def rdp(loss: ls.Loss, alpha: Number) -> Bounds:
     for events in alternatives(loss):
         if any(infinite_mass(event) for event in events):
             raise RefusedError(
-                "an approximate guarantee has no finite Renyi divergence: convert at a delta with epsilon(loss, delta), "
+                "an approximate guarantee has no finite Renyi divergence: convert with epsilon(loss, delta), "
                 "or account its delta apart",
                 rule="Renyi divergence",
             )

@@ -19,11 +19,12 @@ from dither.privacy.accounting.bounds import Bounds, down, up
 from dither.privacy.accounting.contour import Contour, invert, saddle_place
 from dither.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.privacy.accounting.grid import GridLaw, GridPair, exact_step
+from dither.privacy.accounting.guarantees import sigma_fraction
 from dither.privacy.accounting.laplace_sum import MOST, laplace_delta
 from dither.privacy.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.privacy.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.privacy.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
-from dither.privacy.accounting.workload import Law, sigma_fraction
+from dither.privacy.accounting.workload import Law
 
 Curve = Callable[[float], Bounds]
 

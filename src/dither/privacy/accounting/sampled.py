@@ -174,7 +174,7 @@ def log_ratio(q: float, x: Real) -> tuple[Real, Real]:
 @lru_cache(maxsize=256)
 def _rule(kind: Kind, rate: Fraction, noise: Fraction, ends: tuple[int, int], step: float) -> _Rule:
     q, sigma = float(rate), float(noise)
-    nodes = np.arange(ends[0], ends[1] + 1) * step
+    nodes = np.arange(ends[0], ends[1] + 1, dtype=np.float64) * step
     variance = float(noise * noise)
     quadratic = nodes * nodes / (2 * variance)
     height = step / (sigma * math.sqrt(2 * math.pi))

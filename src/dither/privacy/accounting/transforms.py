@@ -14,12 +14,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Real = NDArray[np.float64]
+Array = TypeVar("Array", bound=NDArray[Any])
 Complex = NDArray[np.complex128]
 UNIT = 2.0**-53
 LIBM = 8 * UNIT
@@ -49,13 +50,14 @@ def log1p_complex(value: Complex) -> Complex:
     return np.asarray(small + 1j * np.arctan2(b, 1 + a))
 
 
-def pairwise(values: Real) -> Real:
+def pairwise(values: Array) -> Array:
     """Sum over the last axis by halving, whose roundoff is at most ceil(log2 n) * UNIT * sum |values|."""
     while values.shape[-1] > 1:
         half = values.shape[-1] // 2
         folded = values[..., :half] + values[..., half : 2 * half]
-        values = np.concatenate([folded, values[..., 2 * half :]], axis=-1) if values.shape[-1] % 2 else folded
-    return values[..., 0]
+        rest = values[..., 2 * half :]
+        values = np.concatenate([folded, rest], axis=-1) if rest.shape[-1] else folded  # type: ignore[assignment]
+    return values[..., 0]  # type: ignore[return-value]
 
 
 def log_error(absolute: float | Real, size: Real) -> Real:

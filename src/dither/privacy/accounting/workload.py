@@ -7,17 +7,21 @@ above dominates whatever keeps the guarantee, and the pair below is one mechanis
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import lru_cache
 from itertools import combinations
 from typing import Literal
 
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
+from dither.privacy.accounting.guarantees import (
+    amplified_epsilon,
+    gaussian_mu_squared,
+    pure_epsilon,
+    sigma_fraction,
+)
 from dither.privacy.accounting.integer_laws import (
     discrete_gaussian,
     discrete_laplace,
@@ -59,14 +63,18 @@ class Events:
         return frozenset((key, count) for key, (_, count) in self._items.items())
 
 
-@lru_cache(maxsize=64)
-def _names(kind: type[ls.Loss]) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(kind))
+_NAMES: dict[str, tuple[str, ...]] = {}
+
+
+def _names(loss: ls.Loss) -> tuple[str, ...]:
+    if loss.type not in _NAMES:
+        _NAMES[loss.type] = tuple(item.name for item in fields(loss))
+    return _NAMES[loss.type]
 
 
 def _key(loss: ls.Loss) -> Hashable:
     values: list[Hashable] = [loss.type]
-    for name in _names(type(loss)):
+    for name in _names(loss):
         value = getattr(loss, name)
         if isinstance(value, ls.Loss):
             values.append(_key(value))
@@ -141,21 +149,6 @@ class Workload:
     @property
     def symmetric(self) -> bool:
         return self.upper["remove"] is self.upper["add"]
-
-
-def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
-    """(sensitivity/sigma)^2 of a continuous Gaussian or of several together; None for anything else."""
-    if isinstance(loss, ls.Gaussian):
-        return (loss.sensitivity / loss.sigma) ** 2
-    if isinstance(loss, ls.GaussianSum):
-        return (loss.clip_norm * (1 if loss.neighbours == "add_remove" else 2) / loss.sigma) ** 2
-    if isinstance(loss, ls.Composed):
-        parts = [gaussian_mu_squared(part) for part in loss.losses]
-        return sum((part for part in parts if part is not None), Fraction(0)) if None not in parts else None
-    if isinstance(loss, ls.Repeated):
-        one = gaussian_mu_squared(loss.loss)
-        return None if one is None else one * loss.count
-    return None
 
 
 def workload(events: Events, neighbours: str) -> Workload:
@@ -258,16 +251,6 @@ def _sampled_or_integer(result: Workload, event: ls.Loss, count: int, side: str,
     raise RefusedError(f"no accounting rule for a loss of type {event.type}", rule="unknown event")
 
 
-def sigma_fraction(mu_squared: Fraction, side: str) -> Fraction:
-    """sigma / shift with mu = shift / sigma, exact if it is rational, else rounded against the side asked for."""
-    ratio = 1 / mu_squared
-    top, bottom = math.isqrt(ratio.numerator), math.isqrt(ratio.denominator)
-    if top * top == ratio.numerator and bottom * bottom == ratio.denominator:
-        return Fraction(top, bottom)
-    near = Fraction(math.sqrt(ratio))
-    return near * (Fraction(2**50 - 1, 2**50) if side == "upper" else Fraction(2**50 + 1, 2**50))
-
-
 def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, direction: Direction) -> list[Law]:
     inner, q = event.loss, event.q
     mu_squared = gaussian_mu_squared(inner)
@@ -329,60 +312,6 @@ def _fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: in
         return [] if q < 1 else [randomized_response(epsilon, count)]
     amplified = amplified_epsilon(epsilon, q)
     return [randomized_response(amplified, count)]
-
-
-def amplified_epsilon(epsilon: Fraction, q: Fraction) -> Fraction:
-    """log(1 + q (e^eps - 1)) rounded up (theorem 3.28)."""
-    eps, rate = float(epsilon), float(q)
-    if q == 1:
-        return epsilon
-    if eps < 700:
-        value = math.log1p(rate * math.expm1(eps))
-    else:
-        value = eps + math.log(rate) + math.log1p((1 - rate) * math.exp(-eps) / rate)
-    return min(epsilon, Fraction(value * (1 + 1e-14)))
-
-
-def pure_epsilon(event: ls.Loss) -> Fraction | None:
-    """An epsilon for which the event is epsilon-DP up to its mass at infinity, or None."""
-    if isinstance(event, (ls.Pure, ls.Approx, ls.RandomizedResponse, ls.BoundedRange)):
-        return event.epsilon
-    if isinstance(event, (ls.Laplace, ls.DiscreteLaplace)):
-        return event.sensitivity / event.scale
-    if isinstance(event, ls.PoissonSampled) and event.neighbours == "add_remove":
-        inner = pure_epsilon(event.loss)
-        return None if inner is None else amplified_epsilon(inner, event.q)
-    if isinstance(event, ls.SampledWithoutReplacement) and event.neighbours == "replace":
-        inner = pure_epsilon(event.loss)
-        rate = Fraction(event.sample_size, event.population_size)
-        return None if inner is None else amplified_epsilon(inner, rate)
-    if isinstance(event, ls.Repeated):
-        inner = pure_epsilon(event.loss)
-        return None if inner is None else inner * event.count
-    if isinstance(event, ls.Composed):
-        parts = [pure_epsilon(part) for part in event.losses]
-        return None if None in parts else sum((part for part in parts if part is not None), Fraction(0))
-    return None
-
-
-def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
-    """The delta that an event spends whatever epsilon: the mass of its loss at infinity, or a bound on it."""
-    if isinstance(event, (ls.Approx, ls.ZCDP)):
-        return event.delta
-    if isinstance(event, ls.PoissonSampled):
-        if side == "lower":
-            return Fraction(0)
-        return infinite_mass(event.loss) * (event.q if isinstance(event.loss, ls.Approx) else 1)
-    if isinstance(event, ls.SampledWithoutReplacement):
-        if side == "lower":
-            return Fraction(0)
-        rate = Fraction(event.sample_size, event.population_size)
-        return infinite_mass(event.loss) * (rate if pure_epsilon(event.loss) is not None else 1)
-    if isinstance(event, ls.Repeated):
-        return min(Fraction(1), event.count * infinite_mass(event.loss))
-    if isinstance(event, ls.Composed):
-        return min(Fraction(1), sum((infinite_mass(part) for part in event.losses), Fraction(0)))
-    return Fraction(0)
 
 
 __all__ = ["DIRECTIONS", "Direction", "Events", "Law", "OutOfReach", "Workload", "alternatives", "workload"]

@@ -1,0 +1,60 @@
+"""Public facts about a dataset, written by a person and never read off the data.
+
+`load` reads the YAML and refuses what is wrong or undecided, with file and line; everything else of dither reads the
+frozen `Catalog` that comes out. Format: docs/reference/catalog.md.
+"""
+
+from dither.catalog.columns import (
+    OTHER,
+    Boolean,
+    Bounded,
+    Category,
+    Column,
+    Date,
+    Decimal,
+    FromPublic,
+    Id,
+    Integer,
+    Nulls,
+    Text,
+    Timestamp,
+    Undeclared,
+)
+from dither.catalog.explain import UNPROTECTED, guarantee
+from dither.catalog.load import load, parse
+from dither.catalog.model import Catalog, Neighbours, OwnerColumn, OwnerReference, Person, Source, Table, Unit
+from dither.catalog.storage import catalog_hash, from_json, to_json
+from dither.catalog.supported import refuse_unsupported
+
+__all__ = [
+    "OTHER",
+    "UNPROTECTED",
+    "Boolean",
+    "Bounded",
+    "Catalog",
+    "Category",
+    "Column",
+    "Date",
+    "Decimal",
+    "FromPublic",
+    "Id",
+    "Integer",
+    "Neighbours",
+    "Nulls",
+    "OwnerColumn",
+    "OwnerReference",
+    "Person",
+    "Source",
+    "Table",
+    "Text",
+    "Timestamp",
+    "Undeclared",
+    "Unit",
+    "catalog_hash",
+    "from_json",
+    "guarantee",
+    "load",
+    "parse",
+    "refuse_unsupported",
+    "to_json",
+]

@@ -1,0 +1,250 @@
+"""The rules between the parts of a catalog: who owns what, who is protected, what refers to what.
+
+Each rule is one function that raises at the line of the offending part. That no sum can leave exact
+integers needs no rule here: grid bounds and `max_rows` are both read as less than 2^63, so a sum over a whole table
+stays below 2^126 < 10^38 - 1, the largest integer that leaves an engine by Arrow (privacy-rules 28).
+"""
+
+from __future__ import annotations
+
+from dither.catalog.columns import Category, Date, FromPublic, Id, Text, Timestamp
+from dither.catalog.fields import did_you_mean
+from dither.catalog.model import Catalog, OwnerColumn, OwnerReference, Person, Table
+from dither.errors import CatalogError
+
+
+def check(catalog: Catalog) -> None:
+    """Raise CatalogError at the first rule that the catalog breaks."""
+    for rule in (
+        _has_private_table,
+        _people_name_columns,
+        _owners,
+        _one_protected_owner_per_table,
+        _one_owner_key_in_all,
+        _ids_are_explained,
+        _windows,
+        _values_from_public_tables,
+    ):
+        rule(catalog)
+
+
+def _error(catalog: Catalog, message: str, line: int) -> CatalogError:
+    return CatalogError(message, file=catalog.file, line=line)
+
+
+def _has_private_table(catalog: Catalog) -> None:
+    if not catalog.private_tables:
+        line = catalog.tables[0].line if catalog.tables else 1
+        raise _error(catalog, "tables: no table is private: without one there is nobody to protect", line)
+
+
+def _people_name_columns(catalog: Catalog) -> None:
+    names = {name for table in catalog.tables for name in table.column_names}
+    for person in catalog.people:
+        if person.key not in names:
+            raise _error(
+                catalog,
+                f"people: '{person.key}' is not a column of any table: {did_you_mean(person.key, sorted(names))}",
+                person.line,
+            )
+        if person.protected:
+            _protected_columns(catalog, person)
+
+
+def _protected_columns(catalog: Catalog, person: Person) -> None:
+    if catalog.unit.kind == "row":
+        raise _error(
+            catalog,
+            f"people: {person.key} cannot be protected under {{kind: row}}, which hides one row and not a person: "
+            "take {kind: person}, or say protected: false and why",
+            person.line,
+        )
+    for table in catalog.tables:
+        for column in table.columns:
+            if column.name.lower() != person.key.lower():
+                continue
+            if column.name != person.key:
+                rule = f"differs from the protected key '{person.key}' in case only: rename one of them"
+            elif table.kind == "public":
+                rule = "a public table cannot list protected people: make the table private, or leave the column out"
+            elif not isinstance(column, Id):
+                rule = (
+                    f"names a protected person, so its type is id and not {column.type}: "
+                    "a name must never be selected or grouped by"
+                )
+            else:
+                continue
+            raise _error(catalog, f"column {table.name}.{column.name}: {rule}", column.line)
+
+
+def _owners(catalog: Catalog) -> None:
+    for table in catalog.private_tables:
+        if catalog.unit.kind == "row":
+            if table.owner is not None:
+                raise _error(
+                    catalog,
+                    f"table {table.name}: owner has no place under {{kind: row}}, where each row stands for itself: "
+                    "remove it, or take {kind: person}",
+                    table.owner.line,
+                )
+            if table.rows_per_unit != 1:
+                raise _error(catalog, f"table {table.name}: rows_per_unit must be 1 under {{kind: row}}", table.line)
+        elif table.owner is None:
+            raise _error(
+                catalog,
+                f"table {table.name}: owner is missing: say whom a row belongs to: {{column: c}}, or "
+                "{references: table, by: key} for the owner of another table's row",
+                table.line,
+            )
+        elif isinstance(table.owner, OwnerColumn):
+            _owner_column(catalog, table, table.owner)
+        else:
+            _owner_reference(catalog, table, table.owner)
+
+
+def _owner_column(catalog: Catalog, table: Table, owner: OwnerColumn) -> None:
+    _id_column(catalog, table, table, owner.column, owner.line)
+    if not any(person.key == owner.column and person.protected for person in catalog.people):
+        raise _error(
+            catalog,
+            f"table {table.name}: its owner '{owner.column}' must be listed under people with protected: true: "
+            "the owner is whom the guarantee protects",
+            owner.line,
+        )
+
+
+def _owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> None:
+    names = [other.name for other in catalog.private_tables if other is not table]
+    if owner.references not in names:
+        raise _error(
+            catalog,
+            f"table {table.name}: owner references '{owner.references}', which is not another private table: "
+            f"{did_you_mean(owner.references, names)}",
+            owner.line,
+        )
+    parent = catalog.table(owner.references)
+    for side in (table, parent):
+        _id_column(catalog, table, side, owner.by, owner.line)
+    if (owner.by,) not in parent.unique:
+        raise _error(
+            catalog,
+            f"table {table.name}: '{owner.by}' must be unique in {parent.name}, else a row would have two owners: "
+            f"add [{owner.by}] to its unique keys",
+            owner.line,
+        )
+    seen, step = [table.name], parent
+    while isinstance(step.owner, OwnerReference):
+        seen.append(step.name)
+        if step.owner.references in seen:
+            raise _error(
+                catalog,
+                f"table {table.name}: its owner path goes in a circle ({' -> '.join([*seen, step.owner.references])}): "
+                "one table must have owner: {column: ...}",
+                owner.line,
+            )
+        if step.owner.references not in names:
+            return  # reported at that table
+        step = catalog.table(step.owner.references)
+
+
+def _id_column(catalog: Catalog, table: Table, side: Table, name: str, line: int) -> None:
+    ids = [column.name for column in side.columns if isinstance(column, Id)]
+    if name not in ids:
+        raise _error(
+            catalog,
+            f"table {table.name}: its owner is found by '{name}', which is not an id column of {side.name}: "
+            f"{did_you_mean(name, ids)}",
+            line,
+        )
+
+
+def _one_protected_owner_per_table(catalog: Catalog) -> None:
+    protected = [person.key for person in catalog.people if person.protected]
+    for table in catalog.private_tables:
+        owner = catalog.owner_column(table)
+        for column in table.columns:
+            if column.name in protected and column.name != owner:
+                raise _error(
+                    catalog,
+                    f"column {table.name}.{column.name}: the row would have two protected owners, '{owner}' and "
+                    f"'{column.name}', and no guarantee covers both: protect one and say why the other needs none, "
+                    "or leave the column out",
+                    column.line,
+                )
+
+
+def _one_owner_key_in_all(catalog: Catalog) -> None:
+    first: Table | None = None
+    for table in catalog.private_tables:
+        first = first or table
+        mine, theirs = catalog.owner_column(table), catalog.owner_column(first)
+        if mine != theirs:
+            raise _error(
+                catalog,
+                f"table {table.name}: it is owned by '{mine}' and table {first.name} by '{theirs}': one person would "
+                "be two units; give the key one name at the source, or make two catalogs",
+                table.owner.line if table.owner else table.line,
+            )
+
+
+def _ids_are_explained(catalog: Catalog) -> None:
+    people = {person.key for person in catalog.people}
+    keys = {name for table in catalog.tables for key in table.unique for name in key}
+    for table in catalog.private_tables:
+        for column in table.columns:
+            if isinstance(column, Id) and column.name not in people | keys:
+                raise _error(
+                    catalog,
+                    f"column {table.name}.{column.name}: whom or what does this id name? List it under people if a "
+                    "person, protected or not; or as a unique key of its table if a row",
+                    column.line,
+                )
+
+
+def _windows(catalog: Catalog) -> None:
+    unit = catalog.unit
+    if unit.column is None:
+        return
+    for table in catalog.private_tables:
+        column = table.column(unit.column) if unit.column in table.column_names else None
+        if not isinstance(column, (Date, Timestamp)):
+            raise _error(
+                catalog,
+                f"table {table.name}: the unit is a window of '{unit.column}', and this private table has no date or "
+                "timestamp column of that name: add it, make the table public, or take {kind: person}",
+                table.line,
+            )
+        if column.nulls.rule != "drop":
+            raise _error(
+                catalog,
+                f"column {table.name}.{column.name}: a row without a time lies in no window: write nulls: drop",
+                column.line,
+            )
+
+
+def _values_from_public_tables(catalog: Catalog) -> None:
+    public = {table.name: table for table in catalog.tables if table.kind == "public"}
+    for table in catalog.tables:
+        for column in table.columns:
+            if not isinstance(column, Category) or not isinstance(column.values, FromPublic):
+                continue
+            what, source = f"column {table.name}.{column.name}: values from", column.values
+            if source.table not in public or source.table == table.name:
+                known = [name for name in public if name != table.name]
+                raise _error(
+                    catalog,
+                    f"{what} '{source.table}', which is not another public table: {did_you_mean(source.table, known)}",
+                    source.line,
+                )
+            texts = [
+                target.name
+                for target in public[source.table].columns
+                if isinstance(target, Text) or (isinstance(target, Category) and isinstance(target.values, tuple))
+            ]
+            if source.column not in texts:
+                raise _error(
+                    catalog,
+                    f"{what} '{source.table}.{source.column}', which is not a text column or a category with a list: "
+                    f"{did_you_mean(source.column, texts)}",
+                    source.line,
+                )

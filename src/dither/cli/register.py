@@ -1,0 +1,44 @@
+"""`dither register`: the steward's act that makes a new version of the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from dither import steward
+from dither.state import State
+
+CatalogFile = Annotated[Path, typer.Argument(help="The catalog, e.g. clinic.yaml.")]
+StateFolder = Annotated[
+    Path | None, typer.Option("--state", help="The state folder; by default beside the catalog.", envvar="DITHER_STATE")
+]
+
+
+def register(
+    catalog: CatalogFile,
+    dev: Annotated[
+        bool, typer.Option("--dev", help="An invented or public data set, for teaching; decided once, for ever.")
+    ] = False,
+    state: StateFolder = None,
+) -> None:
+    """Read the source that CATALOG names, repair and limit its rows, and make them the next registered version."""
+    console = Console()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting")
+        place = State.beside(catalog, state)
+        done = steward.register(
+            catalog, state=place, dev=dev, stage=lambda text: progress.update(task, description=text)
+        )
+    console.print(f"registered [bold]{done.catalog.dataset}[/] version {done.version} ({done.context})")
+    for repairs in done.repairs:
+        table = Table("for the steward only", "rows", title=f"table {repairs.table}", title_justify="left")
+        for what, count in repairs.counts:
+            table.add_row(what, f"{count:,}")
+        console.print(table)
+    console.print("next: [bold]dither budget open total --help[/]", highlight=False)

@@ -1,0 +1,1 @@
+"""Engines: how a statement is run and exact integers leave."""

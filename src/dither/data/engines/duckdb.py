@@ -1,0 +1,35 @@
+"""DuckDB: the embedded engine, one file per registered version, read-only once registered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+
+def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
+    """A read-only connection that can reach no other file and cannot be re-configured."""
+    connection = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})
+    for setting in ("enable_progress_bar", "preserve_insertion_order", "python_enable_replacements"):
+        connection.execute(f"SET {setting} = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def open_for_registration(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
+    """A connection that writes a new file; what does not fit in memory spills inside the state folder."""
+    connection = duckdb.connect(str(path))
+    connection.execute("SET preserve_insertion_order = false")
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute(f"SET temp_directory = {text(str(spill))}")
+    return connection
+
+
+def name(identifier: str) -> str:
+    """An identifier, quoted."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def text(value: str) -> str:
+    """A text constant, quoted."""
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,1 @@
+"""Lowering: a plan becomes engine SQL over registered tables. One file per operator."""

@@ -1,0 +1,57 @@
+"""Measuring: exact integers for a query, in the public shape, from the registered copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.catalog import Catalog
+from dither.data.engines.duckdb import open_registered
+from dither.data.lower.cells import cells_sql
+from dither.errors import DitherError
+from dither.plan.algebra import Cells
+from dither.plan.domains import shape
+
+
+class MeasureError(DitherError):
+    """The engine failed. Its message may quote data, so it is dropped here."""
+
+
+class Measurer:
+    """Answers queries over one registered version. `prepare` may fail freely; `measure` only after a charge."""
+
+    def __init__(self, copy: Path, catalog: Catalog) -> None:
+        self._catalog = catalog
+        try:
+            self._connection = open_registered(copy)
+        except duckdb.Error:
+            raise MeasureError("the registered copy cannot be opened: ask the steward to register again") from None
+
+    def prepare(self, query: Cells) -> str:
+        """Compile: the SQL text. Reads the registered table's schema, no row."""
+        sql = cells_sql(query, self._catalog)
+        try:
+            self._connection.execute(f"EXPLAIN {sql}").fetchall()
+        except duckdb.Error:
+            raise MeasureError("the question could not be compiled") from None
+        return sql
+
+    def measure(self, query: Cells) -> NDArray[np.object_]:
+        """One row per declared cell, one column per aggregate, exact Python integers; absent cells are 0."""
+        try:
+            found: Any = self._connection.sql(cells_sql(query, self._catalog)).to_arrow_table()
+        except duckdb.Error:
+            raise MeasureError("the engine failed") from None
+        cells = np.zeros(shape(query, self._catalog), object)
+        codes = found.column(0).to_numpy()
+        for place in range(len(query.columns)):
+            # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64
+            cells[codes, place] = [int(value) for value in found.column(place + 1).to_pylist()]
+        return cells
+
+    def close(self) -> None:
+        self._connection.close()

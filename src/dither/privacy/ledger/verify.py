@@ -1,0 +1,99 @@
+"""`verify`: the whole ledger checked by anyone who can read it; no data, no key, nothing written.
+
+Recomputes every hash, every charge from its loss, every pot from the entries, every release against its salted
+commitment, and compares the end with the head.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from dither.errors import RefusedError
+from dither.privacy.ledger.chain import Broken, Replay, check_releases, check_totals, follow, replayed
+from dither.privacy.ledger.head import Anchor, Head
+from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.sqlite import Database, Mode, check_schema
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `verify` found; `first_bad` is the first bad entry, None where the fault lies beside the entries."""
+
+    ok: bool
+    entries: int
+    releases: int
+    pots: tuple[Pot, ...]
+    first_bad: int | None = None
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if not self.ok:
+            return f"the ledger does NOT verify: {self.problem}"
+        return f"the ledger verifies: {self.entries} entries, {self.releases} releases, {len(self.pots)} pots"
+
+
+def verify(path: Path, head_path: Path) -> Report:
+    """Checks a ledger; never raises for a bad one, but says what is wrong first.
+
+    SQLite reads a ledger in use through its log and a shared-memory file beside it. One at rest has no log, and is
+    read as a plain file. Where a log lies but the folder is closed to us (a crash, a mounted backup), a copy is read.
+    """
+    path, head_path = Path(path), Path(head_path)
+    log = path.with_name(path.name + "-wal")
+    if not log.exists():
+        report = _checked(path, "immutable", head_path, path)
+        if report.ok or not path.is_file():
+            return report  # if not ok, a writer may have come meanwhile: look again
+    try:
+        _open_and_close(Database(path, "ro"))
+        return _checked(path, "ro", head_path, path)
+    except RefusedError:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / path.name
+            shutil.copyfile(path, copy)
+            if log.exists():
+                shutil.copyfile(log, copy.with_name(log.name))
+            return _checked(copy, "rw", head_path, path)
+
+
+def _open_and_close(database: Database) -> None:
+    try:
+        with database.transaction(write=False):
+            pass
+    finally:
+        database.close()
+
+
+def _checked(source: Path, mode: Mode, head_path: Path, path: Path) -> Report:
+    replay = Replay()
+    database = Database(source, mode)
+    try:
+        anchor = Head(head_path, path).read()  # before the ledger, which may grow meanwhile
+        with database.transaction(write=False) as connection:
+            if (problem := check_schema(connection)) is not None:
+                raise Broken(None, problem)
+            replay = replayed(connection)
+            if anchor is not None:
+                follow(connection, anchor)
+            elif replay.last.seq:
+                raise Broken(None, missing_head(head_path, replay.last))
+            check_releases(connection, replay)
+            check_totals(connection, replay)
+    except (Broken, RefusedError) as error:
+        return Report(False, replay.last.seq, len(replay.commitments), (), getattr(error, "seq", None), str(error))
+    finally:
+        database.close()
+    return Report(True, replay.last.seq, len(replay.commitments), tuple(replay.pots.values()))
+
+
+def missing_head(head_path: Path, last: Anchor) -> str:
+    """What a steward does when the head is gone."""
+    return (
+        f"the ledger has {last.seq} entries but no head at {head_path}, so it may be an old copy. "
+        "Steward: copy the head from the machine or backup where this ledger last ran. Only if it is lost for good and "
+        f"you know that no newer ledger exists, write it anew: mkdir -p '{head_path.parent}' && "
+        f"printf '%s' '{last.text()}' > '{head_path}'"
+    )

@@ -1,0 +1,84 @@
+"""Integer Laplace noise (two-sided geometric) on a vector of exact integers.
+
+Guarantee: Pure(l1 / scale); when one unit moves one cell only, the whole curve of `DiscreteLaplace(scale, linf)`.
+Proof: docs/proofs/integer-noise.md, theorem 1.
+
+>>> count = IntegerLaplace.for_epsilon(0.5, Sensitivity.of(largest=1))
+>>> count.scale, count.loss()
+(Fraction(2, 1), DiscreteLaplace(scale=2, sensitivity=1, neighbours='add_remove', unit='unit'))
+>>> count.error().interval(0.95)
+6
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dither.canonical import Number, positive
+from dither.errors import ParameterError
+from dither.plan.sensitivity import Sensitivity
+from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
+from dither.privacy.mechanisms.additive import add, exact_integers, round_down, round_up
+from dither.privacy.mechanisms.error import LaplaceError
+from dither.privacy.noise import Words, discrete_laplace
+from dither.privacy.noise.samplers import LARGEST, SMALLEST
+
+
+@dataclass(frozen=True)
+class IntegerLaplace:
+    """Adds independent integer Laplace noise of one scale to every cell."""
+
+    scale: Fraction
+    sensitivity: Sensitivity
+    neighbours: Neighbours = "add_remove"
+    unit: str = "unit"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
+        if not SMALLEST <= self.scale <= LARGEST:
+            raise ParameterError(f"scale must lie between 1/1000 and 2**60, got {float(self.scale):g}")
+        if not isinstance(self.sensitivity, Sensitivity):
+            raise ParameterError("sensitivity must be a Sensitivity, such as Sensitivity.of(largest=1)")
+
+    @classmethod
+    def for_epsilon(cls, epsilon: Number, sensitivity: Sensitivity, **towards: Any) -> IntegerLaplace:
+        """The least noise that meets epsilon: scale = l1 / epsilon, rounded up to 20 significant bits."""
+        price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys")
+        return cls(max(SMALLEST, round_up(Fraction(max(1, sensitivity.l1)) / price)), sensitivity, **towards)
+
+    @classmethod
+    def for_interval(
+        cls, half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
+    ) -> IntegerLaplace:
+        """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
+        wanted = positive(half_width, "half_width")
+        low, high = SMALLEST, min(LARGEST, round_up(64 * wanted + 1))
+        if LaplaceError(low).interval(confidence) > wanted:
+            raise ParameterError(f"no scale gives an interval of {half_width}: allow a wider one")
+        while high - low > low / 2**19:
+            middle = round_down((low + high) / 2)
+            if middle in (low, high):
+                break
+            low, high = (middle, high) if LaplaceError(middle).interval(confidence) <= wanted else (low, middle)
+        return cls(low, sensitivity, **towards)
+
+    def loss(self) -> Loss:
+        """What one release costs."""
+        if self.sensitivity.l1 == 0:
+            return Pure(Fraction(0), neighbours=self.neighbours, unit=self.unit)
+        if self.sensitivity.l0 == 1:
+            return DiscreteLaplace(self.scale, self.sensitivity.linf, neighbours=self.neighbours, unit=self.unit)
+        return Pure(self.sensitivity.l1 / self.scale, neighbours=self.neighbours, unit=self.unit)
+
+    def error(self) -> LaplaceError:
+        """The law of the error of each cell."""
+        return LaplaceError(self.scale)
+
+    def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
+        """`values` plus noise: integers of the same shape."""
+        cells = exact_integers(values)
+        return add(cells, discrete_laplace(self.scale, cells.shape, source=source))

@@ -1,0 +1,185 @@
+"""The samplers: integers, exactly distributed for the parameter given, at the speed of NumPy.
+
+A float parameter means that float, exactly (its binary value); pass a `Fraction` for one tenth. `size=None` gives one
+Python int, otherwise an int64 array of that shape. Scales from 1/1000 to 2**60; above 2**52, and for the rare element
+that leaves int64, the array holds Python integers, so that no tail is ever cut.
+
+>>> len(discrete_laplace(10, 1000)), discrete_gaussian(Fraction(1, 10), (2, 3)).shape
+(1000, (2, 3))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Rational
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.privacy.noise.cells import Plan, below_exp, draw
+from dither.privacy.noise.enclosure import exp_minus
+from dither.privacy.noise.source import Words, check_source
+from dither.privacy.noise.table import Family, Law, build
+
+Parameter = int | float | Fraction
+Size = int | tuple[int, ...] | None
+SMALLEST, LARGEST = Fraction(1, 1000), Fraction(2**60)
+_PYTHON_INTEGERS_ABOVE = 2**52
+_SPARE_BITS = 24
+
+
+def _read(value: Parameter, name: str) -> Fraction:
+    """The exact number given; a float means its binary value."""
+    if isinstance(value, bool) or not isinstance(value, (Rational, float)):
+        raise ParameterError(f"{name} must be an int, float or Fraction, got {type(value).__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ParameterError(f"{name} must be finite, got {value}")
+    return Fraction(value)
+
+
+def _scale(value: Parameter, name: str) -> Fraction:
+    number = _read(value, name)
+    if not SMALLEST <= number <= LARGEST:
+        raise ParameterError(f"{name} must lie between 1/1000 and 2**60, got {value}: choose another resolution")
+    return number
+
+
+def _count(size: Size) -> int:
+    shape = (1,) if size is None else (size,) if isinstance(size, int) and not isinstance(size, bool) else size
+    if not isinstance(shape, tuple) or not all(isinstance(n, (int, np.integer)) and n >= 0 for n in shape):
+        raise ParameterError(f"size must be None, a non-negative integer or a tuple of them, got {size!r}")
+    return math.prod(int(n) for n in shape)
+
+
+def _shaped(values: NDArray[Any], size: Size) -> Any:
+    return (
+        values[0].item()
+        if size is None and values.dtype != object
+        else values[0]
+        if size is None
+        else values.reshape(size)
+    )
+
+
+@lru_cache(maxsize=512)
+def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> Plan:
+    """How a scale (laplace) or sigma (gaussian) is drawn: one table up to 64 (256), cells of width 2**shift above."""
+    most = 64 if family == "laplace" else 256
+    shift = 0 if scale <= most else int(scale / most).bit_length()
+    near = scale / (1 << shift)
+    rate = 1 / near if family == "laplace" else 1 / (2 * near * near)
+    table = build(Law(family, rate, two_sided=signed and shift == 0), width)
+    shared = width - shift - 1 >= _SPARE_BITS
+    return Plan(table, shift, signed, scale > _PYTHON_INTEGERS_ABOVE, shared)
+
+
+def _sample(family: Family, scale: Fraction, signed: bool, size: Size, source: Words | None) -> Any:
+    count = _count(size)
+    return _shaped(draw(plan_for(family, scale, signed), count, check_source(source)), size)
+
+
+def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
+    """Two-sided geometric noise: P(z) proportional to exp(-|z| / scale)."""
+    return _sample("laplace", _scale(scale, "scale"), True, size, source)
+
+
+def discrete_gaussian(sigma: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
+    """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)) (Canonne, Kamath, Steinke 2020)."""
+    return _sample("gaussian", _scale(sigma, "sigma"), True, size, source)
+
+
+def geometric(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
+    """P(g) proportional to exp(-g / scale) on 0, 1, 2, ..."""
+    return _sample("laplace", _scale(scale, "scale"), False, size, source)
+
+
+def bernoulli(probability: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
+    """True with exactly the rational probability given.
+
+    >>> bernoulli(0), bernoulli(1)
+    (False, True)
+    """
+    p = _read(probability, "probability")
+    if not 0 <= p <= 1:
+        raise ParameterError(f"probability must lie in [0, 1], got {probability}")
+    return _threshold(p.numerator * 2**64 // p.denominator, lambda word, more: _below(p, word, more), size, source)
+
+
+def bernoulli_exp(x: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
+    """True with probability e**-x, x >= 0 rational.
+
+    >>> bernoulli_exp(0)
+    True
+    """
+    number = _read(x, "x")
+    if number < 0:
+        raise ParameterError(f"x must not be negative, got {x}")
+    return _threshold(_exp_floor(number), lambda word, more: below_exp(number, word, 64, more), size, source)
+
+
+@lru_cache(maxsize=512)
+def _exp_floor(x: Fraction) -> int:
+    """floor(2**64 e**-x): the number of words that decide for True."""
+    bits = 128
+    while x:
+        bound = exp_minus(x, bits)
+        if bound.low >> (bits - 64) == min(bound.high >> (bits - 64), 2**64 - 1):
+            return bound.low >> (bits - 64)
+        bits += 64
+    return 2**64
+
+
+def _below(p: Fraction, word: int, source: Words) -> bool:
+    """Whether a uniform with the given first word lies below a rational p."""
+    bits = 64
+    while True:
+        if (word + 1) * p.denominator <= p.numerator << bits:
+            return True
+        if word * p.denominator >= p.numerator << bits:
+            return False
+        word = word << 64 | int(source.words(1)[0])
+        bits += 64
+
+
+def _threshold(words_for_true: int, decide: Callable[[int, Words], bool], size: Size, source: Words | None) -> Any:
+    """True below the threshold, False above; the one word at it is decided with more bits."""
+    count, supply = _count(size), check_source(source)
+    words = supply.words(count)
+    if words_for_true == 2**64:
+        return _shaped(np.ones(count, np.bool_), size)
+    values = words < np.uint64(words_for_true)
+    for i in np.flatnonzero(words == np.uint64(words_for_true)):
+        values[i] = decide(int(words[i]), supply)
+    return _shaped(values, size)
+
+
+def uniform_below(n: int, size: Size = None, *, source: Words | None = None) -> Any:
+    """Uniform on 0, 1, ..., n-1, by rejection of the words past the last multiple of n."""
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        raise ParameterError(f"n must be a positive integer, got {n!r}")
+    n, count, supply = int(n), _count(size), check_source(source)
+    if n > 2**63:
+        return _shaped(np.array([_wide_below(n, supply) for _ in range(count)], object), size)
+    whole = 2**64 // n * n
+    kept: list[NDArray[np.uint64]] = []
+    missing = count
+    while missing > 0 or not kept:
+        words = supply.words(missing)
+        if whole < 2**64:
+            words = words[words < np.uint64(whole)]
+        kept.append(words)
+        missing -= len(words)
+    return _shaped((np.concatenate(kept) % np.uint64(n)).astype(np.int64), size)
+
+
+def _wide_below(n: int, source: Words) -> int:
+    words = -(-n.bit_length() // 64)
+    while True:
+        drawn = int.from_bytes(source.words(words).tobytes(), "little") & ((1 << n.bit_length()) - 1)
+        if drawn < n:
+            return drawn

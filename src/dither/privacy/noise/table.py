@@ -1,0 +1,180 @@
+"""Integer tables: exact draws from a law on the integers, with no float anywhere.
+
+A law has weights w(0) >= w(1) >= ... (log-concave, w(0) = 1), on 0, 1, 2, ... or mirrored to all integers. Of the
+2**width possible words exactly floor(2**width * P(k)) are given the meaning k; the few that are left over (about as
+many as the table has values) mean that k is drawn from what the floors cut off, by inversion with as many further bits
+as it takes. The mixture of the two is P exactly: docs/proofs/exact-sampling.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.privacy.noise.enclosure import Enclosure, exp_minus, times
+from dither.privacy.noise.source import Words
+
+Family = Literal["laplace", "gaussian"]
+RESIDUAL = -(1 << 63)
+_GUARD = 64
+
+
+@dataclass(frozen=True)
+class Law:
+    """w(k) = exp(-k * rate) (laplace) or exp(-k**2 * rate) (gaussian), for k >= 0 or, `two_sided`, for all integers.
+
+    >>> Law("laplace", Fraction(1, 10), two_sided=False).weights(8)[:3]
+    [Enclosure(low=256, high=256), Enclosure(low=231, high=232), Enclosure(low=209, high=210)]
+    """
+
+    family: Family
+    rate: Fraction
+    two_sided: bool
+
+    def weights(self, bits: int) -> list[Enclosure]:
+        """Enclosures of w(0), w(1), ... until the first that is at most 2**-bits, by w(k+1) = w(k) * ratio(k)."""
+        work = bits + _GUARD
+        step = exp_minus(self.rate, work)
+        turn = times(step, step, work) if self.family == "gaussian" else Enclosure(1 << work, 1 << work)
+        found = [Enclosure(1 << work, 1 << work)]
+        while found[-1].high > 1 << _GUARD:
+            found.append(times(found[-1], step, work))
+            step = times(step, turn, work)
+        return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in found]
+
+    def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
+        """(first, [enclosure of 2**bits * CDF(first + j)]); what lies outside the list has mass below 2**-bits."""
+        work = bits + _GUARD
+        weights = self.weights(work)
+        last, before = weights[-1], weights[-2]
+        # log-concave: later ratios are no larger than this one, so the tail is at most last / (1 - ratio) - last
+        tail = -(-last.high * before.low // max(1, before.low - last.high))
+        half_low = sum(w.low for w in weights[1:])
+        half_high = sum(w.high for w in weights[1:]) + tail
+        one = 1 << work
+        sides = 2 if self.two_sided else 1
+        total = Enclosure(one + sides * half_low, one + sides * half_high)
+        below = Enclosure(0, tail if self.two_sided else 0)
+        first = 1 - len(weights) if self.two_sided else 0
+        found = []
+        for k in range(first - 1, len(weights)):
+            if k >= first:
+                w = weights[abs(k)]
+                below = Enclosure(below.low + w.low, below.high + w.high)
+            low = (below.low << bits) // total.high
+            high = -(-(below.high << bits) // total.low)
+            found.append(Enclosure(low, min(high, 1 << bits)))
+        return first - 1, found
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Of the 2**width words, exactly floor(2**width * P(k)) mean k; the words left over mean "draw from the residual".
+
+    The words are laid out in 2**columns equal columns of at most two meanings each (Walker's alias method, in
+    integers), so that a look-up is two gathers and takes the same time whatever comes out.
+    """
+
+    law: Law
+    width: int
+    first: int
+    counts: tuple[int, ...]
+    columns: int
+    cut: NDArray[np.uint64]
+    meaning: NDArray[np.int64]
+
+    @property
+    def largest(self) -> int:
+        """The largest value that some word means."""
+        return self.first + len(self.counts) - 1
+
+    @property
+    def left_over(self) -> int:
+        """How many words mean the residual."""
+        return (1 << self.width) - sum(self.counts)
+
+    def look_up(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The meaning of each word; RESIDUAL where `residual` must be asked."""
+        column = words >> np.uint64(self.width - self.columns) if self.columns else np.zeros_like(words)
+        within = words & np.uint64((1 << (self.width - self.columns)) - 1)
+        second = within >= self.cut.take(column)
+        column <<= np.uint64(1)
+        column |= second
+        return self.meaning.take(column)
+
+    def residual(self, source: Words) -> int:
+        """One draw from P(k) - counts(k) / 2**width, normalised: inversion with as many bits as it takes."""
+        drawn = bits = 0
+        while True:
+            drawn = drawn << self.width | int(source.words(1, self.width)[0])
+            bits += self.width
+            found = self._locate(drawn, bits)
+            if found is not None:
+                return found
+
+    def _locate(self, drawn: int, bits: int) -> int | None:
+        """The k whose share of the residual certainly holds [drawn, drawn + 1) / 2**bits, or None."""
+        fine = bits + self.width + 16
+        first, cdf = self.law.cdf(fine)
+        scale = fine - self.width
+        low = self.left_over * drawn << (scale - bits)
+        high = self.left_over * (drawn + 1) << (scale - bits)
+        below, spent = cdf[0], 0
+        for k, above in enumerate(cdf[1:], first + 1):
+            place = k - self.first
+            before = below.high - (spent << scale)
+            spent += self.counts[place] if 0 <= place < len(self.counts) else 0
+            if before <= low and high <= above.low - (spent << scale):
+                return k
+            below = above
+        return None
+
+
+@lru_cache(maxsize=512)
+def build(law: Law, width: int = 64) -> Table:
+    """The table of a law, each count an exact floor certified by its enclosure."""
+    extra = 32
+    while True:
+        first, cdf = law.cdf(width + extra)
+        masses = [Enclosure(b.low - a.high, b.high - a.low) for a, b in pairwise(cdf)]
+        low = [max(0, mass.low) >> extra for mass in masses]
+        # no value has all the mass, so no floor exceeds 2**width - 1, however close to 1 the probability
+        if low == [min(mass.high >> extra, (1 << width) - 1) for mass in masses]:
+            break
+        extra += 64
+    kept = [j for j, count in enumerate(low) if count]
+    counts = tuple(low[kept[0] : kept[-1] + 1]) if kept else (0,)
+    start = first + 1 + (kept[0] if kept else 0)
+    return Table(law, width, start, counts, *_columns(counts, start, width))
+
+
+def _columns(counts: tuple[int, ...], first: int, width: int) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
+    """Lay `counts` words (and the left-over ones) out in equal columns of at most two meanings."""
+    loads = [[count, value] for value, count in enumerate(counts, first) if count]
+    left_over = (1 << width) - sum(counts)
+    if left_over:
+        loads.append([left_over, RESIDUAL])
+    columns = (len(loads) - 1).bit_length()
+    size = 1 << (width - columns)
+    loads += [[0, RESIDUAL]] * ((1 << columns) - len(loads))
+    cut, meaning = [], []
+    small = [load for load in loads if load[0] <= size]
+    large = [load for load in loads if load[0] > size]
+    while small:
+        load, value = small.pop()
+        if load == size or not large:
+            other = value
+        else:
+            other = large[-1][1]
+            large[-1][0] -= size - load
+            if large[-1][0] <= size:
+                small.append(large.pop())
+        cut.append(load)
+        meaning += [value, other]
+    return columns, np.array(cut, np.uint64), np.array(meaning, np.int64)

@@ -1,0 +1,73 @@
+"""Requests: what the untrusted layers may ask of the kernel. Neither a scale nor a sensitivity can be said here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from dither.canonical import digest, fraction_text
+from dither.errors import ParameterError
+from dither.plan.algebra import Query, to_json
+
+Family = Literal["laplace"]
+Context = Literal["asked", "dry_run"]
+
+
+@dataclass(frozen=True)
+class Price:
+    """A ceiling: the loss of the whole request, all steps composed, is at most this."""
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise ParameterError(
+                f"epsilon must be positive, got {self.epsilon}: "
+                "choose e.g. epsilon=0.5, or run preview() to see what it buys"
+            )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One query, the family of mechanisms to answer it by, and its share of the price."""
+
+    query: Query
+    family: Family
+    weight: Fraction
+
+    def __post_init__(self) -> None:
+        if self.weight <= 0:
+            raise ParameterError(f"the weight of a step must be positive, got {self.weight}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Steps answered together for one price out of one pot."""
+
+    steps: tuple[Step, ...]
+    price: Price
+    pot: str
+    context: Context = "asked"
+
+    def __post_init__(self) -> None:
+        if not self.steps:
+            raise ParameterError("a request needs at least one step")
+
+    def to_json(self) -> dict[str, Any]:
+        """Canonical dict; what the ledger hashes."""
+        return {
+            "type": "request",
+            "v": 1,
+            "steps": [
+                {"query": to_json(step.query), "family": step.family, "weight": fraction_text(step.weight)}
+                for step in self.steps
+            ],
+            "price": {"epsilon": fraction_text(self.price.epsilon)},
+            "pot": self.pot,
+            "context": self.context,
+        }
+
+    @property
+    def hash(self) -> str:
+        return digest(self.to_json())

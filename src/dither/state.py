@@ -1,0 +1,62 @@
+"""Where a dataset keeps its state: paths only. `clinic.yaml` has its state in `clinic.dither/`, mode 0700.
+
+ledger.sqlite · id (names the head outside this folder) · key (32 bytes, made once, never replaced) ·
+versions/0001/{catalog.json, facts.json, data.duckdb} · steward.log
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dither.errors import DitherError
+
+
+@dataclass(frozen=True)
+class State:
+    """The state folder of one dataset.
+
+    >>> State(Path("clinic.dither")).version(3).as_posix()
+    'clinic.dither/versions/0003'
+    """
+
+    root: Path
+
+    @classmethod
+    def beside(cls, catalog_file: Path, given: str | Path | None = None) -> State:
+        """The folder given, else that of the environment variable DITHER_STATE, else the one beside the catalog."""
+        chosen = given or os.environ.get("DITHER_STATE")
+        return cls(Path(chosen) if chosen else catalog_file.with_suffix(".dither"))
+
+    @property
+    def ledger(self) -> Path:
+        return self.root / "ledger.sqlite"
+
+    @property
+    def id_file(self) -> Path:
+        return self.root / "id"
+
+    @property
+    def key_file(self) -> Path:
+        return self.root / "key"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "steward.log"
+
+    @property
+    def versions(self) -> Path:
+        return self.root / "versions"
+
+    def version(self, number: int) -> Path:
+        return self.versions / f"{number:04d}"
+
+    def installation_id(self) -> str:
+        """The name of the ledger's head; refused where nothing was registered."""
+        try:
+            return self.id_file.read_text().strip()
+        except OSError:
+            raise DitherError(
+                f"nothing is registered in {self.root}: the data steward runs 'dither register CATALOG' first"
+            ) from None

@@ -1,0 +1,220 @@
+"""The data steward's acts: register data, open and raise pots, read what only the steward may see.
+
+Reached from the command line alone. Registration writes a new version beside the one in use, syncs it, renames it into
+place and only then tells the ledger: a killed registration leaves the old version in use.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from dither.canonical import Number, dumps
+from dither.catalog import Catalog, catalog_hash, from_json, load, refuse_unsupported, to_json
+from dither.data.measure import Measurer
+from dither.data.registration import Repairs, write_copy
+from dither.errors import DitherError, RefusedError
+from dither.plan.algebra import Cells
+from dither.privacy.ledger import Ledger, Pot, Registered, Report, default_head_path, verify
+from dither.privacy.noise import fresh_bytes
+from dither.state import State
+
+Context = Literal["prod", "dev"]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What a registration did. `repairs` are true counts: for the steward's eyes, never for analysts."""
+
+    catalog: Catalog
+    version: int
+    context: str
+    repairs: tuple[Repairs, ...]
+
+
+def register(
+    catalog_file: Path,
+    *,
+    state: State | None = None,
+    dev: bool = False,
+    stage: Callable[[str], None] = lambda _: None,
+) -> Registration:
+    """Register the data that the catalog names as the next version."""
+    catalog = load(catalog_file)
+    refuse_unsupported(catalog)
+    place = state or State.beside(catalog_file)
+    folder = catalog_file.parent / catalog.source.location
+    with _only_one(place):
+        ledger = _open_or_create(place)
+        try:
+            before = ledger.registered()
+            context: Context = "dev" if dev else "prod"
+            if before is not None and before.public["context"] != context:
+                raise RefusedError(
+                    f"this lineage was first registered as {before.public['context']} and stays so: "
+                    "use another state folder for another purpose",
+                    rule="dev is a property of a lineage that never had a prod pot",
+                )
+            version = 1 if before is None else before.version + 1
+            repairs = _write_version(catalog, folder, place, version, stage)
+            ledger.record_register(version, catalog_hash(catalog), {"context": context, "lineage": catalog.lineage})
+        finally:
+            ledger.close()
+        _log(place, version, repairs)
+    return Registration(catalog, version, context, tuple(repairs))
+
+
+def _write_version(
+    catalog: Catalog, folder: Path, place: State, version: int, stage: Callable[[str], None]
+) -> list[Repairs]:
+    new, spill = place.versions / "new", place.root / "spill"
+    for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
+        shutil.rmtree(leftover, ignore_errors=True)
+    new.mkdir(parents=True, mode=0o700)
+    spill.mkdir(mode=0o700)
+    try:
+        repairs = write_copy(catalog, folder, place.key_file.read_bytes(), new / "data.duckdb", spill, stage)
+        _write(new / "catalog.json", dumps(to_json(catalog)).encode())
+        _write(new / "facts.json", dumps({"v": 1}).encode())
+        _sync(new / "data.duckdb")
+        _sync(new)
+        new.rename(place.version(version))
+        _sync(place.versions)
+        return repairs
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(spill, ignore_errors=True)
+
+
+def _open_or_create(place: State) -> Ledger:
+    """The dataset's ledger; at the very first registration the installation's id, key and ledger are made."""
+    if not place.ledger.exists():
+        if place.key_file.exists() and place.versions.exists() and any(place.versions.iterdir()):
+            raise RefusedError(
+                f"{place.ledger} is gone but versions are left: restore it. "
+                "A lost ledger does not give back what was spent",
+                rule="budgets follow the data",
+            )
+        for path, content in ((place.id_file, fresh_bytes(16).hex().encode()), (place.key_file, fresh_bytes(32))):
+            if not path.exists():
+                _write(path, content)
+        return Ledger.create(place.ledger, default_head_path(place.installation_id()))
+    if not place.key_file.exists():
+        raise DitherError(f"{place.key_file} is gone: restore it. The key decides which rows stay and never changes")
+    return open_ledger(place)
+
+
+def open_ledger(place: State) -> Ledger:
+    """The dataset's ledger, checked against its head."""
+    return Ledger.open(place.ledger, default_head_path(place.installation_id()))
+
+
+def registered_catalog(place: State) -> Catalog:
+    """The catalog of the version in use."""
+    folder = place.version(_registered(place).version)
+    return from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
+
+
+def _registered(place: State) -> Registered:
+    ledger = open_ledger(place)
+    try:
+        registered = ledger.registered()
+    finally:
+        ledger.close()
+    if registered is None:
+        raise DitherError("nothing is registered: run 'dither register CATALOG' first")
+    return registered
+
+
+def raise_cap(place: State, pot: str, epsilon: Number, reason: str) -> Pot:
+    """Raise a pot's cap, at most to its ceiling."""
+    ledger = open_ledger(place)
+    try:
+        return ledger.raise_cap(pot, epsilon, reason)
+    finally:
+        ledger.close()
+
+
+def open_pot(
+    place: State, catalog: Catalog, name: str, *, epsilon: Number, ceiling: Number, purpose: dict[str, str]
+) -> Pot:
+    """Open a pure pot for the unit and neighbours of the registered catalog."""
+    ledger = open_ledger(place)
+    try:
+        told: Any = {"neighbours": catalog.neighbours, "unit": catalog.unit.label, **purpose}
+        return ledger.open_pot(name, epsilon, ceiling, **told)
+    finally:
+        ledger.close()
+
+
+def verify_ledger(place: State) -> Report:
+    """Recompute the chain, the pots and the commitments; needs no data."""
+    return verify(place.ledger, default_head_path(place.installation_id()))
+
+
+def truth(place: State, query: Cells, catalog: Catalog) -> list[list[int]]:
+    """Exact cells of a *dev* lineage, for teaching and tests; a prod lineage has none to show."""
+    registered = _registered(place)
+    if registered.public["context"] != "dev":
+        raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
+    measurer = Measurer(place.version(registered.version) / "data.duckdb", catalog)
+    try:
+        return [list(map(int, row)) for row in measurer.measure(query)]
+    finally:
+        measurer.close()
+
+
+def forget_head(place: State) -> None:
+    """Remove the head of a dev lineage whose folder is about to be thrown away."""
+    if _registered(place).public["context"] != "dev":
+        raise RefusedError("the head of a prod lineage is never removed", rule="budgets follow the data")
+    head = default_head_path(place.installation_id())
+    for file in head.parent.glob(head.name + "*"):
+        file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _only_one(place: State) -> Iterator[None]:
+    """One registration at a time, in a folder that nobody else can read."""
+    place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.chmod(place.root, 0o700)
+    with (place.root / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DitherError(f"another registration is running in {place.root}: wait for it to end") from None
+        yield
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A file that is whole or absent, mode 0600."""
+    beside = path.with_name(path.name + ".new")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _log(place: State, version: int, repairs: list[Repairs]) -> None:
+    """The steward's own log: true counts, mode 0600, never shown to an analyst."""
+    with os.fdopen(os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as log:
+        for table in repairs:
+            for what, count in table.counts:
+                log.write(dumps({"version": version, "table": table.table, "what": what, "count": count}) + "\n")

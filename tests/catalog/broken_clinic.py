@@ -1,0 +1,64 @@
+"""A small right catalog, to be broken one thing at a time."""
+
+from dither.catalog import Column, parse
+
+CLINIC = """\
+dither: 1
+dataset: clinic
+lineage: clinic
+population: county-residents
+neighbours: add_remove
+unit: {kind: person}
+people:
+  patient_id: {protected: true}
+  doctor_id: {protected: false, because: staff listed on the public web page}
+source: {engine: csv, location: data}
+tables:
+  patients:
+    kind: private
+    from: patients.csv
+    owner: {column: patient_id}
+    unique: [[patient_id]]
+    rows_per_unit: 1
+    max_rows: 200000
+    columns:
+      patient_id: {type: id}
+      sex: {type: category, values: [f, m, x], other: drop, nulls: keep}
+      age: {type: integer, bounds: [0, 110], nulls: drop, provenance: public life tables}
+  visits:
+    kind: private
+    from: visits.csv
+    owner: {references: patients, by: patient_id}
+    unique: [[visit_id]]
+    rows_per_unit: 20
+    max_rows: 2000000
+    columns:
+      visit_id: {type: id}
+      patient_id: {type: id}
+      doctor_id: {type: id}
+      date: {type: date, bounds: [2024-01-01, 2026-12-31], nulls: drop, provenance: period of the extract}
+      county: {type: category, values: {from: counties.county}, other: keep, nulls: keep}
+      cost: {type: decimal, bounds: [0, 5000], resolution: 0.01, nulls: keep, provenance: tariff 2026}
+  counties:
+    kind: public
+    from: counties.csv
+    unique: [[county]]
+    columns:
+      county: {type: text, width: 20, nulls: drop}
+      beds: {type: integer, bounds: [0, 9000], nulls: keep, provenance: ministry list}
+"""
+AGE = "      age: {type: integer, bounds: [0, 110], nulls: drop, provenance: public life tables}\n"
+
+
+def change(*changes: str) -> str:
+    """CLINIC with each `old, new` pair replaced once; `old` must be there."""
+    text = CLINIC
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    return text
+
+
+def column(line: str) -> Column:
+    """The column written in `line`, named c, of an otherwise right catalog; it stands on line 22."""
+    return parse(change(AGE, f"      {line}\n", "max_rows: 200000\n", "max_rows: 9\n")).table("patients").column("c")

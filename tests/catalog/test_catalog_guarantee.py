@@ -1,0 +1,61 @@
+"""The guarantee in plain words: who is protected, how far, and who and what is not (privacy-rules 38, 40)."""
+
+from pathlib import Path
+
+from broken_clinic import CLINIC, change
+
+from dither.catalog import UNPROTECTED, guarantee, load, parse
+
+TEXT = guarantee(load(Path(__file__).parent / "clinic.yaml"))
+FLAT = " ".join(TEXT.split())
+
+
+def test_the_whole_page():
+    assert (Path(__file__).parent / "guarantee.txt").read_text().rstrip("\n") == TEXT
+
+
+def test_who_is_protected():
+    assert "each person named by patient_id, with all their rows in patients and visits together" in FLAT
+    assert "whether a person is in the data at all" in FLAT
+
+
+def test_who_is_not_and_why():
+    assert "people named by doctor_id, because: staff listed on the public web page." in FLAT
+
+
+def test_limits_per_person():
+    assert "visits: at most 20 rows, found through visits -> patients" in FLAT
+
+
+def test_what_is_public():
+    assert "table counties, every row of it." in FLAT
+    assert "the bounds of visits.cost, from: tariff 2026." in FLAT
+
+
+def test_what_no_noise_covers_is_a_closed_list():
+    assert "; ".join(UNPROTECTED) in FLAT
+    assert len(UNPROTECTED) == 7
+
+
+def test_replace_says_that_presence_is_not_hidden():
+    told = " ".join(guarantee(parse(change("add_remove", "replace"))).split())
+    assert "but not whether the person is in the data (neighbours: replace)" in told
+
+
+def test_windows_say_that_losses_add_up():
+    patients = "      visited: {type: date, bounds: [2024-01-01, 2026-12-31], nulls: drop, provenance: extract}\n"
+    text = change("kind: person}", "kind: person_window, column: visited, every: month, zone: +01:00}")
+    text = text.replace("      sex:", f"{patients}      sex:").replace("      date:", "      visited:")
+    told = " ".join(guarantee(parse(text)).split())
+    assert "of one month (visited, days begin at midnight +01:00)" in told
+    assert "a person present in W of them is protected W times less" in told
+
+
+def test_rows_say_that_a_person_is_more_than_a_row():
+    text = CLINIC.replace("kind: person}", "kind: row}").replace(
+        "{protected: true}", "{protected: false, because: law}"
+    )
+    text = text.replace("    owner: {column: patient_id}\n", "").replace("rows_per_unit: 20", "rows_per_unit: 1")
+    text = text.replace("    owner: {references: patients, by: patient_id}\n", "")
+    told = " ".join(guarantee(parse(text)).split())
+    assert "A person with several rows is protected that many times less." in told

@@ -1,0 +1,119 @@
+"""Random sequences of open, reserve, commit, raise, incident and restart against a model of plain sums."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from ledger_place import HASH, TERMS, TIME, Place
+
+from dither.errors import BudgetError, DitherError, RefusedError
+from dither.privacy.ledger import Ledger, Reservation
+from dither.privacy.losses import DiscreteLaplace
+
+amounts = st.builds(Fraction, st.integers(1, 8), st.sampled_from([3, 7, 10]))
+names = st.sampled_from(["total", "second"])
+
+
+class Model(RuleBasedStateMachine):
+    """Pots are lists of charges; a charge fits if the list with it sums to at most the cap."""
+
+    pending = Bundle("pending")
+    finished = Bundle("finished")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.place = Place(self.folder)
+        self.ledger = Ledger.create(self.place.path, self.place.head)
+        self.caps: dict[str, Fraction] = {}
+        self.ceilings: dict[str, Fraction] = {}
+        self.charges: dict[str, list[Fraction]] = {}
+        self.entries = self.releases = self.incidents = 0
+
+    def teardown(self) -> None:
+        report = self.place.verify()
+        assert report.ok, report
+        assert (report.entries, report.releases) == (self.entries, self.releases)
+        self.ledger.close()
+        shutil.rmtree(self.folder)
+
+    @rule(name=names, cap=amounts, ceiling=amounts)
+    def open_pot(self, name: str, cap: Fraction, ceiling: Fraction) -> None:
+        if name in self.caps or cap > ceiling:
+            with pytest.raises(DitherError):
+                self.ledger.open_pot(name, cap, ceiling, **TERMS)
+            return
+        self.ledger.open_pot(name, cap, ceiling, **TERMS)
+        self.caps[name], self.ceilings[name], self.charges[name] = cap, ceiling, []
+        self.entries += 1
+
+    @rule(name=names, cap=amounts)
+    def raise_cap(self, name: str, cap: Fraction) -> None:
+        if name not in self.caps or not self.caps[name] < cap <= self.ceilings[name]:
+            with pytest.raises(DitherError):
+                self.ledger.raise_cap(name, cap, "the board asked for more")
+            return
+        self.ledger.raise_cap(name, cap, "the board asked for more")
+        self.caps[name] = cap
+        self.entries += 1
+
+    @rule(target=pending, name=names, scale=st.fractions("0.5", 40, max_denominator=9), sensitivity=st.integers(1, 3))
+    def reserve(self, name: str, scale: Fraction, sensitivity: int) -> Reservation | None:
+        loss, charge = DiscreteLaplace(scale, sensitivity, unit="person"), sensitivity / scale
+        if name not in self.caps or sum(self.charges[name]) + charge > self.caps[name]:
+            with pytest.raises(BudgetError):
+                self.ledger.reserve(name, loss, HASH, {})
+            return None
+        reservation = self.ledger.reserve(name, loss, HASH, {})
+        self.charges[name].append(charge)
+        self.entries += 1
+        assert (reservation.charge, reservation.spent_after) == (charge, sum(self.charges[name]))
+        return reservation
+
+    @rule(target=finished, reservation=consumes(pending), content=st.binary(max_size=20))
+    def commit(self, reservation: Reservation | None, content: bytes) -> Reservation | None:
+        if reservation is not None:
+            self.ledger.commit(reservation, content, {}, released_at=TIME)
+            self.entries += 1
+            self.releases += 1
+        return reservation
+
+    @rule(target=finished, reservation=consumes(pending))
+    def incident(self, reservation: Reservation | None) -> Reservation | None:
+        if reservation is not None:
+            self.ledger.record_incident(reservation, "engine_failed")
+            self.entries += 1
+            self.incidents += 1
+        return reservation
+
+    @rule(reservation=finished)
+    def commit_again(self, reservation: Reservation | None) -> None:
+        if reservation is not None:
+            with pytest.raises(RefusedError):
+                self.ledger.commit(reservation, b"again", {}, released_at=TIME)
+
+    @rule(clean=st.booleans())
+    def restart(self, clean: bool) -> None:
+        if clean:
+            self.ledger.close()
+        self.ledger = self.place.open()
+
+    @invariant()
+    def agrees(self) -> None:
+        pots = {pot.name: (pot.spent, pot.cap, pot.ceiling) for pot in self.ledger.pots()}
+        assert pots == {name: (sum(self.charges[name]), self.caps[name], self.ceilings[name]) for name in self.caps}
+        assert len(self.ledger.incidents_open()) == self.incidents
+        assert len(self.ledger.history()) == self.releases
+
+
+TestModel = Model.TestCase
+TestModel.settings = settings(
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)

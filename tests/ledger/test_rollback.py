@@ -1,0 +1,153 @@
+"""The head: a ledger that is behind it, or another one, does not start (privacy-rules 39, decisions 2.5)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from ledger_place import HASH, TERMS, Place, release, reserve
+
+from dither.errors import ParameterError, RefusedError
+from dither.privacy.ledger import Ledger, default_head_path
+from dither.privacy.ledger.head import Anchor, Head
+
+
+def test_an_older_copy_put_back_is_refused(place: Place) -> None:
+    ledger = place.create()
+    release(ledger)
+    ledger.close()
+    shutil.copy(place.path, older := place.folder / "backup")
+    again = place.open()
+    release(again, "0.9")
+    again.close()
+    shutil.copy(older, place.path)
+    with pytest.raises(RefusedError, match=r"rolled back: the ledger ends before entry 5.*newest copy"):
+        place.open()
+    report = place.verify()
+    assert not report.ok and report.first_bad is None and "older copy" in report.problem
+
+
+def test_a_running_ledger_notices_an_older_copy_too(place: Place) -> None:
+    ledger = place.create()
+    release(ledger)
+    Head(place.head, place.path).advance(Anchor(9, HASH))  # as if another process had gone on with the true ledger
+    with pytest.raises(RefusedError, match="rolled back"):
+        reserve(ledger)
+
+
+def test_another_ledger_of_the_same_length_is_refused(place: Place, tmp_path: Path) -> None:
+    mine, other = place.create(), Place(tmp_path / "other")
+    release(mine)
+    mine.close()
+    theirs = other.create()
+    release(theirs)
+    theirs.close()
+    shutil.copy(other.path, place.path)
+    with pytest.raises(RefusedError, match="entry 3: the head names another hash"):
+        place.open()
+    assert place.verify().first_bad == 3
+
+
+def test_a_ledger_ahead_of_its_head_goes_on_and_repairs_it(place: Place) -> None:
+    ledger = place.create()
+    release(ledger)
+    kept = place.head.read_bytes()
+    release(ledger)
+    place.head.write_bytes(kept)  # killed between COMMIT and head
+    assert place.verify().ok
+    release(place.open())
+    assert json.loads(place.head.read_text())["seq"] == 7
+    place.head.write_bytes(kept)
+    place.open()
+    assert json.loads(place.head.read_text())["seq"] == 7
+
+
+def test_a_missing_head_is_refused_with_a_remedy_that_works(place: Place) -> None:
+    ledger = place.create()
+    release(ledger)
+    place.head.unlink()
+    with pytest.raises(RefusedError, match="no head") as caught:
+        place.open()
+    with pytest.raises(RefusedError, match="no head"):
+        reserve(ledger)
+    assert "no head" in place.verify().problem
+    command = str(caught.value).split("write it anew: ")[1].split(" [rule")[0]
+    assert place.folder.as_posix() in command
+    subprocess.run(["sh", "-c", command], check=True)
+    assert place.verify().ok
+    release(place.open())
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"seq": 3}', '{"hash": "00", "seq": 3, "v": 1}', "[]", "\0"])
+def test_a_damaged_head_is_refused(place: Place, content: str) -> None:
+    place.create()
+    place.head.write_text(content)
+    with pytest.raises(RefusedError, match="damaged"):
+        place.open()
+    assert not place.verify().ok
+
+
+def test_a_lost_ledger_gives_nothing_back(place: Place) -> None:
+    ledger = place.create()
+    ledger.close()
+    with pytest.raises(RefusedError, match="exists already"):
+        Ledger.create(place.path, place.folder / "fresh" / "head")
+    place.path.unlink()
+    with pytest.raises(RefusedError, match="remembers a ledger of 1 entries"):
+        place.create()
+    with pytest.raises(RefusedError, match="cannot be opened"):
+        place.open()
+    assert not place.path.exists()
+
+
+def test_an_empty_ledger_may_have_lost_its_head(place: Place) -> None:
+    # killed in `create`, between the file and its head
+    Ledger.create(place.path, place.head).close()
+    place.head.unlink()
+    ledger = place.open()
+    ledger.open_pot("total", 1, 1, **TERMS)
+    assert place.verify().ok
+
+
+def test_the_head_lies_elsewhere(place: Place) -> None:
+    for inside in (place.path.parent / "head", place.path.parent / "a" / "b", place.path.parent / "x" / ".." / "head"):
+        with pytest.raises(ParameterError, match="outside the ledger's directory"):
+            Ledger.create(place.path, inside)
+    assert not place.path.exists()
+
+
+def test_the_default_head_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_head_path("a1b2") == tmp_path / "dither" / "heads" / "a1b2"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for unset in ("", "relative/path"):
+        monkeypatch.setenv("XDG_STATE_HOME", unset)
+        assert default_head_path("a1b2") == tmp_path / ".local" / "state" / "dither" / "heads" / "a1b2"
+    for bad in ("", "../x", "a/b", "a\n"):
+        with pytest.raises(ParameterError):
+            default_head_path(bad)
+
+
+def _advance(head: Path, ledger: Path, numbers: list[int]) -> None:
+    for number in numbers:
+        Head(head, ledger).advance(Anchor(number, f"{number:064x}"))
+        anchor = Head(head, ledger).read()
+        assert anchor is not None and anchor.seq >= number and anchor.hash == f"{anchor.seq:064x}"
+
+
+def test_concurrent_writers_never_move_the_head_back(place: Place) -> None:
+    spawn = get_context("fork")
+    workers = [
+        spawn.Process(target=_advance, args=(place.head, place.path, list(range(start, 60, 3)))) for start in (1, 2, 3)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    anchor = Head(place.head, place.path).read()
+    assert anchor is not None and anchor.seq == 59

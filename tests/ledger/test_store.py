@@ -1,0 +1,165 @@
+"""The kernel's steps: each reserve is committed at most once, and what is stored is what was committed."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from ledger_place import HASH, TIME, Place, release, reserve
+from sqlalchemy import select
+
+from dither.errors import ParameterError, RefusedError
+from dither.privacy.ledger import Ledger, chain, tables
+
+
+def bodies(ledger: Ledger, kind: str) -> list[dict[str, object]]:
+    with ledger._database.transaction(write=False) as connection:
+        statement = select(tables.entry.c.body_json).where(tables.entry.c.kind == kind)
+        return [json.loads(text) for text in connection.execute(statement).scalars()]
+
+
+def test_a_commit_stores_the_release_with_its_entry(place: Place) -> None:
+    ledger = place.create()
+    reservation = reserve(ledger, "0.1")
+    assert (reservation.charge, reservation.spent_after, reservation.cap) == (Fraction(1, 10), Fraction(1, 10), 1)
+    assert ledger.release(reservation.seq) is None
+    committed = ledger.commit(reservation, b"arrow", {"n": 42}, released_at=TIME)
+    assert committed.reserve == reservation.seq == committed.seq - 1
+    stored = place.open().release(reservation.seq)
+    assert stored is not None and (stored.arrow_bytes, stored.meta, len(stored.nonce)) == (b"arrow", {"n": 42}, 32)
+    assert place.verify().ok
+
+
+def test_a_reservation_is_committed_once(place: Place) -> None:
+    ledger = place.create()
+    done = release(ledger)
+    with pytest.raises(RefusedError, match="committed already"):
+        ledger.commit(done, b"other", {}, released_at=TIME)
+    pending = reserve(ledger)
+    for forged in (replace(pending, seq=99), replace(pending, hash=HASH), replace(pending, seq=1)):
+        with pytest.raises(RefusedError, match="not this reserve"):
+            ledger.commit(forged, b"other", {}, released_at=TIME)
+    ledger.commit(pending, b"other", {}, released_at=TIME)
+    assert place.verify().releases == 2
+
+
+def test_a_reservation_of_another_ledger_is_unknown(place: Place, tmp_path: Path) -> None:
+    other = Place(tmp_path / "other").create(cap="0.5")
+    with pytest.raises(RefusedError, match="not this reserve"):
+        place.create().commit(reserve(other), b"", {}, released_at=TIME)
+
+
+def test_what_is_stored_must_be_bytes_and_a_time(place: Place) -> None:
+    reservation = reserve(ledger := place.create())
+    with pytest.raises(ParameterError, match="bytes"):
+        ledger.commit(reservation, "text", {}, released_at=TIME)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="released_at"):
+        ledger.commit(reservation, b"", {}, released_at="yesterday")
+    with pytest.raises(ParameterError, match="request_hash"):
+        ledger.reserve("total", reservation, "no hash", {})  # type: ignore[arg-type]
+
+
+def test_a_low_entropy_release_cannot_be_found_by_trying(place: Place) -> None:
+    # decisions 2.4: sha256 of a count is its value
+    ledger = place.create()
+    for _ in range(3):
+        release(ledger, content=b"42")
+    promised = [body["commitment"] for body in bodies(ledger, "commit")]
+    assert len(set(promised)) == 3
+    meta = chain.canonical_text({"n": 42}, "meta")
+    for nonce in (b"", b"\0" * 32):
+        guess = chain.hashlib.sha256(nonce + (2).to_bytes(8, "big") + b"42" + meta.encode()).hexdigest()
+        assert guess not in promised
+    nonces = {stored.nonce for seq in (2, 4, 6) if (stored := ledger.release(seq))}
+    assert len(nonces) == 3
+    everything = " ".join(str(body) for kind in tables.BODIES for body in bodies(ledger, kind))
+    assert not any(nonce.hex() in everything for nonce in nonces)
+
+
+def test_a_commitment_binds_to_where_release_ends_and_meta_begins() -> None:
+    nonce = b"\1" * 32
+    assert chain.commitment(nonce, b'a{"', "}") != chain.commitment(nonce, b"a", '{"}')
+    with pytest.raises(ParameterError):
+        chain.commitment(b"short", b"", "{}")
+
+
+def test_entries_hold_no_time_but_that_of_the_release(place: Place) -> None:
+    ledger = place.create()
+    ledger.record_register(1, HASH, {"max_rows": 200000})
+    ledger.record_incident(reserve(ledger), "engine_failed")
+    release(ledger)
+    keys = {kind: set().union(*bodies(ledger, kind)) for kind in tables.BODIES}
+    assert keys["reserve"] == {"pot", "charge", "loss", "request_hash", "public"}
+    assert keys["commit"] == {"reserve", "commitment", "released_at"}
+    assert keys["incident"] == {"reserve", "code"}
+    assert keys["register"] == {"version", "catalog_hash", "public"}
+
+
+def test_history_shows_parameters_of_what_was_released(place: Place) -> None:
+    ledger = place.create()
+    first, pending = release(ledger), reserve(ledger, "0.2")
+    (record,) = ledger.history()
+    assert (record.seq, record.pot, record.charge, record.released_at) == (first.seq, "total", Fraction(1, 10), TIME)
+    assert record.loss["type"] == "pure" and record.public == {"plan": HASH}
+    assert [record.seq for record in ledger.history(unreleased=True)] == [first.seq, pending.seq]
+    assert "42" not in str(ledger.history())
+
+
+def test_incidents_count_until_the_steward_clears_them(place: Place) -> None:
+    ledger = place.create()
+    failed = reserve(ledger)
+    ledger.record_incident(failed, "engine_failed")
+    assert [(item.reserve, item.code) for item in place.open().incidents_open()] == [(failed.seq, "engine_failed")]
+    with pytest.raises(RefusedError, match="ended in an incident"):
+        ledger.commit(failed, b"", {}, released_at=TIME)
+    with pytest.raises(RefusedError, match="already"):
+        ledger.record_incident(failed, "engine_failed")
+    with pytest.raises(RefusedError, match="not this reserve"):
+        ledger.record_incident(replace(failed, seq=1), "engine_failed")
+    with pytest.raises(ParameterError, match="code"):
+        ledger.record_incident(reserve(ledger), "Conversion Error: 'Jane Doe' is not a number")
+    with pytest.raises(ParameterError, match="sentence"):
+        ledger.clear_incidents("fixed")
+    ledger.clear_incidents("the engine has more memory now")
+    assert ledger.incidents_open() == ()
+    with pytest.raises(ParameterError, match="no incident"):
+        ledger.clear_incidents("the engine has more memory now")
+    late = release(ledger)
+    ledger.record_incident(late, "not_sent")
+    assert len(ledger.incidents_open()) == 1
+    assert place.verify().ok
+    assert ledger.pot("total").spent == Fraction(3, 10)
+
+
+def test_versions_are_counted(place: Place) -> None:
+    ledger = place.create()
+    assert ledger.registered() is None
+    ledger.record_register(1, HASH)
+    for wrong in (1, 3, 0, True):
+        with pytest.raises(ParameterError, match="next version is 2"):
+            ledger.record_register(wrong, HASH)
+    ledger.record_register(2, "cd" * 32, {"tables": ["visits"]})
+    newest = place.open().registered()
+    assert newest is not None and (newest.version, newest.catalog_hash) == (2, "cd" * 32)
+    assert newest.public == {"tables": ["visits"]}
+    assert place.verify().ok
+
+
+def test_files_are_for_the_owner_alone(place: Place) -> None:
+    ledger = place.create()
+    release(ledger)
+    for file in (place.path, place.path.with_name("ledger.sqlite-wal"), place.head):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.path.parent.stat().st_mode) == 0o700
+    assert sorted(file.name for file in place.head.parent.iterdir()) == ["one", "one.lock"]
+
+
+def test_every_transaction_is_durable(place: Place) -> None:
+    ledger = place.create()
+    with ledger._database.transaction(write=False) as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2

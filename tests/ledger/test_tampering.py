@@ -1,0 +1,218 @@
+"""Every column of every table is covered: change any, and `verify` names the first bad entry."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from ledger_place import HASH, Place, release, reserve
+
+from dither.errors import RefusedError
+from dither.privacy.ledger import chain, tables
+from dither.privacy.ledger.head import GENESIS, Anchor
+
+# seq: 1 open, 2 register, 3 reserve, 4 commit, 5 raise, 6 reserve, 7 incident, 8 clear, 9 reserve, 10 commit
+
+
+@pytest.fixture
+def full(place: Place) -> Place:
+    """A closed ledger that holds every kind of entry."""
+    ledger = place.create()
+    ledger.record_register(1, HASH)
+    release(ledger)
+    ledger.raise_cap("total", "1.5", "the board asked for more")
+    ledger.record_incident(reserve(ledger, "0.2"), "engine_failed")
+    ledger.clear_incidents("the engine has more memory now")
+    release(ledger, "0.3")
+    ledger.close()
+    report = place.verify()
+    assert report.ok and (report.entries, report.releases) == (10, 2) and "10 entries" in str(report)
+    return place
+
+
+def change(place: Place, *statements: str) -> None:
+    connection = sqlite3.connect(place.path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+ENTRY_CHANGES = [
+    "UPDATE entry SET seq=99 WHERE seq={seq}",
+    "UPDATE entry SET kind='reserve' WHERE seq={seq} AND kind<>'reserve'",
+    "UPDATE entry SET kind='commit' WHERE seq={seq} AND kind<>'commit'",
+    "UPDATE entry SET body_json='{{}}' WHERE seq={seq}",
+    "UPDATE entry SET body_json=body_json || ' ' WHERE seq={seq}",
+    "UPDATE entry SET body_json=CAST(body_json AS BLOB) WHERE seq={seq}",
+    "UPDATE entry SET prev_hash='" + HASH + "' WHERE seq={seq}",
+    "UPDATE entry SET hash='" + HASH + "' WHERE seq={seq}",
+    "UPDATE entry SET hash=upper(hash) WHERE seq={seq}",
+    "UPDATE entry SET body_json=CAST(x'ff' AS TEXT) WHERE seq={seq}",
+    "DELETE FROM entry WHERE seq={seq}",
+]
+
+
+@pytest.mark.parametrize("statement", ENTRY_CHANGES)
+def test_a_changed_entry_is_named(full: Place, statement: str) -> None:
+    good = full.path.read_bytes()
+    for seq in range(1, 11):
+        full.path.write_bytes(good)
+        change(full, statement.format(seq=seq))
+        if full.path.read_bytes() == good:
+            continue
+        report = full.verify()
+        assert not report.ok and f"entry {seq}" in str(report), (statement, seq, report)
+        assert report.first_bad == seq or (seq == 10 and statement.startswith("DELETE"))  # then only the head tells
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE release SET seq=77 WHERE seq=9",
+        "UPDATE release SET nonce=zeroblob(32) WHERE seq=9",
+        "UPDATE release SET nonce=nonce || x'00' WHERE seq=9",
+        "UPDATE release SET nonce='text' WHERE seq=9",
+        "UPDATE release SET arrow_bytes=x'3433' WHERE seq=9",
+        "UPDATE release SET arrow_bytes='42' WHERE seq=9",
+        "UPDATE release SET meta_json='{\"n\":43}' WHERE seq=9",
+        "UPDATE release SET meta_json=meta_json || ' ' WHERE seq=9",
+        "DELETE FROM release WHERE seq=9",
+    ],
+)
+def test_a_changed_release_names_its_commit(full: Place, statement: str) -> None:
+    change(full, statement)
+    report = full.verify()
+    assert not report.ok and report.first_bad == 10 and "reserve 9" in report.problem
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE pot_state SET pot='other'",
+        "UPDATE pot_state SET spent='1/10'",
+        "UPDATE pot_state SET spent='6/10'",
+        "UPDATE pot_state SET spent=0.6",
+        "UPDATE pot_state SET cap='2/1'",
+        "UPDATE pot_state SET ceiling='3/1'",
+        "DELETE FROM pot_state",
+        "INSERT INTO pot_state VALUES ('second', '0/1', '1/1', '1/1')",
+    ],
+)
+def test_changed_totals_are_found(full: Place, statement: str) -> None:
+    change(full, statement)
+    report = full.verify()
+    assert not report.ok and report.first_bad is None and "pot_state" in report.problem
+
+
+@pytest.mark.parametrize("spent", ["'-5/1'", "'9/1'", "'x'", "'1/0'", "x'ff'"])
+def test_impossible_totals_stop_the_pot_at_once(full: Place, spent: str) -> None:
+    change(full, f"UPDATE pot_state SET spent={spent}")
+    with pytest.raises(RefusedError, match="are damaged"):
+        reserve(full.open())
+
+
+def test_lost_totals_stop_the_pot_at_once(full: Place) -> None:
+    change(full, "DELETE FROM pot_state")
+    with pytest.raises(RefusedError, match="are damaged"):
+        reserve(full.open())
+
+
+def test_a_release_without_a_commit_is_found(full: Place) -> None:
+    change(full, "INSERT INTO release VALUES (6, zeroblob(32), x'00', '{}')")
+    assert "release 6 belongs to no commit" in full.verify().problem
+
+
+def test_a_trigger_is_found_before_it_fires(full: Place) -> None:
+    change(full, "CREATE TRIGGER t AFTER INSERT ON entry BEGIN UPDATE pot_state SET spent='0/1'; END")
+    assert "trigger" in full.verify().problem
+    with pytest.raises(RefusedError, match="trigger"):
+        full.open()
+
+
+def rewrite(place: Place, seq: int, **changes: object) -> None:
+    """Changes a body and every hash after it: the chain is consistent again, only the head and the rules disagree."""
+    connection = sqlite3.connect(place.path)
+    previous = GENESIS
+    for number, kind, text in connection.execute("SELECT seq, kind, body_json FROM entry ORDER BY seq").fetchall():
+        body = json.loads(text) | (changes if number == seq else {})
+        text = chain.canonical_text(body, "body")
+        hashed = chain.entry_hash(number, kind, text, previous)
+        connection.execute(
+            "UPDATE entry SET body_json=?, prev_hash=?, hash=? WHERE seq=?", (text, previous, hashed, number)
+        )
+        previous = hashed
+    connection.commit()
+    connection.close()
+
+
+def test_an_entry_from_another_chain_is_named(full: Place) -> None:
+    (kind, text), *_ = sqlite3.connect(full.path).execute("SELECT kind, body_json FROM entry WHERE seq=10")
+    own_hash = chain.entry_hash(10, kind, text, HASH)
+    (before,) = sqlite3.connect(full.path).execute("SELECT hash FROM entry WHERE seq=9").fetchone()
+    change(full, f"UPDATE entry SET prev_hash='{HASH}', hash='{own_hash}' WHERE seq=10")
+    full.head.write_text(Anchor(9, before).text())  # as after a crash: entry 10 was never anchored
+    with pytest.raises(RefusedError, match="entry 10: it does not follow"):
+        full.open()
+    report = full.verify()
+    assert report.first_bad == 10 and "entry before it" in report.problem
+
+
+def test_a_chain_rewritten_to_its_end_disagrees_with_the_head(full: Place) -> None:
+    rewrite(full, 2, catalog_hash="cd" * 32)
+    report = full.verify()
+    assert report.first_bad == 10 and "head" in report.problem
+    with pytest.raises(RefusedError, match="not the ledger that was anchored"):
+        full.open()
+
+
+@pytest.mark.parametrize(
+    ("seq", "changes", "problem"),
+    [
+        (3, {"charge": "1/100"}, "charge is not that of its loss"),
+        (3, {"pot": "other"}, "not that of a reserve"),
+        (3, {"seconds": 3}, "body is not that of a reserve"),
+        (4, {"rows": 50000}, "body is not that of a commit"),
+        (4, {"reserve": 1}, "not an open reserve"),
+        (4, {"reserve": 6}, "not an open reserve"),
+        (10, {"reserve": 3}, "not an open reserve"),
+        (10, {"reserve": 6}, "not an open reserve"),
+        (5, {"cap": "3/1"}, "ceiling"),
+        (5, {"reason": ""}, "sentence"),
+        (1, {"cap": "1/20"}, "cannot pay"),
+        (1, {"recipient": "us"}, "sentence"),
+        (1, {"neighbours": "replace"}, "no sum"),
+        (2, {"version": 2}, "version"),
+        (7, {"reserve": 2}, "not a reserve"),
+        (8, {"reason": "ok"}, "sentence"),
+    ],
+)
+def test_even_with_good_hashes_the_rules_are_checked(
+    full: Place, seq: int, changes: dict[str, object], problem: str
+) -> None:
+    rewrite(full, seq, **changes)
+    full.head.unlink()
+    report = full.verify()
+    expected = 3 if seq == 1 and problem in ("cannot pay", "no sum") else seq
+    assert report.first_bad == expected and problem in report.problem
+
+
+def test_what_is_no_ledger_is_said_to_be_none(place: Place, tmp_path: Path) -> None:
+    assert "cannot be opened" in place.verify().problem
+    place.path.parent.mkdir()
+    place.path.write_bytes(b"not a database at all" * 100)
+    assert "not a ledger" in place.verify().problem
+    with pytest.raises(RefusedError, match="not a ledger"):
+        place.open()
+    place.path.unlink()
+    sqlite3.connect(place.path).execute("CREATE TABLE t(x)").connection.close()
+    assert "not a ledger" in place.verify().problem
+
+
+def test_a_newer_format_is_refused(full: Place) -> None:
+    change(full, f"PRAGMA user_version={tables.SCHEMA_VERSION + 1}")
+    with pytest.raises(RefusedError, match="format 2"):
+        full.open()
+    assert "format 2" in full.verify().problem
