@@ -198,6 +198,11 @@ def _delta_one(found: Workload, neighbours: str, target: Fraction, way: Directio
             )
             if math.exp(log_value) < best.bounds.upper:
                 best = Answer(Bounds(0.0, math.exp(log_value)), RENYI)
+        if total is not None:
+            # the loss never exceeds the sum, so neither does 1 - e^{eps - loss}
+            clipped = -math.expm1(-float(total - target)) * (1 + 1e-15)
+            if clipped < best.bounds.upper:
+                best, lower = Answer(Bounds(0.0, clipped), PURE), min(lower, clipped)
     low = float(low_mass) + (1 - float(low_mass)) * lower
     high = float(high_mass) + (1 - float(high_mass)) * best.bounds.upper
     if low_mass or high_mass:

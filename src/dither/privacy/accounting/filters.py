@@ -268,7 +268,7 @@ def _epsilon_delta(loss: ls.Loss) -> tuple[Fraction, Fraction]:
         epsilon = pure_epsilon(event)
         if epsilon is None:
             raise RefusedError(
-                f"{type(event).__name__} is not epsilon-DP for any epsilon: it needs an (epsilon, delta) or zCDP budget",
+                f"{type(event).__name__} is not epsilon-DP for any epsilon: use an (epsilon, delta) or zCDP budget",
                 rule="pure budget",
             )
         return _grain(epsilon) if epsilon.denominator > _GRAIN else epsilon, infinite_mass(event)

@@ -265,7 +265,7 @@ def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Frac
 
 
 def unamplify(epsilon: Number, q: Number) -> float:
-    """The epsilon that a mechanism may have so that its sample is `epsilon`-DP: log(1 + (e^eps - 1)/q), rounded down."""
+    """The epsilon a mechanism may have so that its sample is `epsilon`-DP: log(1 + (e^eps - 1)/q), rounded down."""
     rate, goal = float(positive(q, "q")), float(positive(epsilon, "epsilon"))
     value = math.log1p(math.expm1(goal) / rate) if goal < 700 else goal - math.log(rate)
     return value * (1 - 1e-14)

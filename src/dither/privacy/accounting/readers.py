@@ -1,7 +1,8 @@
 """Losses from other people's notations: dp-accounting's DpEvents and Opacus histories.
 
 Neither library is imported: events are read by class name and attribute. What a foreign event leaves open (the
-relation, the meaning of its noise multiplier) is fixed here and said in the docstrings; what has no proved meaning is refused.
+relation, the meaning of its noise multiplier) is fixed here and said in the docstrings; what has no proved meaning is
+refused.
 """
 
 from __future__ import annotations

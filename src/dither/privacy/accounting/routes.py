@@ -209,11 +209,11 @@ def _span(law: GridLaw) -> float:
     return 10 / float(law.sigma) if law.kind != "add" else 0.0
 
 
-def grid_step(laws: Sequence[GridLaw], fineness: int) -> Fraction:
+def grid_step(laws: Sequence[GridLaw], resolution: int) -> Fraction:
     """A step of a small fraction of the smallest deviation, that divides the one epsilon of atoms and Laplaces."""
     total = math.sqrt(sum(law.count * _deviation(law) ** 2 for law in laws))
     span = max(_span(law) for law in laws)
-    step = max(min(_deviation(law) for law in laws) / fineness, total * 2.0**-13, span * 2.0**-16, 1e-7)
+    step = max(min(_deviation(law) for law in laws) * 16 / resolution, total / resolution, span / 8 / resolution, 1e-7)
     places = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind == "plain"}
     places |= {law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None}
     if len(places) == 1:
@@ -222,9 +222,9 @@ def grid_step(laws: Sequence[GridLaw], fineness: int) -> Fraction:
     return Fraction(step)
 
 
-def _grid(laws: Sequence[Law], target: Target, fineness: int = 512) -> Answer:
+def _grid(laws: Sequence[Law], target: Target, resolution: int = 8192) -> Answer:
     upper, lower = grid_laws(laws, "upper"), grid_laws(laws, "lower")
-    step = exact_step(upper) or grid_step(upper, fineness)
+    step = exact_step(upper) or grid_step(upper, resolution)
     for _ in range(8):
         try:
             pair = GridPair(upper, step, target.log_delta, target.float_epsilon, lower)

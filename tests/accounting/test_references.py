@@ -1,0 +1,64 @@
+"""Two hundred random workloads: the mpmath truth lies in the bracket of every engine, and the brackets intersect."""
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dither import accounting as acc
+from dither.privacy.accounting.curves import mass_at_infinity
+from dither.privacy.accounting.routes import Target, _grid, solve
+from dither.privacy.accounting.workload import DIRECTIONS, alternatives, workload
+
+CASES = json.loads((Path(__file__).parent / "references.json").read_text())
+
+
+def engine_delta(loss, epsilon, ask):
+    """The bracket of one engine, directions joined last and mass at infinity added."""
+    (events,) = alternatives(loss)
+    found = workload(events, loss.neighbours)
+    low_mass, high_mass = (float(mass) for mass in mass_at_infinity(events))
+    lower = upper = 0.0
+    for way in DIRECTIONS:
+        bounds = ask(found.upper[way], Target(epsilon=epsilon)).bounds
+        lower = max(lower, low_mass + (1 - low_mass) * bounds.lower)
+        upper = max(upper, high_mass + (1 - high_mass) * bounds.upper)
+    return lower * (1 - 1e-15), upper * (1 + 1e-15)
+
+
+def test_there_are_fifty_of_each_kind():
+    counts = {kind: sum(case["kind"] == kind for case in CASES) for kind in ("discrete", "sampled", "mixed", "infinite")}
+    assert min(counts.values()) >= 50, counts
+
+
+@pytest.mark.parametrize("chunk", range(20))
+def test_truth_lies_in_the_brackets_of_both_engines(chunk):
+    for case in CASES[chunk::20]:
+        loss, epsilon = acc.parse(case["loss"]), Fraction(case["epsilon"])
+        truth = Fraction(case["delta"])
+        blur = Fraction(1, 10**15)
+        main = acc.delta(loss, epsilon)
+        assert Fraction(main.lower) <= truth * (1 + blur), case
+        assert Fraction(main.upper) >= truth * (1 - blur), case
+        if truth > 0:
+            assert main.upper - main.lower <= 1e-6 * float(truth), (case, main)
+        grid = engine_delta(loss, epsilon, lambda laws, target: _grid(laws, target, 384))
+        assert Fraction(grid[0]) <= truth * (1 + blur), (case, grid)
+        assert Fraction(grid[1]) >= truth * (1 - blur), (case, grid)
+        assert max(grid[0], main.lower) <= min(grid[1], main.upper)
+        assert grid[1] < 1, "an engine that says nothing proves nothing"
+        if case["kind"] != "discrete":
+            contour = engine_delta(loss, epsilon, lambda laws, target: solve(laws, target, engine="contour"))
+            assert Fraction(contour[0]) <= truth * (1 + blur), (case, contour)
+            assert Fraction(contour[1]) >= truth * (1 - blur), (case, contour)
+
+
+def test_grid_tightens_with_its_resolution():
+    loss = acc.PoissonSampled(0.02, acc.Gaussian(1.2)) * 2000
+    widths = []
+    for resolution in (512, 2048):
+        low, high = engine_delta(loss, Fraction(2), lambda laws, target, r=resolution: _grid(laws, target, r))
+        widths.append(math.log(high / low))
+    assert widths[1] < widths[0] / 4
