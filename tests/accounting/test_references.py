@@ -29,7 +29,9 @@ def engine_delta(loss, epsilon, ask):
 
 
 def test_there_are_fifty_of_each_kind():
-    counts = {kind: sum(case["kind"] == kind for case in CASES) for kind in ("discrete", "sampled", "mixed", "infinite")}
+    counts = {
+        kind: sum(case["kind"] == kind for case in CASES) for kind in ("discrete", "sampled", "mixed", "infinite")
+    }
     assert min(counts.values()) >= 50, counts
 
 

@@ -30,6 +30,7 @@ from dither.privacy.accounting.transforms import (
     log_error,
     log_one_minus,
     pairwise,
+    rounded_one,
     sinc_envelope_gap,
 )
 
@@ -77,18 +78,20 @@ class SampledGaussianFactor:
         shift = top if top > 1.0 else 0.0
         near = shift == 0.0
         grown = np.exp(tilt - shift - rule.quadratic) * rule.height
-        plane = float(pairwise(rule.weights * np.expm1(tilt)) if near else pairwise(grown) - 1.0)
+        # weight * (e^tilt - 1), the difference of two exponentials where e^tilt alone might overflow
+        excess_terms = np.where(tilt > 1, grown - rule.weights, rule.weights * np.expm1(np.minimum(tilt, 1.0)))
+        plane = float(pairwise(excess_terms) if near else pairwise(grown) - 1.0)
         # e^{tilt + i y loss} - 1 = expm1(tilt) - 2 sin^2(y loss/2) e^tilt + i sin(y loss) e^tilt
         phase = np.outer(y, rule.loss)
         real = plane - 2 * pairwise(np.sin(0.5 * phase) ** 2 * grown)
         imaginary = pairwise(np.sin(phase) * grown)
         excess = real + 1j * imaginary
         logs = log1p_complex(excess) + shift
-        absolute = self._roundoff(rule, c, reach, grown, tilt, near) + 4 * UNIT * shift * float(np.sum(grown))
+        absolute = self._roundoff(rule, c, reach, grown, excess_terms, near) + 4 * UNIT * shift * float(np.sum(grown))
         scale = 1.0 + plane
-        absolute += 2 * quadrature * max(scale, math.exp(-shift)) + self._tails(c, rule) * math.exp(-shift)
+        absolute += 2 * quadrature * max(scale, math.exp(-shift)) + self._tails(c, rule, shift)
         size = np.abs(1 + excess)
-        error = log_error(absolute, size)
+        error = log_error(absolute + rounded_one(size), size)
         return self.count * logs, self.count * (error + 6 * UNIT * np.abs(logs))
 
     def _step(self, c: float, reach: float, tolerance: float) -> tuple[float, float]:
@@ -125,30 +128,37 @@ class SampledGaussianFactor:
         # rounded outwards to multiples of 64 so that nearby c share one cached rule
         return -64 * math.ceil(left / step / 64), 64 * math.ceil(right / step / 64)
 
-    def _tails(self, c: float, rule: _Rule) -> float:
-        """The integral beyond the nodes (Q2), by convexity of powers; trapezoid tails are below it plus one term."""
+    def _tails(self, c: float, rule: _Rule, shift: float) -> float:
+        """e^-shift times the sum beyond the nodes (Q2), by convexity of powers."""
         q, sigma = float(self.q), float(self.sigma)
         left, right = -float(rule.nodes[0]) - rule.step, float(rule.nodes[-1]) - rule.step
 
         def upper_tail(distance: float, log_factor: float) -> float:
-            return math.exp(min(700.0, log_factor + float(log_ndtr(-distance / sigma))))
+            exponent = log_factor + float(log_ndtr(-distance / sigma)) - shift
+            return math.exp(exponent) if exponent < 700 else math.inf
 
         plain = upper_tail(left, 0.0) + upper_tail(right, 0.0)
         if self.kind == "add":
             one = upper_tail(left, 0.0) + q * upper_tail(left - c, c * (c + 1) / (2 * sigma * sigma))
             return 4 * (plain + min(one, upper_tail(left, -c * math.log1p(-q))))
+        # (1-q + qw)^p <= (1-q) + q w^p, or lambda^{1-p} (1-q)^p + (1-lambda)^{1-p} (qw)^p for any lambda
         power = c + 1
-        moved = upper_tail(right, 0.0) + q * upper_tail(right - power, power * (power - 1) / (2 * sigma * sigma))
+        centre = power * (power - 1) / (2 * sigma * sigma)
+        moved = upper_tail(right, 0.0) + upper_tail(right - power, centre + math.log(q))
+        for share in (0.5, 0.1, 0.01):
+            first = upper_tail(right, -c * math.log(share))
+            moved = min(moved, first + upper_tail(right - power, centre + power * math.log(q) - c * math.log1p(-share)))
         if self.kind == "swap":
-            moved *= math.exp(min(700.0, -c * math.log1p(-q)))
+            more = -c * math.log1p(-q)
+            moved *= math.exp(more) if more < 700 else math.inf
         return 4 * (plain + moved)
 
-    def _roundoff(self, rule: _Rule, c: float, reach: float, grown: Real, tilt: Real, near: bool) -> float:
+    def _roundoff(self, rule: _Rule, c: float, reach: float, grown: Real, excess: Real, near: bool) -> float:
         """Roundoff of the sums (Q3), with |y| at its largest."""
         modulus = np.abs(rule.base) + (c + reach) * np.abs(rule.loss)
         turned = np.minimum(2.0, reach * np.abs(rule.loss))
-        terms = (rule.weights * np.abs(np.expm1(tilt)) if near else grown + rule.weights) + grown * turned
-        each = grown * modulus * rule.loss_relative + terms * (rule.weight_relative + 4 * LIBM)
+        terms = (np.abs(excess) if near else grown + rule.weights) + grown * turned
+        each = (grown + rule.weights) * modulus * rule.loss_relative + terms * (rule.weight_relative + 4 * LIBM)
         depth = 2 + math.ceil(math.log2(len(terms)))
         return 1.01 * float(np.sum(each) + 2 * depth * UNIT * np.sum(terms))
 

@@ -46,8 +46,15 @@ class Factor(Protocol):
 def log1p_complex(value: Complex) -> Complex:
     """log(1 + value) to full relative accuracy near zero (numpy's own complex log1p is not)."""
     a, b = value.real, value.imag
-    small = 0.5 * np.log1p(np.maximum(2 * a + a * a + b * b, -1.0 + 1e-300))
-    return np.asarray(small + 1j * np.arctan2(b, 1 + a))
+    size = np.hypot(1 + a, b)
+    grown = np.maximum(2 * a + a * a + b * b, -0.75)
+    real = np.where(size < 0.5, np.log(np.maximum(size, 1e-300)), 0.5 * np.log1p(grown))
+    return np.asarray(real + 1j * np.arctan2(b, 1 + a))
+
+
+def rounded_one(size: Real) -> Real:
+    """The roundoff of 1 + value where log1p_complex has to form it: only below modulus one half."""
+    return np.where(size < 0.5, 4 * UNIT, 0.0)
 
 
 def pairwise(values: Array) -> Array:
@@ -62,7 +69,7 @@ def pairwise(values: Array) -> Array:
 
 def log_error(absolute: float | Real, size: Real) -> Real:
     """The error of a logarithm whose argument has modulus `size` known to `absolute`; infinite if that is too much."""
-    share = np.asarray(absolute) / np.maximum(size, 1e-300)
+    share = np.minimum(np.asarray(absolute) / np.maximum(size, 1e-300), 1.0)
     return np.where(share < 0.5, -np.log1p(-np.minimum(share, 0.5)) * (1 + 1e-12), np.inf)
 
 
@@ -130,7 +137,7 @@ class LaplaceFactor:
         size = np.abs(offset)
         reach = np.abs(1 + offset)
         absolute = 2 * LIBM * size + UNIT * 8 * np.abs(s) / np.abs(2 * s + 1) * np.minimum(np.abs(shrunk), phase)
-        error = log_error(absolute, reach) + 8 * UNIT * (np.abs(s) * eps + np.abs(logs))
+        error = log_error(absolute + rounded_one(reach), reach) + 8 * UNIT * (np.abs(s) * eps + np.abs(logs))
         spread = 2 * (2 + math.ceil(math.log2(len(self.epsilons)))) * UNIT * np.sum(counts * np.abs(logs), axis=0)
         return pairwise((counts * logs).T), np.asarray(np.sum(counts * error, axis=0) + spread)
 
