@@ -13,7 +13,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -79,58 +79,57 @@ def line(name: str, loss: acc.Loss, delta: float, target: float, base: Callable[
     return row
 
 
-def lines(quick: bool) -> list[dict[str, Any]]:
-    """Every comparison."""
+def lines(quick: bool) -> Iterator[dict[str, Any]]:
+    """Every comparison, one at a time."""
     import dp_accounting as dp
     from prv_accountant import GaussianMechanism, LaplaceMechanism, PoissonSubsampledGaussianMechanism
 
     def poisson(q: float, sigma: float) -> Any:
         return dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(sigma))
 
-    found = []
-    sgd = acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 10_000
+    sgd = acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(Fraction(11, 10))) * 10_000
     base = peer_pld([(poisson(0.01, 1.1), 10_000)], 1e-5, 1e-4)
-    found.append(
-        line("10,000 sampled Gaussian steps, both directions | dp-accounting PLD 1e-4", sgd, 1e-5, 0.020, base)
-    )
+    yield (line("10,000 sampled Gaussian steps, both directions | dp-accounting PLD 1e-4", sgd, 1e-5, 0.020, base))
     mechanism = PoissonSubsampledGaussianMechanism(0.01, 1.1)
     error = 0.1 if quick else 0.01
     base = peer_prv([mechanism], [10_000], 1e-5, error)
-    found.append(line(f"the same | prv-accountant eps_error {error}", sgd, 1e-5, 0.020, base))
+    yield line(f"the same | prv-accountant eps_error {error}", sgd, 1e-5, 0.020, base)
 
     scales = [20 + Fraction(60 * i, 499) for i in range(500)]
     thousand = acc.compose(*(acc.Laplace(b) for b in scales), *(acc.Gaussian(b) for b in scales))
     events = [(dp.LaplaceDpEvent(float(b)), 1) for b in scales] + [(dp.GaussianDpEvent(float(b)), 1) for b in scales]
     grid = 1e-3 if quick else 1e-4
     base = peer_pld(events, 1e-6, grid)
-    found.append(line(f"1,000 distinct mechanisms | dp-accounting PLD {grid:g}", thousand, 1e-6, 0.050, base))
+    yield line(f"1,000 distinct mechanisms | dp-accounting PLD {grid:g}", thousand, 1e-6, 0.050, base)
     if not quick:
         prvs = [LaplaceMechanism(float(b)) for b in scales] + [GaussianMechanism(float(b)) for b in scales]
         base = peer_prv(prvs, [1] * 1000, 1e-6, 0.1)
-        found.append(line("1,000 distinct mechanisms | prv-accountant 0.1", thousand, 1e-6, 0.050, base))
+        yield line("1,000 distinct mechanisms | prv-accountant 0.1", thousand, 1e-6, 0.050, base)
 
-    huge = acc.PoissonSampled(0.0001, acc.Gaussian(1.1)) * 10**8
-    base = peer_pld([(poisson(0.0001, 1.1), 10**8)], 1e-5, 1e-3 if quick else 1e-4)
-    found.append(line("1e8 sampled steps | dp-accounting PLD", huge, 1e-5, 0.050, base))
+    long = acc.PoissonSampled(Fraction(1, 1000), acc.Gaussian(Fraction(11, 10))) * 10**6
+    base = peer_pld([(poisson(0.001, 1.1), 10**6)], 1e-6, 1e-4)
+    yield line("1e6 sampled steps | dp-accounting PLD 1e-4", long, 1e-6, 0.050, base)
+    huge = acc.PoissonSampled(Fraction(1, 10**4), acc.Gaussian(Fraction(11, 10))) * 10**8
+    base = None if quick else peer_prv([PoissonSubsampledGaussianMechanism(0.0001, 1.1)], [10**8], 1e-5, 0.1)
+    yield line("1e8 sampled steps" + ("" if quick else " | prv-accountant 0.1"), huge, 1e-5, 0.050, base)
 
     phases = [Fraction(10 + i, 10) for i in range(20)]
-    schedule = acc.compose(*(acc.PoissonSampled(0.01, acc.Gaussian(s)) * 100 for s in phases))
+    schedule = acc.compose(*(acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(s)) * 100 for s in phases))
     grid = 1e-3 if quick else 1e-4
     base = peer_pld([(poisson(0.01, float(s)), 100) for s in phases], 1e-6, grid)
-    found.append(line(f"20 phases of 100 steps | dp-accounting PLD {grid:g}", schedule, 1e-6, 0.200, base))
+    yield line(f"20 phases of 100 steps | dp-accounting PLD {grid:g}", schedule, 1e-6, 0.200, base)
 
-    more = schedule + acc.Gaussian(30)
+    more = schedule + acc.Gaussian(Fraction(30))
     event = dp.GaussianDpEvent(30.0)
     base = peer_pld([*((poisson(0.01, float(s)), 100) for s in phases), (event, 1)], 1e-6, grid)
-    found.append(line(f"the schedule with one event appended | dp-accounting PLD {grid:g}", more, 1e-6, 0.200, base))
+    yield line(f"the schedule with one event appended | dp-accounting PLD {grid:g}", more, 1e-6, 0.200, base)
 
     gaussian = acc.Gaussian(Fraction(1, 20))
     base = peer_pld([(dp.GaussianDpEvent(0.05), 1)], 1e-6, 1e-3 if quick else 1e-4)
-    found.append(line("one Gaussian, sigma 0.05 | dp-accounting PLD", gaussian, 1e-6, 0.010, base))
+    yield line("one Gaussian, sigma 0.05 | dp-accounting PLD", gaussian, 1e-6, 0.010, base)
 
-    tiny = acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 1000
-    found.append(line("1,000 sampled steps at delta 1e-50 (peers: inf or an error)", tiny, 1e-50, 0.100, None))
-    return found
+    tiny = acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(Fraction(11, 10))) * 1000
+    yield line("1,000 sampled steps at delta 1e-50 (peers: inf or an error)", tiny, 1e-50, 0.100, None)
 
 
 def main() -> None:
@@ -139,20 +138,20 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="coarser peers, below a minute")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    rows = lines(options.quick)
     versions = {
         name: importlib.metadata.version(name) for name in ("dp-accounting", "prv-accountant", "numpy", "scipy")
     }
     if options.json:
+        rows = list(lines(options.quick))
         print(
             json.dumps({"bench": "accounting", "versions": versions, "cores": os.cpu_count(), "lines": rows}, indent=1)
         )
         return
     print(f"{'ms':>8} {'width':>8} {'peer s':>8} {'ratio':>8} {'peer error':>11}  ok  line")
-    for row in rows:
+    for row in lines(options.quick):
         peer = f"{row['base_s']:8.2f} {row['ratio']:8.0f} {row['base_error']:11.1e}" if row["base_s"] else f"{'':29}"
         ok = "yes" if row["ok"] else "no"
-        print(f"{row['ours_s'] * 1e3:8.1f} {row['our_relative_width']:8.0e} {peer}  {ok:3} {row['name']}")
+        print(f"{row['ours_s'] * 1e3:8.1f} {row['our_relative_width']:8.0e} {peer}  {ok:3} {row['name']}", flush=True)
 
 
 if __name__ == "__main__":

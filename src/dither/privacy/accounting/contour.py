@@ -117,11 +117,11 @@ class Contour:
             value, error = factor.log_mgf(c, nodes, tolerance)
             logs, errors = logs + value, errors + error
         level, slack = float(logs[0].real), float(errors[0])
+        if not slack < 0.1:
+            raise OutOfReach
         errors = errors + len(factors) * 2 * UNIT * np.abs(logs)
         s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
-        return Contour(
-            c, step, nodes, logs, errors, level, (1 / (s * (s + 1))), truncation * math.exp(min(slack, 700.0)), chernoff
-        )
+        return Contour(c, step, nodes, logs, errors, level, (1 / (s * (s + 1))), truncation * math.exp(slack), chernoff)
 
     def delta(self, epsilon: float) -> Bounds:
         """A bracket of delta at epsilon."""
@@ -133,7 +133,9 @@ class Contour:
         # (R1) error of each node: of log M, of the phase, of the elementary functions; |M(s)| <= M(c) caps it
         phase = 4 * UNIT * (np.abs(logs.imag) + np.abs(turn) + np.abs(logs.real) + 8)
         with np.errstate(over="ignore", invalid="ignore"):
-            each = np.minimum(sizes * np.expm1(np.minimum(self.errors + phase, 50.0)), np.abs(self.weights) + sizes)
+            each = np.minimum(
+                sizes * np.expm1(np.minimum(self.errors + phase, 50.0)), 1.2 * np.abs(self.weights) + sizes
+            )
         noise = 2 * float(np.sum(each)) + 2 * len(values) * UNIT * float(np.sum(sizes))
         scale = self.step / (2 * math.pi)
         # (T1) the nodes beyond the last one

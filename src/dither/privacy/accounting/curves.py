@@ -92,12 +92,15 @@ def _worst(loss: ls.Loss, direction: Direction | None, ask: Callable[[Workload, 
     return best
 
 
+_WITH_MASS = (ls.Approx, ls.ZCDP, ls.PoissonSampled, ls.SampledWithoutReplacement, ls.Composed, ls.Repeated)
+
+
 def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
     """Bounds on 1 - prod (1 - delta_j): what is spent whatever epsilon."""
     low = high = 0.0
     for side in ("lower", "upper"):
         for event, count in events.items():
-            mass = infinite_mass(event, side)
+            mass = infinite_mass(event, side) if isinstance(event, _WITH_MASS) else Fraction(0)
             if mass == 0:
                 continue
             if mass >= 1:
@@ -113,6 +116,8 @@ def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
 
 
 def _pure_sum(events: Events) -> Fraction | None:
+    if any(isinstance(event, (ls.Gaussian, ls.GaussianSum)) for event in events):
+        return None  # before adding up hundreds of fractions in vain
     total = Fraction(0)
     for event, count in events.items():
         one = pure_epsilon(event)

@@ -168,7 +168,7 @@ def marginal_cost(spent: ls.Loss, asked: ls.Loss, delta: Number) -> Bounds:
 
     >>> cost = marginal_cost(ls.Gaussian(10) * 99, ls.Gaussian(10), 1e-6)
     >>> round(cost.upper, 4)
-    0.0284
+    0.0279
     """
     before, after = curve_epsilon(spent, delta), curve_epsilon(ls.compose(spent, asked), delta)
     return Bounds(max(0.0, after.lower - before.upper), max(0.0, after.upper - before.lower))
@@ -207,7 +207,7 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     """The loss towards `size` units together, or towards a person with up to `size` rows.
 
     >>> group(ls.DiscreteGaussian(10, 1), 3)
-    DiscreteGaussian(sigma=10, sensitivity=3, neighbours='add_remove', unit='unit')
+    DiscreteGaussian(sigma=10, sensitivity=3, neighbours='add_remove', unit='3 x unit')
     """
     if not isinstance(size, int) or size < 1:
         raise ParameterError(f"size must be a positive integer, got {size}")

@@ -50,7 +50,7 @@ def profile(loss: ls.Loss, epsilons: Sequence[Number] | None = None) -> Profile:
     >>> from dither.privacy.losses import Gaussian
     >>> curve = profile(Gaussian(1), [0, 1, 2])
     >>> [round(d.upper, 6) for d in curve.deltas]
-    [0.382925, 0.126937, 0.021...]
+    [0.382925, 0.126937, 0.020924]
     """
     if epsilons is None:
         places = {0.0}

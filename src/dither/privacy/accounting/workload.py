@@ -87,11 +87,18 @@ def _key(loss: ls.Loss) -> Hashable:
     return tuple(values)
 
 
+_COMPOUND = (ls.Composed, ls.Repeated, ls.Parallel, ls.PoissonSampled)
+
+
 def alternatives(loss: ls.Loss) -> list[Events]:
     """Every multiset of elementary events that one unit may meet; more than one only below `Parallel`."""
     if isinstance(loss, ls.Composed):
         found = [Events()]
         for part in loss.losses:
+            if not isinstance(part, _COMPOUND):
+                for events in found:
+                    events.add(part, 1)
+                continue
             choices = alternatives(part)
             if len(choices) == 1:
                 for events in found:
@@ -170,7 +177,7 @@ def workload(events: Events, neighbours: str) -> Workload:
 
 def _laws(result: Workload, events: Events, side: str, direction: Direction) -> list[Law]:
     rho = Fraction(0)
-    exact_sum = len(list(events)) <= 32
+    exact_sum, scaled = len(list(events)) <= 32, 0
     laplaces: Counter[Fraction] = Counter()
     found: list[Law] = []
     responses: Counter[Fraction] = Counter()
@@ -180,7 +187,10 @@ def _laws(result: Workload, events: Events, side: str, direction: Direction) -> 
             continue
         mu_squared = gaussian_mu_squared(event)
         if mu_squared is not None:
-            rho += count * mu_squared / 2 if exact_sum else _rounded(count * mu_squared / 2, side)
+            if exact_sum:
+                rho += count * mu_squared / 2
+            else:
+                scaled += _scaled(mu_squared, count, side)
         elif isinstance(event, (ls.Pure, ls.Approx, ls.RandomizedResponse)):
             if event.epsilon > 0:
                 responses[event.epsilon] += count
@@ -195,17 +205,16 @@ def _laws(result: Workload, events: Events, side: str, direction: Direction) -> 
             found += _sampled_or_integer(result, event, count, side, direction)
     found += [randomized_response(epsilon, count) for epsilon, count in sorted(responses.items())]
     if laplaces:
-        ordered = sorted(laplaces.items())
-        found.append(LaplaceFactor(tuple(e for e, _ in ordered), tuple(k for _, k in ordered)))
+        found.append(LaplaceFactor(tuple(laplaces), tuple(laplaces.values())))
+    rho += Fraction(scaled, 1 << 400)
     if rho:
         found.append(GaussianFactor(rho))
     return found
 
 
-def _rounded(value: Fraction, side: str) -> Fraction:
-    """To a multiple of 2^-400, against the side asked for: keeps long sums of unlike fractions short."""
-    scaled = (value.numerator << 400) // value.denominator
-    return Fraction(scaled + (side == "upper"), 1 << 400)
+def _scaled(mu_squared: Fraction, count: int, side: str) -> int:
+    """count mu^2 / 2 in units of 2^-400, rounded against the side asked for: keeps long sums of unlike fractions short."""
+    return ((mu_squared.numerator * count) << 399) // mu_squared.denominator + (side == "upper")
 
 
 def _guarantee(
