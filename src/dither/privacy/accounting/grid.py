@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.laws import FAR, GaussianLaw, LaplaceLaw, Measure, Side, atoms_measure
@@ -91,25 +92,17 @@ def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: floa
     if size > _MOST_POINTS:
         raise OutOfReach
     product = np.ones(size // 2 + 1, complex)
-    slack = np.zeros(size // 2 + 1)
+    slack, cap = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
     for item in measures:
-        z = (item.start + np.arange(len(item.masses))) * step
-        positive = item.masses > 0
-        logs = np.where(positive, np.log(np.maximum(item.masses, 1e-320)) + c * z, -np.inf)
-        weights = np.exp(logs - _cumulant([_single(item)], step, c))
-        padded = np.zeros(size)
-        padded[: len(weights)] = weights
-        transform = np.fft.rfft(padded)
-        error = _FFT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(weights)) + 32 * UNIT
+        transform, error = _transform(item, step, c, size)
         modulus = np.abs(transform)
         product = product * transform**item.count
-        with np.errstate(divide="ignore"):
-            slack = slack + item.count * (np.log1p(error / np.maximum(modulus, 1e-300)) + 16 * UNIT)
+        slack = slack + item.count * (np.log1p(error / np.maximum(modulus, 1e-300)) + 16 * UNIT)
+        cap = cap + item.count * np.log(modulus + error)
     magnitude = np.abs(product)
     spread = np.minimum(magnitude * np.expm1(np.minimum(slack, 60.0)), 2.0)
-    dead = magnitude < 1e-290
     # where the product has vanished, |F| + error raised to the count still bounds the truth
-    spread = np.where(dead, np.exp(np.minimum(_log_cap(measures, step, c, size), 0.0)), spread)
+    spread = np.where(magnitude < 1e-290, np.exp(np.minimum(cap, 0.0)), spread)
     noise = (2 * float(np.sum(spread))) / size + _FFT * math.log2(size) * float(np.linalg.norm(magnitude)) * math.sqrt(
         2
     ) / math.sqrt(size)
@@ -141,17 +134,18 @@ def _single(item: Measure) -> Measure:
     return Measure(item.start, item.masses, 1)
 
 
-def _log_cap(measures: Sequence[Measure], step: float, c: float, size: int) -> Real:
-    total = np.zeros(size // 2 + 1)
-    for item in measures:
-        z = (item.start + np.arange(len(item.masses))) * step
-        logs = np.where(item.masses > 0, np.log(np.maximum(item.masses, 1e-320)) + c * z, -np.inf)
-        weights = np.exp(logs - _cumulant([_single(item)], step, c))
-        padded = np.zeros(size)
-        padded[: len(weights)] = weights
-        error = _FFT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(weights)) + 32 * UNIT
-        total += item.count * np.log(np.abs(np.fft.rfft(padded)) + error)
-    return total
+def _transform(item: Measure, step: float, c: float, size: int) -> tuple[NDArray[np.complex128], float]:
+    """The FFT of one tilted, normalised copy, and a bound on the error of every coefficient."""
+    z = (item.start + np.arange(len(item.masses))) * step
+    logs = np.where(item.masses > 0, np.log(np.maximum(item.masses, 1e-320)) + c * z, -1e6)
+    level = _cumulant([_single(item)], step, c)
+    weights = np.exp(logs - level)
+    padded = np.zeros(size)
+    padded[: len(weights)] = weights
+    # the exponent's roundoff, entry by entry: at most 4 UNIT times the moduli of its parts
+    exponent = float(np.sum(weights * (np.abs(logs) + 2 * np.abs(c * z) + abs(level) + 8)))
+    error = _FFT * math.log2(size) * math.sqrt(size) * float(np.linalg.norm(weights)) + 4 * UNIT * exponent
+    return np.fft.rfft(padded), error
 
 
 def measures(laws: Sequence[GridLaw], step: Fraction, side: Side, edge: float = FAR) -> list[Measure]:

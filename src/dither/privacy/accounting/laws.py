@@ -235,7 +235,7 @@ def place_atoms(
     z: Real, p: Real, relative: float | Real, step: float, side: Side, count: int, shift: float, infinite: float = 0.0
 ) -> Measure:
     """Atoms anywhere to grid masses: split between neighbours (above), or merged cell by cell (below)."""
-    index = np.floor(z / step + 1e-9)
+    index = np.floor(z / step)
     index = np.where(np.abs(z - (index + 1) * step) < 1e-12 * step, index + 1, index)
     rest = np.clip(z - index * step, 0.0, step)
     first = int(np.min(index))

@@ -213,7 +213,7 @@ def _laws(result: Workload, events: Events, side: str, direction: Direction) -> 
 
 
 def _scaled(mu_squared: Fraction, count: int, side: str) -> int:
-    """count mu^2 / 2 in units of 2^-400, rounded against the side asked for: keeps long sums of unlike fractions short."""
+    """count mu^2 / 2 in units of 2^-400, rounded against the side: keeps long sums of unlike fractions short."""
     return ((mu_squared.numerator * count) << 399) // mu_squared.denominator + (side == "upper")
 
 
