@@ -1,7 +1,9 @@
 """R1-R15 of the specification (composition.md, section 21), each inside our bracket, to a relative 1e-9."""
 
+import importlib
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -154,3 +156,22 @@ def test_concentrated_values():
     assert acc.zcdp(acc.Laplace(10)).rho.upper == pytest.approx(0.004837418, abs=1e-9)
     for rho, tight in ((0.01, 0.6216927), (0.1, 2.141939), (0.5, 5.221534), (1, 7.766217), (5, 20.55195)):
         assert acc.epsilon(acc.ZCDP(rho), 1e-6).upper == pytest.approx(tight, rel=2e-7)
+
+
+def test_figure_3_2_bounds_lie_above_the_exact_curve(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "docs" / "figures"))
+    figures = importlib.import_module("accounting_figures")
+    loss = acc.PoissonSampled(0.05, acc.Gaussian(1))
+    for order, first, second in (
+        (2, 0.0138017, 0.0638422),
+        (4, 0.0807983, 0.2139849),
+        (8, 2.8002033, 1.0945477),
+        (50, 25.914376, 21.9431303),
+    ):
+        assert figures.theorem_3_40(order, 0.05, 0.5) == pytest.approx(first, rel=1e-5)
+        assert figures.theorem_3_41(order, 0.05, 0.5) == pytest.approx(second, rel=1e-6)
+        assert acc.rdp(loss, order).lower <= min(first, second) * (1 + 1e-6)
+    drawn = figures.figure_2()
+    marks = dict(zip(*drawn.axes[0].lines[3].get_data(), strict=True))
+    for order, printed in marks.items():
+        assert acc.rdp(loss, int(order)).upper == pytest.approx(printed, rel=1e-8)

@@ -65,6 +65,25 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
         return Answer(floor, "nothing is spent")
     if engine is None and len(laws) == 1 and isinstance(laws[0], GaussianFactor):
         return _gaussian(laws[0], target)
+    ceiling = sum(_largest(law) for law in laws)
+    if target.epsilon is not None and ceiling <= target.epsilon:
+        return Answer(Bounds(0.0, 0.0), "the loss never exceeds this epsilon")
+    answer = _first(laws, target, engine)
+    if target.epsilon is None and ceiling < answer.bounds.upper:
+        return Answer(Bounds(min(answer.bounds.lower, ceiling), ceiling), "the loss never exceeds this epsilon")
+    return answer
+
+
+def _largest(law: Law) -> float:
+    """A bound on the loss of all copies, or infinity."""
+    if isinstance(law, GaussianLaw):
+        return math.inf
+    if isinstance(law, LaplaceLaw):
+        return law.count * float(law.epsilon) * (1 + 1e-14)
+    return law.largest()
+
+
+def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
     for name, attempt in (("exact", _exact), ("contour", _contour), ("grid", _grid)):
         if engine is not None and engine != name:
             continue

@@ -36,7 +36,8 @@ from dither.privacy.accounting.transforms import (
 
 Kind = Literal["remove", "add", "swap"]
 _ANGLES = np.linspace(0.02, 1.0, 40) * (math.pi / 2)
-_LARGEST_PANEL = 6_000_000
+_LARGEST_PANEL = 1_500_000
+_LONGEST_RULE = 100_000
 
 
 class OutOfReach(Exception):
@@ -122,8 +123,7 @@ class SampledGaussianFactor:
             right = c + 1 + room
         if self.kind == "swap":
             right += max(0.0, sigma * math.sqrt(-2 * c * math.log1p(-float(self.q))))
-        count = (left + right) / step
-        if count > _LARGEST_PANEL:
+        if (left + right) / step > _LONGEST_RULE:
             raise OutOfReach
         # rounded outwards to multiples of 64 so that nearby c share one cached rule
         return -64 * math.ceil(left / step / 64), 64 * math.ceil(right / step / 64)
@@ -168,7 +168,7 @@ class SampledGaussianFactor:
         return self.count * log_one_minus(gap * (1 - 1e-9))
 
     def largest(self) -> float:
-        return math.inf if self.kind != "add" else -math.log1p(-float(self.q)) * (1 + 1e-15)
+        return math.inf if self.kind != "add" else -self.count * math.log1p(-float(self.q)) * (1 + 1e-14)
 
 
 def log_ratio(q: float, x: Real) -> tuple[Real, Real]:

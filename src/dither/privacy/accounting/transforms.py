@@ -40,7 +40,7 @@ class Factor(Protocol):
         """Upper bound on count * log(|M(c+iy')|/M(c)) over all y' >= y; never positive."""
 
     def largest(self) -> float:
-        """A bound on the loss of one copy, or infinity."""
+        """A bound on the loss of all copies together, or infinity."""
 
 
 def log1p_complex(value: Complex) -> Complex:
@@ -158,7 +158,7 @@ class LaplaceFactor:
         return float(np.sum(counts * np.minimum(bound, 0.0))) * (1 - 1e-10)
 
     def largest(self) -> float:
-        return float(max(self.epsilons)) * (1 + 1e-15)
+        return math.fsum(float(e) * k for e, k in zip(self.epsilons, self.counts, strict=True)) * (1 + 1e-14)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,4 +203,7 @@ class AtomsFactor:
         return 0.0
 
     def largest(self) -> float:
-        return float(np.max(self.losses)) * (1 + 1e-15) if np.max(self.losses) > 0 else 0.0
+        if self.missing:
+            return math.inf
+        top = self.losses * self.count
+        return float(np.max(top + np.abs(top) * (self.loss_relative + 1e-14)))
