@@ -174,7 +174,7 @@ def exact_step(laws: Sequence[GridLaw]) -> Fraction | None:
             step.denominator * spacing.denominator,
         )
         span = max(span, spacing * (max(indices) - min(indices)))
-    return step if step and span / step < _MOST_POINTS / 4 else None
+    return step if step and span / step < 2**16 else None
 
 
 def gaussian_edge(laws: Sequence[GridLaw], log_delta: float) -> float:
