@@ -30,7 +30,7 @@ def engine_delta(loss, epsilon, ask):
 
 
 def coarse_grid(laws, target, resolution=384):
-    """The grid engine on a grid of its own, also where an exact lattice exists: a second opinion, not the first again."""
+    """The grid engine on a grid of its own, also where an exact lattice exists: a second opinion, not the first."""
     if not laws:
         return Answer(acc.Bounds(0.0, 0.0), "nothing")
     upper, lower = grid_laws(laws, "upper"), grid_laws(laws, "lower")

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.privacy.accounting.bounds import Bounds
-from dither.privacy.accounting.laws import FAR, GaussianLaw, LaplaceLaw, Measure, Side, atoms_measure
+from dither.privacy.accounting.laws import FAR, MOST_POINTS, GaussianLaw, LaplaceLaw, Measure, Side, atoms_measure
 from dither.privacy.accounting.sampled import OutOfReach
 from dither.privacy.accounting.transforms import UNIT, AtomsFactor, Real
 
 GridLaw = GaussianLaw | LaplaceLaw | AtomsFactor
 _FFT = 10 * UNIT
 """(A2) relative 2-norm error of an FFT of n points: at most _FFT * log2 n (Higham 2002, theorem 24.2)."""
-_MOST_POINTS = 2**22
 
 
 def _cumulant(measures: Sequence[Measure], step: float, c: float) -> float:
@@ -89,7 +88,7 @@ def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: floa
     last = min(most, math.ceil(max(plain_top, tilted_top) / step))
     wrapped_low, wrapped_high = first > least, last < most
     size = 1 << max(4, math.ceil(math.log2(max(last - first + 1, max(len(m.masses) for m in measures)) + 1)))
-    if size > _MOST_POINTS:
+    if size > MOST_POINTS:
         raise OutOfReach
     product = np.ones(size // 2 + 1, complex)
     slack, cap = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
@@ -156,8 +155,6 @@ def measures(laws: Sequence[GridLaw], step: Fraction, side: Side, edge: float = 
             found.append(atoms_measure(law, step, side))
         else:
             found.append(law.measure(float(step), side, edge))
-        if len(found[-1].masses) > _MOST_POINTS:
-            raise OutOfReach
     return found
 
 

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dither.privacy.accounting.sampled import Kind, log_ratio
+from dither.privacy.accounting.sampled import Kind, OutOfReach, log_ratio
 from dither.privacy.accounting.transforms import UNIT, AtomsFactor, Real
 
 Side = Literal["upper", "lower"]
+MOST_POINTS = 2**22
 FAR = 27.0  # standard deviations kept of a Gaussian when nothing is known of the delta asked for
 
 
@@ -58,6 +59,8 @@ class GaussianLaw:
             first, last = math.floor(self._loss(high) / step), math.ceil(self._loss(low) / step)
         if self.kind == "fixed":
             first = 0
+        if last - first > MOST_POINTS:
+            raise OutOfReach
         places = np.arange(first, last + 1, dtype=np.float64) * step
         y = np.clip(self._place(places), low - 1.0, high + 1.0)
         shift = 1e-14 * (8 + float(np.max(np.abs(places))) + 1 / (sigma * sigma))
@@ -213,7 +216,10 @@ class LaplaceLaw:
             p, other = (mixed, other) if self.kind == "remove" else (other, mixed)
             if self.kind == "add":
                 low, high = -high, -low
-        mean = np.clip(np.log(p) - np.log(other), low, high)
+        # where a mass has underflowed, the safe end
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.log(p) - np.log(other)
+        mean = np.where((p > 0) & (other > 0), np.clip(mean, low, high), high if side == "upper" else low)
         shift = 1e-14 * (8 + 4 * eps)
         # above: each narrow cell is first stretched to its ends (keeping p and q), which are then atoms
         if side == "upper":
@@ -241,6 +247,8 @@ def place_atoms(
     first = int(np.min(index))
     slots = (index - first).astype(np.int64)
     size = int(np.max(slots)) + 2
+    if size > MOST_POINTS:
+        raise OutOfReach
     if side == "upper":
         heavier = p * (1 + relative)
         share = np.clip(np.expm1(-rest) / math.expm1(-step), 0.0, 1.0)
