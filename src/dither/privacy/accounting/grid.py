@@ -179,6 +179,9 @@ def gaussian_edge(laws: Sequence[GridLaw], log_delta: float) -> float:
     return math.sqrt(2 * (28.0 - log_delta + math.log(sum(law.count for law in laws))))
 
 
+_NEAR = 13.0
+
+
 class GridPair:
     """Both sides of a composition on the grid, tilted for one target."""
 
@@ -190,14 +193,19 @@ class GridPair:
         epsilon: float | None,
         below: Sequence[GridLaw] | None = None,
     ) -> None:
-        edge = FAR if log_delta is None else min(FAR, gaussian_edge(laws, log_delta))
-        upper, lower = measures(laws, step, "upper", edge), measures(below or laws, step, "lower", edge)
         size = float(step)
-        steepest = 40.0 if exact_step(laws) == step else 0.2
-        c = _tilt(upper, size, log_delta, epsilon, max(1.0, steepest / size))
+        steepest = max(1.0, (40.0 if exact_step(laws) == step else 0.2) / size)
+        # a narrow cut first; a wide one only where delta turns out to be so small that the cut would show
+        edge = _NEAR if log_delta is None else min(FAR, gaussian_edge(laws, log_delta))
+        upper = measures(laws, step, "upper", edge)
+        c = _tilt(upper, size, log_delta, epsilon, steepest)
         if log_delta is None:
             assert epsilon is not None
             log_delta = max(-700.0, _cumulant(upper, size, c) - c * epsilon - 2 * math.log1p(c) - 4.0)
+            if gaussian_edge(laws, log_delta) > _NEAR:
+                edge = min(FAR, gaussian_edge(laws, log_delta))
+                upper = measures(laws, step, "upper", edge)
+        lower = measures(below or laws, step, "lower", edge)
         self.upper = _compose(upper, size, c, log_delta, "upper")
         self.lower = _compose(lower, size, c, log_delta, "lower")
         self.c = c
