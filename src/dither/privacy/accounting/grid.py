@@ -205,6 +205,7 @@ class GridPair:
             if gaussian_edge(laws, log_delta) > _NEAR:
                 edge = min(FAR, gaussian_edge(laws, log_delta))
                 upper = measures(laws, step, "upper", edge)
+                c = _tilt(upper, size, None, epsilon, steepest)
         lower = measures(below or laws, step, "lower", edge)
         self.upper = _compose(upper, size, c, log_delta, "upper")
         self.lower = _compose(lower, size, c, log_delta, "lower")

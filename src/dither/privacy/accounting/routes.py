@@ -88,10 +88,27 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
         if engine is not None and engine != name:
             continue
         try:
-            return attempt(laws, target)
+            answer = attempt(laws, target)
         except OutOfReach:
             continue
+        if engine is None and name == "contour" and _wide(answer.bounds):
+            return _joined(answer, laws, target)
+        return answer
     raise OutOfReach
+
+
+def _wide(bounds: Bounds) -> bool:
+    return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
+
+
+def _joined(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
+    """A contour that could not be made sharp (far below a heavy tail): both brackets hold, so does their overlap."""
+    try:
+        second = _grid(laws, target)
+    except OutOfReach:
+        return answer
+    (a, b), (c, d) = answer.bounds, second.bounds
+    return Answer(Bounds(max(a, c), min(b, d)), "grid of privacy losses, joined with the contour")
 
 
 def _gaussian(law: GaussianFactor, target: Target) -> Answer:
