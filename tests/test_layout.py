@@ -30,7 +30,7 @@ def test_no_file_of_the_small_proved_core_is_above_four_hundred_lines(folder):
 
 def test_there_is_one_version():
     assert SETTINGS["project"]["dynamic"] == ["version"]
-    assert SETTINGS["tool"]["hatch"]["version"]["path"] == "src/dither/__init__.py"
+    assert SETTINGS["tool"]["hatch"]["version"]["path"] == "src/dither/version.py"
     assert re.search(rf"^## {re.escape(dither.__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert CliRunner().invoke(app, ["--version"]).output == f"dither {dither.__version__}\n"
 
@@ -48,10 +48,10 @@ def test_the_wheel_holds_the_library_and_nothing_of_the_tests(tmp_path):
     assert b"TestSource" not in text and b"numpy.random" not in text
 
 
-def test_the_demo_runs_and_shows_noise_intervals_and_price():
-    result = CliRunner().invoke(app, ["demo"])
+def test_the_demo_runs_and_shows_preview_answer_intervals_and_budget():
+    result = CliRunner().invoke(app, ["demo", "--people", "50"])
     assert result.exit_code == 0
-    for part in ("exact noise", "95 % interval", "the price", "DiscreteLaplace", "DiscreteGaussian"):
+    for part in ("Protected:", "noise scale", "95% interval", "ceiling", "cannot pay", "the ledger verifies"):
         assert part in result.output
 
 
