@@ -19,7 +19,7 @@ from dither.cli.main import app
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:\s]+\.(?:md|svg|png))(?:#[^)]*)?\)")
 TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 
 

@@ -2,7 +2,8 @@
 
 A filter has a rule fixed when the budget is opened, an exact state of constant size, and a total function from a loss
 to its charge. Proved: sums of pure epsilons; sums of (epsilon, delta); approximate zCDP with caps on rho and on the sum
-of deltas; Renyi DP at *one* order fixed in advance; each of them per part of a partition (docs/proofs/adaptive-filters.md).
+of deltas; Renyi DP at *one* order fixed in advance; each of them per part of a partition. Proofs:
+docs/proofs/adaptive-filters.md.
 
 A number read off an exact curve (`epsilon(loss, delta)`, a `Bounds` of floats) is not a charge: `Charge` is made by
 `charge` alone, from a `Loss`, and holds fractions. Exact curves are for plans fixed in advance.
