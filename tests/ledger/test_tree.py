@@ -184,7 +184,7 @@ def test_unlike_rules_cannot_share_a_partition(both: Place) -> None:
 
 
 def test_a_release_over_several_windows_pays_in_each(both: Place) -> None:
-    """(person, window) units: the windows are parts, and every window that a plan could touch pays (privacy-rules 10)."""
+    """(person, window) units: windows are parts, and every window that a plan could touch pays (privacy-rules 10)."""
     ledger = both.create(cap=1)
     partition(ledger, "jan", "feb", "mar")
     loss = Pure("0.4", unit="person")
