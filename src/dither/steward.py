@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -99,22 +99,25 @@ def _write_version(
 
 def _open_or_create(place: State, ledger_url: str | None) -> Ledger:
     """The dataset's ledger; at the very first registration the installation's id, key and ledger are made."""
-    if ledger_url is not None and place.ledger_location() not in (ledger_url, place.ledger):
-        raise RefusedError("this dataset has its ledger already, elsewhere", rule="a ledger is never replaced")
-    if not place.ledger.exists() and not isinstance(place.ledger_location(), str):
-        if place.key_file.exists() and place.versions.exists() and any(place.versions.iterdir()):
-            raise RefusedError(
-                f"{place.ledger} is gone but versions are left: restore it. "
-                "A lost ledger does not give back what was spent",
-                rule="budgets follow the data",
-            )
+    registered = place.versions.exists() and any(place.versions.iterdir())
+    if ledger_url is not None and place.ledger_location() != ledger_url:
+        if registered or place.ledger.exists():
+            raise RefusedError("this dataset has its ledger already, elsewhere", rule="a ledger is never replaced")
+        _write(place.root / "ledger.url", ledger_url.encode())
+    is_file = not isinstance(place.ledger_location(), str)
+    if not registered and (not is_file or not place.ledger.exists()):
         for path, content in ((place.id_file, fresh_bytes(16).hex().encode()), (place.key_file, fresh_bytes(32))):
             if not path.exists():
                 _write(path, content)
-        created = Ledger.create(ledger_url or place.ledger, default_head_path(place.installation_id()))
-        if ledger_url is not None:
-            _write(place.root / "ledger.url", ledger_url.encode())
-        return created
+        with suppress(RefusedError):  # a registration that was killed here before left an empty ledger
+            return open_ledger(place)
+        return Ledger.create(place.ledger_location(), default_head_path(place.installation_id()))
+    if is_file and not place.ledger.exists():
+        raise RefusedError(
+            f"{place.ledger} is gone but versions are left: restore it. "
+            "A lost ledger does not give back what was spent",
+            rule="budgets follow the data",
+        )
     if not place.key_file.exists():
         raise DitherError(f"{place.key_file} is gone: restore it. The key decides which rows stay and never changes")
     return open_ledger(place)

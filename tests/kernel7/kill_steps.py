@@ -69,7 +69,7 @@ def main() -> None:
     def prepare() -> None:
         steward.register(write_sources(clinic.file.parent), ledger_url=url)
         catalog = steward.registered_catalog(clinic.place)
-        steward.open_pot(clinic.place, catalog, "total", epsilon=5, ceiling=9, purpose=PURPOSE)
+        steward.open_pot(clinic.place, catalog, "total", epsilon=5, ceiling=9, max_incidents=99, purpose=PURPOSE)
         os._exit(0)
 
     assert os.waitstatus_to_exitcode(forked(prepare)) == 0
@@ -77,7 +77,7 @@ def main() -> None:
     for step in STEPS:
         for when in WHEN:
             ledger = clinic.ledger()
-            before, stored = ledger.pot("total").spent, len(ledger.history())
+            before, stored, failed = ledger.pot("total").spent, len(ledger.history()), len(ledger.incidents_open())
             ledger.close()
             reader, writer = os.pipe()
             status = forked(lambda step=step, when=when, writer=writer: child(clinic, request, step, when, writer))  # type: ignore[misc]
@@ -85,6 +85,7 @@ def main() -> None:
             answer = os.read(reader, 10)
             os.close(reader)
             ledger = clinic.ledger()
+            ledger._count_abandoned()  # as the next reserve would
             after = {
                 "step": step,
                 "when": when,
@@ -93,7 +94,7 @@ def main() -> None:
                 "charged": str(ledger.pot("total").spent - before),
                 "stored": len(ledger.history()) - stored,
                 "ok": clinic.verify().ok,
-                "suspended": ledger.is_suspended(),
+                "incidents": len(ledger.incidents_open()) - failed,
             }
             ledger.close()
             print(json.dumps(after), flush=True)

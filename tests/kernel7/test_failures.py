@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -191,3 +193,67 @@ def test_many_threads_one_kernel_never_overspend(clinic: Clinic) -> None:
     for thread in threads:
         thread.join(60)
     assert len(answers) == 4 and clinic.spent() == {"total": 1} and clinic.verify().ok
+
+
+def test_once_suspended_what_is_under_way_fails_alike(clinic: Clinic) -> None:
+    """Eight failing queries reserved at once would else tell eight noiseless bits where one incident is allowed."""
+    clinic.open(max_incidents=1)
+    request = clinic.connect().request(COUNT, epsilon=1)
+    kernels = [clinic.kernel() for _ in range(3)]
+    reservations = [kernel.reserve(kernel.price(request)) for kernel in kernels]
+    kernels[0].record_incident(reservations[0])
+    priced = kernels[1].price(request)
+    with pytest.raises(RefusedError, match="suspended"):
+        kernels[1].commit(priced, reservations[1], ((400,),), "2026-03-01T12:00:00+00:00")
+    steward.clear_incidents(clinic.place, "the engine has more memory now")
+    kernels[2].commit(priced, reservations[2], ((400,),), "2026-03-01T12:00:00+00:00")
+    assert len(clinic.ledger().history()) == 1 and clinic.verify().ok
+
+
+def test_a_killed_process_counts_as_an_incident(clinic: Clinic) -> None:
+    """A row that makes the engine exhaust the memory kills the process: a failure that nobody is left to record."""
+    clinic.open(max_incidents=1)
+    request = clinic.connect().request(COUNT, epsilon=1)
+    child = os.fork()
+    if not child:
+        kernel = clinic.kernel()
+        kernel.reserve(kernel.price(request))
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with pytest.raises(RefusedError, match="suspended"):
+        clinic.connect().sql(COUNT, epsilon=1)
+    (incident,) = clinic.ledger().incidents_open()
+    assert incident.code == "abandoned" and clinic.spent() == {"total": 1} and clinic.verify().ok
+    steward.clear_incidents(clinic.place, "the engine has more memory now")
+    clinic.connect().sql(COUNT, epsilon=1)
+
+
+def test_a_process_at_work_is_not_taken_for_dead(clinic: Clinic) -> None:
+    clinic.open(max_incidents=1)
+    kernel, request = clinic.kernel(), clinic.connect().request(COUNT, epsilon=1)
+    pending = kernel.reserve(kernel.price(request))
+    child = os.fork()
+    if not child:
+        try:
+            clinic.kernel().release(request)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert clinic.ledger().incidents_open() == () and pending.seq == 3
+
+
+def test_an_incident_that_could_not_be_written_down_is_before_the_next_answer(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinic.open(max_incidents=1)
+    kernel, request = clinic.kernel(), clinic.connect().request(COUNT, epsilon=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Measurer, "measure", boom)
+        patch.setattr(Ledger, "record_incident", boom)
+        with pytest.raises(UnavailableError):
+            kernel.release(request)
+    assert clinic.ledger().incidents_open() == ()
+    with pytest.raises(RefusedError, match="suspended"):
+        kernel.release(request)
+    assert len(clinic.ledger().incidents_open()) == 1 and clinic.spent() == {"total": 1}

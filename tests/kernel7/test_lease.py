@@ -129,9 +129,10 @@ def test_a_failing_step_ends_the_lease(rho: tuple[Clinic, Kernel, Request], monk
     def fail(*_: object) -> None:
         raise RuntimeError("row 17 of Jane Doe")
 
-    with monkeypatch.context() as patch, pytest.raises(UnavailableError) as caught:
+    with monkeypatch.context() as patch:
         patch.setattr(Kernel, "measure", fail)
-        lease.release(request)
+        with pytest.raises(UnavailableError) as caught:
+            lease.release(request)
     assert caught.value.__context__ is None and caught.value.__cause__ is None
     with pytest.raises(RefusedError):
         lease.release(request)

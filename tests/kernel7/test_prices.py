@@ -79,7 +79,7 @@ def test_an_approx_pot_runs_out_of_delta_and_says_what_fits(visits: Clinic) -> N
     con = visits.connect()
     for _ in range(2):
         con.sql(MANY, epsilon="0.1", fresh=True)
-    with pytest.raises(BudgetError, match="asked delta .* ask with pure noise"):
+    with pytest.raises(BudgetError, match=r"asked delta .* ask with pure noise"):
         con.sql(MANY, epsilon="0.1", fresh=True)
     con.sql(ALL_VISITS, epsilon="0.1")
 
@@ -93,7 +93,7 @@ def test_a_pure_pot_says_why_it_refuses_gaussian_noise(clinic: Clinic) -> None:
     clinic.open()
     con = clinic.connect()
     for ask in (con.preview, con.sql):
-        with pytest.raises(RefusedError, match="no finite epsilon holds for Gaussian noise with delta 0. What fits"):
+        with pytest.raises(RefusedError, match=r"no finite epsilon holds for Gaussian noise with delta 0\. What fits"):
             ask(COUNT, rho="0.1")  # type: ignore[operator]
     assert clinic.spent() == {"total": 0} and clinic.ledger().history(unreleased=True) == ()
 

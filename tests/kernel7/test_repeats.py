@@ -9,7 +9,7 @@ import pytest
 from clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
 
 from dither import steward
-from dither.errors import BudgetError
+from dither.errors import BudgetError, RefusedError
 from dither.privacy.kernel import Kernel
 from dither.privacy.request import Price
 
@@ -124,3 +124,12 @@ def test_a_suspended_dataset_still_repeats_what_was_paid_for(clinic: Clinic) -> 
     kernel = clinic.kernel()
     kernel.record_incident(kernel.reserve(kernel.price(con.request(COUNT, epsilon=1))))
     assert con.sql(COUNT, epsilon=1).raw == first.raw
+
+
+def test_under_separate_nobody_asks_from_the_pot_that_sees_all(clinic: Clinic) -> None:
+    clinic.open(policy="separate")
+    clinic.open("board", inside="total", kind="group", epsilon=2, ceiling=2)
+    clinic.connect("board").sql(COUNT, epsilon=1)
+    for ask in (clinic.connect().sql, clinic.connect().preview):
+        with pytest.raises(RefusedError, match="ask from a group's own pot"):
+            ask(COUNT, epsilon=1)  # type: ignore[operator]

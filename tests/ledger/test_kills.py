@@ -69,13 +69,13 @@ def kill_at_random(place: Place, folder: Path, *, processes: int, kills: int, se
 
 
 def test_random_kills_under_load(both: Place, tmp_path: Path) -> None:
-    both.create(cap=1).close()
+    both.create(cap=1, max_incidents=10**9).close()
     assert kill_at_random(both, tmp_path, processes=3, kills=40, seconds=6) > 0
 
 
 @pytest.mark.soak
 def test_two_hundred_random_kills_under_load(both: Place, tmp_path: Path) -> None:
-    both.create(cap=1).close()
+    both.create(cap=1, max_incidents=10**9).close()
     assert kill_at_random(both, tmp_path, processes=8, kills=200, seconds=600) > 0
 
 

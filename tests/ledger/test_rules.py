@@ -47,8 +47,9 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
     for loss in SAMPLES:
         try:
             taken = charge(rule, loss)
-        except RefusedError as error:
-            assert "What fits: " in str(error) and error.rule == "privacy-rules 14"
+        except RefusedError:
+            with pytest.raises(RefusedError, match="What fits: .*privacy-rules 14"):
+                charge(rule, loss)
             continue
         assert isinstance(taken, Charge) and all(type(value) is Fraction and value >= 0 for value in taken)
     for number in (0.5, F(1, 2), "0.5", None):

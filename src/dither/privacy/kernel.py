@@ -32,6 +32,7 @@ from dither.state import State
 
 __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
 MEASURE_TRIES = 3
+FAILED = "failed_after_reserve"
 
 
 class KernelStep(Enum):
@@ -51,7 +52,7 @@ class Kernel:
 
     def __init__(self, state: State) -> None:
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
-        self._state = state
+        self._state, self._unrecorded = state, list[Reservation]()
         self._warm: tuple[int, Measurer] | None = None
         self.at = self._newest()
 
@@ -85,6 +86,11 @@ class Kernel:
         if request.context != "asked":
             raise ParameterError("a dry run is not supported yet: use preview(), which reads no data")
         at, way = self.at, self._way(request.pot)
+        if len(way) == 1 and way[0].policy == "separate":
+            raise RefusedError(
+                f"groups are kept apart here: ask from a group's own pot, not from {request.pot!r}, which sees all",
+                rule="privacy-rules 12",
+            )
         delta = way[0].filter.delta_per_question if way else Fraction(0)
         steps = calibrate(request, at.catalog, delta)
         if len({shape(each.step.query, at.catalog)[0] for each in steps}) != 1:
@@ -102,6 +108,9 @@ class Kernel:
 
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect and compile; the last step that may fail freely."""
+        while self._unrecorded:  # failures that the ledger could not take down then: now, or no answer
+            self.ledger.record_incident(self._unrecorded[0], FAILED)
+            self._unrecorded.pop(0)
         if self.ledger.is_suspended():
             raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
         measurer = self.connect(priced.at)
@@ -189,9 +198,11 @@ class Kernel:
         return self.measure(priced, measurer)
 
     def record_incident(self, reservation: Reservation) -> None:
-        """Recorded if it can be; the response is the same constant either way."""
-        with suppress(Exception):
-            self.ledger.record_incident(reservation, "failed_after_reserve")
+        """Recorded now, or before this kernel answers again; the response is the same constant either way."""
+        try:
+            self.ledger.record_incident(reservation, FAILED)
+        except Exception:
+            self._unrecorded.append(reservation)
 
     def answer(self, request: Request) -> Release:
         """The stored release where one answers the request, free to those who paid for it; else a new one.

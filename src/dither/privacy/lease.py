@@ -60,7 +60,7 @@ class Lease:
             priced = self._next(request)
             self._expected = next(self._plan, None)  # spent from here on, whatever happens
             values = self._answered(priced)
-            if values is not None:
+            if values is not None and not self._kernel.ledger.is_suspended():
                 self._outputs.append(values)
                 return values
             self._open = False

@@ -57,7 +57,6 @@ class Postgres(Database):
             poolclass=QueuePool,
             max_overflow=-1,
             hide_parameters=True,
-            pool_reset_on_return=None,
             paramstyle="format",
         )
 
@@ -108,7 +107,7 @@ class Postgres(Database):
             "(SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace) "
             "UNION ALL SELECT rulename FROM pg_rules WHERE schemaname = current_schema() "
             "UNION ALL SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace "
-            "AND relname IN ('entry', 'release', 'share', 'pot_state') AND relkind <> 'r'"
+            "AND relname IN ('entry', 'release', 'share', 'pending', 'pot_state') AND relkind <> 'r'"
         )
         if (name := transaction.scalar(alien)) is not None:
             return f"the ledger holds a trigger, rule or view, {name!r}, which dither never makes"

@@ -29,6 +29,7 @@ class Reserve:
     payers: frozenset[str]
     loss: dict[str, Any]
     request_hash: str
+    lease: bool
 
 
 @dataclass
@@ -83,14 +84,18 @@ class Replay:
 
     def _reserve(self, seq: int, body: dict[str, Any]) -> None:
         leaves, reissue = tuple(body["pots"]), body["reissue"]
-        if self.incidents_open >= (tree.worst_case(self.pots).max_incidents or 1):
-            raise Broken(seq, "was made while incidents had suspended the dataset")
+        self._check_suspended(seq)
         if reissue is not None:
             check_reissue(seq, reissue, leaves, self.reserves, self.commitments, self.superseded)
             self.superseded.add(reissue["supersedes"])
         self._pay(seq, body, leaves, body["loss"], reissue=reissue is not None)
         self.pending.add(seq)
-        self.reserves[seq] = Reserve(leaves, frozenset(body["charges"]), body["loss"], body["request_hash"])
+        payers = frozenset(body["charges"])
+        self.reserves[seq] = Reserve(leaves, payers, body["loss"], body["request_hash"], body["lease"])
+
+    def _check_suspended(self, seq: int) -> None:
+        if self.incidents_open >= (tree.worst_case(self.pots).max_incidents or 1):
+            raise Broken(seq, "was made while incidents had suspended the dataset")
 
     def _pay(self, seq: int, body: dict[str, Any], leaves: tuple[str, ...], loss: Any, **how: Any) -> None:
         for leaf in leaves:
@@ -104,6 +109,8 @@ class Replay:
     def _commit(self, seq: int, body: dict[str, Any]) -> None:
         if body["reserve"] not in self.pending:
             raise Broken(seq, f"commits {body['reserve']!r}, which is not an open reserve")
+        if not self.reserves[body["reserve"]].lease:
+            self._check_suspended(seq)
         self.pending.remove(body["reserve"])
         self.commitments[body["reserve"]] = (seq, body["commitment"])
 
@@ -208,6 +215,8 @@ def check_totals(transaction: Transaction, replay: Replay) -> None:
             raise Broken(None, f"pot_state of {name!r} is not what the entries add up to: {', '.join(derived)}")
     if stored:
         raise Broken(None, f"pot_state holds {sorted(map(str, stored))[0]!r}, which no entry opened")
+    if extra := {seq for seq, _ in rows.held(transaction)} - replay.pending:
+        raise Broken(None, f"pending holds {min(extra)}, which is no open reserve")
     shared = {tuple(row) for row in transaction.rows(_SHARES)}
     if shared != {(seq, pot) for seq, names in replay.shares.items() for pot in names}:
         raise Broken(None, "share is not what the entries add up to")

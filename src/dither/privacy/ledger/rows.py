@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from dither.canonical import fraction_text
 from dither.errors import RefusedError
@@ -47,6 +47,8 @@ _NEW_TOTALS = (
 )
 _NEW_ENTRY, _NEW_RELEASE = insert(tables.entry), insert(tables.release)
 _NEW_POT, _NEW_SHARE = insert(tables.pot_state), insert(tables.share)
+_NEW_PENDING, _PENDING = insert(tables.pending), select(tables.pending.c.seq, tables.pending.c.holder)
+_DONE = delete(tables.pending).where(tables.pending.c.seq == bindparam("at"))
 
 
 def last(transaction: Transaction) -> Anchor:
@@ -195,3 +197,18 @@ def check_pending(transaction: Transaction, reservation: Reservation) -> dict[st
     if has_incident(transaction, reservation):
         raise RefusedError(f"reserve {reservation.seq} ended in an incident", rule=ONCE)
     return body
+
+
+def hold(transaction: Transaction, seq: int, holder: str) -> None:
+    """This process answers for a reserve until it is committed or fails."""
+    transaction.run(_NEW_PENDING, {"seq": seq, "holder": holder})
+
+
+def let_go(transaction: Transaction, seq: int) -> None:
+    """A reserve was committed or failed."""
+    transaction.run(_DONE, {"at": seq})
+
+
+def held(transaction: Transaction) -> list[tuple[int, str]]:
+    """Every reserve that a process still holds, and which; few."""
+    return [(seq, holder) for seq, holder in transaction.rows(_PENDING)]

@@ -72,7 +72,6 @@ class SQLite(Database):
             poolclass=QueuePool,
             max_overflow=-1,
             hide_parameters=True,
-            pool_reset_on_return=None,
         )
 
     def _begin(self, raw: Any, write: bool) -> None:

@@ -22,6 +22,7 @@ from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import chain, pots, readings, rows, tree
 from dither.privacy.ledger.database import DURABLE, Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor, Head
+from dither.privacy.ledger.holder import is_dead, this_process
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Committed, Reservation
 from dither.privacy.ledger.verify import Location, database_at, is_url, missing_head
@@ -138,10 +139,10 @@ class Ledger(readings.Readings):
         leaves = (pot,) if isinstance(pot, str) else tuple(pot)
         _check_hash(request_hash, "request_hash")
         self._head.check_writable()
+        self._count_abandoned()
         with self._appending(anchored=leaves_early) as (transaction, append):
             terms = self._terms_of(transaction, *leaves)
-            if len(rows.incidents_open(transaction)) >= (tree.worst_case(terms).max_incidents or 1):
-                raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
+            self._refuse_suspended(transaction, terms)
             if reissue is not None:
                 readings.check_reissue(transaction, reissue, leaves)
             now = self._pots(transaction, tree.needed(terms, leaves))
@@ -153,12 +154,29 @@ class Ledger(readings.Readings):
                 "request_hash": request_hash,
                 "public": public,
                 "reissue": reissue,
+                "lease": leaves_early,
             }
             entry = append("reserve", body)
             rows.write(transaction, changed.values())
+            rows.hold(transaction, entry.seq, this_process())
         asked = changed[leaves[0]]
         amount = charges[leaves[0]].amount
         return Reservation(entry.seq, entry.hash, leaves[0], amount, asked.spent, asked.cap, charges)
+
+    def _refuse_suspended(self, transaction: Transaction, terms: dict[str, Pot]) -> None:
+        if len(rows.incidents_open(transaction)) >= (tree.worst_case(terms).max_incidents or 1):
+            raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
+
+    def _count_abandoned(self) -> None:
+        """What dead processes left between reserve and commit becomes incidents, before anyone reserves again."""
+        with self._database.transaction(write=False) as transaction:
+            if not any(is_dead(holder) for _, holder in rows.held(transaction)):
+                return
+        with self._appending() as (transaction, append):
+            for seq, holder in rows.held(transaction):
+                if is_dead(holder):
+                    append("incident", {"reserve": seq, "code": "abandoned"})
+                    rows.let_go(transaction, seq)
 
     def commit(
         self, reservation: Reservation, release_bytes: bytes, meta: dict[str, Any], *, released_at: str
@@ -175,11 +193,14 @@ class Ledger(readings.Readings):
         promise = chain.commitment(nonce, release_bytes, meta_json)
         with self._appending() as (transaction, append):
             reserve = rows.check_pending(transaction, reservation)
+            if not reserve["lease"]:  # another request failed meanwhile: whether this one would have is not told
+                self._refuse_suspended(transaction, self._terms_of(transaction))
             entry = append("commit", {"reserve": reservation.seq, "commitment": promise, "released_at": released_at})
             row = {"seq": reservation.seq, "request_hash": reserve["request_hash"], "commit_seq": entry.seq}
             rows.write_release(
                 transaction, row | {"nonce": nonce, "arrow_bytes": release_bytes, "meta_json": meta_json}
             )
+            rows.let_go(transaction, reservation.seq)
         return Committed(entry.seq, entry.hash, reservation.seq)
 
     def share(self, release: int, pot: str, *, released_at: str) -> Reservation:
@@ -219,6 +240,7 @@ class Ledger(readings.Readings):
             if rows.has_incident(transaction, reservation):
                 raise RefusedError(f"reserve {reservation.seq} has its incident already", rule="one incident each")
             append("incident", {"reserve": reservation.seq, "code": code})
+            rows.let_go(transaction, reservation.seq)
 
     # -- inside one transaction ---------------------------------------------------------------------------------
 

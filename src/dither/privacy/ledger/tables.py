@@ -1,9 +1,9 @@
-"""The four tables of a ledger (docs/reference/ledger.md).
+"""The five tables of a ledger (docs/reference/ledger.md).
 
 `entry` is the truth: append-only and hash-chained. `release` holds what was answered, one row per committed reserve and
 keyed by that reserve's `seq`, so that the primary key itself forbids a second commit. `pot_state` (running totals) and
-`share` (who paid later for a stored release) are readings that `verify` derives again from the entries. Numbers are
-"p/q" text: no float reaches a table.
+`share` (who paid later for a stored release) are readings that `verify` derives again from the entries; `pending` names
+the process that holds a reserve until its commit. Numbers are "p/q" text: no float reaches a table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BODIES = {
     },
     "raise": {"pot", "cap", "reason"},
     "register": {"version", "catalog_hash", "public"},
-    "reserve": {"pots", "charges", "loss", "request_hash", "public", "reissue"},
+    "reserve": {"pots", "charges", "loss", "request_hash", "public", "reissue", "lease"},
     "commit": {"reserve", "commitment", "released_at"},
     "share": {"release", "pots", "charges", "released_at"},
     "incident": {"reserve", "code"},
@@ -60,6 +60,13 @@ share = Table(
     metadata,
     Column("release", _SEQ, primary_key=True, autoincrement=False),
     Column("pot", Text, primary_key=True),
+)
+
+pending = Table(
+    "pending",
+    metadata,
+    Column("seq", _SEQ, primary_key=True, autoincrement=False),
+    Column("holder", Text, nullable=False),
 )
 
 pot_state = Table(
