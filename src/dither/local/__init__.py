@@ -1,0 +1,56 @@
+"""Local differential privacy: reports that leave the device already private.
+
+Two halves that share one public protocol document: `Client` (on the device; memoises, keeps a lifetime budget) and
+`Aggregator` (collects; never sees a raw value). Losses are *replace*, unit user; who reported, when and how often is not
+protected.
+
+>>> from dither import local
+>>> protocol = local.choose(epsilon=2, domain=4).oracle
+>>> collector = local.Aggregator(protocol)
+>>> for value in (0, 0, 1, 3):
+...     collector.add(local.Client(protocol, lifetime_epsilon=2).report(value))
+>>> collector.estimate().values.shape
+(4,)
+"""
+
+from dither.local.aggregator import Aggregator
+from dither.local.check import Checked, check, same_law
+from dither.local.choose import Choice, choose
+from dither.local.client import Client
+from dither.local.direct import Direct
+from dither.local.estimate import Estimate
+from dither.local.hadamard import Hadamard
+from dither.local.localhash import BinaryHash, LocalHash, OptimalHash
+from dither.local.protocol import UNPROTECTED, Protocol, from_json
+from dither.local.rappor import BasicRappor, BloomRappor, basic_rappor, bloom_rappor
+from dither.local.sketch import CountMeanSketch, HadamardSketch
+from dither.local.subset import Subset
+from dither.local.unary import OptimisedUnary, SymmetricUnary
+
+__all__ = [
+    "UNPROTECTED",
+    "Aggregator",
+    "BasicRappor",
+    "BinaryHash",
+    "BloomRappor",
+    "Checked",
+    "Choice",
+    "Client",
+    "CountMeanSketch",
+    "Direct",
+    "Estimate",
+    "Hadamard",
+    "HadamardSketch",
+    "LocalHash",
+    "OptimalHash",
+    "OptimisedUnary",
+    "Protocol",
+    "Subset",
+    "SymmetricUnary",
+    "basic_rappor",
+    "bloom_rappor",
+    "check",
+    "choose",
+    "from_json",
+    "same_law",
+]
