@@ -1,8 +1,8 @@
 """Local differential privacy: reports that leave the device already private.
 
 Two halves that share one public protocol document: `Client` (on the device; memoises, keeps a lifetime budget) and
-`Aggregator` (collects; never sees a raw value). Losses are *replace*, unit user; who reported, when and how often is not
-protected.
+`Aggregator` (collects; never sees a raw value). Losses are *replace*, unit user; who reported, when and how often is
+not protected.
 
 >>> from dither import local
 >>> protocol = local.choose(epsilon=2, domain=4).oracle
@@ -14,7 +14,7 @@ protected.
 """
 
 from dither.local.aggregator import Aggregator
-from dither.local.check import Checked, check, same_law
+from dither.local.check import Checked, check, check_client, same_law
 from dither.local.choose import Choice, choose
 from dither.local.client import Client
 from dither.local.direct import Direct
@@ -50,6 +50,7 @@ __all__ = [
     "basic_rappor",
     "bloom_rappor",
     "check",
+    "check_client",
     "choose",
     "from_json",
     "same_law",

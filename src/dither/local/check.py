@@ -8,6 +8,7 @@ of false alarms. Planted bugs (tests/local) go through these very functions.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from math import log
@@ -16,8 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.errors import BudgetError
+from dither.local.client import Client
 from dither.local.odds import at_most_exp
 from dither.local.protocol import Protocol
+from dither.local.wire import Payloads
 from dither.privacy.noise import Words
 
 
@@ -61,6 +65,7 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
             problems.append("privacy: one report alone exceeds the epsilon stated for it")
     if moments:
         problems += [p for value, law in zip(values, laws, strict=True) for p in _moments(protocol, value, law, sent)]
+        problems += _additive(protocol, laws)
     return Checked(ratio, tuple(dict.fromkeys(problems)))
 
 
@@ -99,6 +104,48 @@ def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: A
     if (square - mean * mean != protocol.user_variance(value)).any():
         problems.append("estimate: the variance differs from its formula")
     return problems
+
+
+def _additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
+    """The estimate of many reports is the sum of the estimates of each: tried on an output of the first and the last."""
+    rows = [np.frombuffer(next(iter(law)), np.uint8).reshape(1, -1) for law in (laws[0], laws[-1])]
+    one, two = (np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows)
+    apart = protocol.debias(one, 1) + protocol.debias(two, 1)
+    if (protocol.debias(one + two, 2) != apart).any():
+        return ["estimate: biased for more than one report"]
+    return []
+
+
+def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
+    """Report a history of values and compare the answers really drawn with those charged for.
+
+    Every call of the protocol's randomiser draws a new independent answer, so the client must have charged epsilon for
+    each, and must refuse before the lifetime budget is passed.
+    """
+    drawn, real = 0, type(client.protocol).permanent
+
+    def counted(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        nonlocal drawn
+        drawn += 1
+        return real(self, values, source, devices)
+
+    watched = type("Watched", (type(client.protocol),), {"permanent": counted})
+    protocol, before = client.protocol, client.spent
+    promised = client.lifetime_epsilon - sum(renewal.epsilon for renewal in client.renewals)
+    client.protocol = object.__new__(watched)
+    client.protocol.__dict__.update(protocol.__dict__)
+    for value in history:
+        with suppress(BudgetError):
+            client.report(value)
+    client.protocol = protocol
+    problems = []
+    if drawn * protocol.epsilon > client.spent - before:
+        problems.append(f"client: {drawn} answers drawn, {float((client.spent - before) / protocol.epsilon):g} charged")
+    if client.lifetime_epsilon != promised + sum(renewal.epsilon for renewal in client.renewals):
+        problems.append("client: the lifetime budget was raised without a recorded renewal")
+    if client.spent > client.lifetime_epsilon:
+        problems.append("client: the lifetime budget was passed")
+    return tuple(problems)
 
 
 def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_alarm: float = 1e-9) -> bool:

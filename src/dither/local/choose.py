@@ -70,8 +70,8 @@ def candidates(epsilon: Number, domain: int) -> list[Candidate]:
 def choose(epsilon: Number, domain: int, *, report_bytes: int | None = None, server_steps: int | None = None) -> Choice:
     """The oracle with the least noise whose reports have at most `report_bytes` bytes (header included).
 
-    >>> choose(1, 5).oracle.type, choose(1, 1000).oracle.type, choose(1, 1000, report_bytes=16).oracle.type
-    ('direct', 'subset', 'local_hash')
+    >>> choose(1, 5).oracle.type, choose(1, 1000).oracle.type, choose(1, 1000, server_steps=1).oracle.type
+    ('direct', 'local_hash', 'hadamard')
     """
     read_epsilon(epsilon)
     table = candidates(epsilon, domain)

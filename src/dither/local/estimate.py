@@ -81,9 +81,9 @@ class Estimate:
 
     def plot(self, *, level: float = 0.95, top: int = 40) -> Any:
         """Bars with intervals (matplotlib); needs the `plot` extra."""
-        from dither.local import plots
+        from dither.local.plots import bars
 
-        return plots.bars(self, level=level, top=top)
+        return bars(self, level=level, top=top)
 
 
 def error_of_users(variance_per_user: float, users: int) -> float:

@@ -6,8 +6,8 @@ place of C_v has weight R, each other output weight 1. With one block the estima
 n (R + 1)**2 / (R - 1)**2 - f, that of sending one random Hadamard coefficient. docs/proofs/local.md, theorem 4.
 Payload: the output index, little-endian.
 
->>> Hadamard(1, domain=1000).blocks
-2
+>>> Hadamard(1, domain=1000).blocks, Hadamard(3, domain=1000).blocks
+(1, 8)
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def transform(rows: NDArray[Any]) -> NDArray[Any]:
 
 def sign_bits(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
     """0 where H[a, b] is +1, 1 where it is -1."""
-    return (np.bitwise_count(a & b) & np.uint8(1)).astype(np.int64)
+    found: NDArray[np.int64] = (np.bitwise_count(a & b) & np.uint8(1)).astype(np.int64)
+    return found
 
 
 def _order(domain: int, blocks: int) -> int:

@@ -12,6 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ class HashFamily:
         """c_j: how many of the P residues hash to j."""
         ends = [-(-(j << self.prime_bits) // self.size) for j in range(self.size + 1)]
         ends[-1] = self.prime
-        return tuple(b - a for a, b in zip(ends, ends[1:], strict=False))
+        return tuple(b - a for a, b in pairwise(ends))
 
     @cached_property
     def collision(self) -> Fraction:

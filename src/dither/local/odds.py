@@ -33,7 +33,7 @@ def odds(epsilon: Fraction) -> Fraction:
     """A rational R <= e**epsilon, within a relative 2**-40.
 
     >>> odds(Fraction(1))
-    Fraction(1099511627776, 404487706969)
+    Fraction(4398046511104, 1617950892751)
     """
     bits = _BITS + ceil(Fraction(3, 2) * epsilon)
     return Fraction(1 << bits, -(-exp_minus(epsilon, bits + 64).high >> 64))

@@ -33,12 +33,14 @@ def norm_sub(values: Floats, total: float) -> Floats:
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     last = int(np.flatnonzero(ordered > excess)[-1]) if (ordered > excess).any() else 0
-    return np.maximum(values - excess[last], 0.0)
+    found: Floats = np.maximum(values - excess[last], 0.0)
+    return found
 
 
 def norm(values: Floats, total: float) -> Floats:
     """One constant added to all, so that they sum to `total`; may stay negative."""
-    return values + (total - values.sum()) / len(values)
+    found: Floats = values + (total - values.sum()) / len(values)
+    return found
 
 
 def clip(values: Floats, total: float) -> Floats:

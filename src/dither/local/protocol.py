@@ -64,10 +64,14 @@ class Protocol(ABC):
         tree["payload_bytes"] = self.payload_bytes
         return tree
 
+    def document(self) -> str:
+        """The public document as canonical JSON: the text to publish, whose sha256 is the digest."""
+        return dumps(self.to_json())
+
     @cached_property
     def digest(self) -> bytes:
-        """sha256 of the canonical JSON of the document."""
-        return hashlib.sha256(dumps(self.to_json()).encode()).digest()
+        """sha256 of the document."""
+        return hashlib.sha256(self.document().encode()).digest()
 
     def loss(self) -> Loss:
         """What one permanent report costs its user. Repeats of a memoised report are free; a change of value is not."""
@@ -145,8 +149,9 @@ def from_json(tree: dict[str, Any]) -> Protocol:
         raise ParameterError(f"no local protocol {tree.get('protocol') if isinstance(tree, dict) else tree!r}")
     if tree.get("v") != kind.version:
         raise ParameterError(f"protocol {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
-    given = {item.name: tree.get(item.name) for item in fields(kind)}
-    protocol = kind(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+    given: dict[str, Any] = {item.name: tree.get(item.name) for item in fields(kind)}
+    make: Any = kind
+    protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
     if dumps(protocol.to_json()) != dumps(tree):
         raise ParameterError(f"the document of protocol {kind.type} states facts that do not follow from its fields")
     return protocol

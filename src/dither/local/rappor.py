@@ -255,15 +255,15 @@ class BloomRappor(Protocol):
         if not exactly(tally):
             table = tally.reshape(self.cohorts, self.bits + 1).astype(np.float64)
             return ((table[:, :-1] - table[:, -1:] * float(zero)) / float(one - zero)).ravel()
-        table = tally.reshape(self.cohorts, self.bits + 1)
-        found: NDArray[Any] = ((table[:, :-1] - table[:, -1:] * zero) / (one - zero)).ravel()
+        counts: NDArray[Any] = tally.reshape(self.cohorts, self.bits + 1)
+        found: NDArray[Any] = ((counts[:, :-1] - counts[:, -1:] * zero) / (one - zero)).ravel()
         return found
 
     def target(self, value: str) -> NDArray[Any]:
         return np.array([Fraction(int(bit), self.cohorts) for bit in self.filters(value).ravel()], object)
 
     def _second_moments(self) -> tuple[Fraction, Fraction]:
-        """E of the squared contribution of a report of the entry's cohort, for a bit that is set and one that is not."""
+        """E of the squared contribution of a report of the entry's cohort, for a set bit and for a clear one."""
         one, zero = self.steps.reported_one, self.steps.reported_zero
         gap = (one - zero) ** 2
         return (one * (1 - zero) ** 2 + (1 - one) * zero**2) / gap, zero * (1 - zero) / gap

@@ -1,8 +1,8 @@
 """Subset selection: a set of k values, more likely one that holds the own.
 
 A set that holds the value has weight R, any other weight 1; so the value is in the set with probability
-p = k R / (k R + d - k), and any other value with q = (p (k - 1) + (1 - p) k) / (d - 1). k = d / (e**epsilon + 1) is best
-(Ye and Barg 2018). docs/proofs/local.md, theorem 5. Payload: d bits as in unary encoding, exactly k of them set.
+p = k R / (k R + d - k), and any other value with q = (p (k - 1) + (1 - p) k) / (d - 1). k = d / (e**epsilon + 1) is
+best (Ye and Barg 2018). docs/proofs/local.md, theorem 5. Payload: d bits as in unary encoding, exactly k of them set.
 
 >>> Subset(1, domain=16).size
 4

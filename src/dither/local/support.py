@@ -1,7 +1,7 @@
 """Frequency oracles of the pure kind: a report *supports* some values, its own with probability p, any other with q.
 
 Unbiased count of a value: (S - n q) / (p - q), S the reports that support it. Its variance is exactly
-n q (1 - q) / (p - q)**2 + f (1 - p - q) / (p - q) for a value that f of n users hold (spec section 5, Wang et al. 2017).
+n q (1 - q) / (p - q)**2 + f (1 - p - q) / (p - q) for a value that f of n users hold (Wang et al. 2017).
 p and q here are the exact rationals that the device uses, so no bias is left by rounding e**epsilon.
 """
 
@@ -78,9 +78,10 @@ class SupportOracle(Oracle):
         """Probability that a report supports one given other value."""
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        p, q = (self.p, self.q) if exactly(tally) else (float(self.p), float(self.q))
-        found: NDArray[Any] = (tally - reports * q) / (p - q)
-        return found
+        if exactly(tally):
+            exact: NDArray[Any] = (tally - reports * self.q) / np.array(self.p - self.q, object)
+            return exact
+        return (tally - reports * float(self.q)) / float(self.p - self.q)
 
     @property
     def noise_variance(self) -> Fraction:

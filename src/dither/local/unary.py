@@ -28,7 +28,8 @@ def spare_bits_clear(payloads: Payloads, width: int) -> NDArray[np.bool_]:
     """Whether the unused bits of the last byte are zero."""
     if width % 8 == 0:
         return np.ones(len(payloads), np.bool_)
-    return (payloads[:, -1] >> (width % 8)) == 0
+    clear: NDArray[np.bool_] = (payloads[:, -1] >> (width % 8)) == 0
+    return clear
 
 
 def unary_law(ones: list[Fraction]) -> dict[bytes, Fraction]:
