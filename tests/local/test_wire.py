@@ -1,4 +1,4 @@
-"""The wire format: stored vectors, hostile bytes, and the clients in JavaScript and C that the reference page prints."""
+"""The wire format: stored vectors, hostile bytes, and the clients in JavaScript and C of the reference page."""
 
 from __future__ import annotations
 

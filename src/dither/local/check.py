@@ -107,7 +107,7 @@ def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: A
 
 
 def _additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
-    """The estimate of many reports is the sum of the estimates of each: tried on an output of the first and the last."""
+    """The estimate of many reports is the sum of the estimates of each: tried on an output of two inputs."""
     rows = [np.frombuffer(next(iter(law)), np.uint8).reshape(1, -1) for law in (laws[0], laws[-1])]
     one, two = (np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows)
     apart = protocol.debias(one, 1) + protocol.debias(two, 1)
