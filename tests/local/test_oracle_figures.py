@@ -152,7 +152,7 @@ def test_intervals_cover() -> None:
     words, hits = SeededWords(11), 0
     for _ in range(runs):
         low, high = oracle.estimate(oracle.tally(oracle.randomise(values, words)), users).interval(0.95)
-        hits += int(((low <= 100) & (100 <= high)).sum())
+        hits += int(((low <= 100) & (high >= 100)).sum())
     assert abs(hits / (20 * runs) - 0.95) < 6.2 * (0.95 * 0.05 / (20 * runs)) ** 0.5
 
 

@@ -14,20 +14,33 @@ not protected.
 """
 
 from dither.local.aggregator import Aggregator
+from dither.local.bloom import BloomRappor, bloom_rappor
 from dither.local.check import Checked, check, check_client, same_law
 from dither.local.choose import Choice, choose
 from dither.local.client import Client
 from dither.local.direct import Direct
 from dither.local.estimate import Estimate
+from dither.local.haar import Haar
 from dither.local.hadamard import Hadamard
+from dither.local.heavy import PrefixSearch
 from dither.local.localhash import BinaryHash, LocalHash, OptimalHash
+from dither.local.marginals import Marginals
+from dither.local.onebit import OneBit, RepeatedOneBit
+from dither.local.piecewise import Hybrid, Piecewise, best_mean
+from dither.local.presets import PRESETS
 from dither.local.protocol import UNPROTECTED, Protocol, from_json
-from dither.local.rappor import BasicRappor, BloomRappor, basic_rappor, bloom_rappor
+from dither.local.ranges import Hierarchy
+from dither.local.rappor import BasicRappor, basic_rappor
 from dither.local.sketch import CountMeanSketch, HadamardSketch
+from dither.local.sparse import SparseMean
+from dither.local.spatial import Grid, PlanarLaplace
+from dither.local.squarewave import SquareWave
 from dither.local.subset import Subset
 from dither.local.unary import OptimisedUnary, SymmetricUnary
+from dither.local.vector import VectorMean, best_vector
 
 __all__ = [
+    "PRESETS",
     "UNPROTECTED",
     "Aggregator",
     "BasicRappor",
@@ -39,15 +52,30 @@ __all__ = [
     "CountMeanSketch",
     "Direct",
     "Estimate",
+    "Grid",
+    "Haar",
     "Hadamard",
     "HadamardSketch",
+    "Hierarchy",
+    "Hybrid",
     "LocalHash",
+    "Marginals",
+    "OneBit",
     "OptimalHash",
     "OptimisedUnary",
+    "Piecewise",
+    "PlanarLaplace",
+    "PrefixSearch",
     "Protocol",
+    "RepeatedOneBit",
+    "SparseMean",
+    "SquareWave",
     "Subset",
     "SymmetricUnary",
+    "VectorMean",
     "basic_rappor",
+    "best_mean",
+    "best_vector",
     "bloom_rappor",
     "check",
     "check_client",

@@ -83,19 +83,22 @@ class HashFamily:
         return self._reduce(seeds, values)
 
     def _reduce(self, seeds: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-        prime, bits = np.int64(self.prime), np.int64(self.prime_bits)
+        prime, bits, one = np.int64(self.prime), np.int64(self.prime_bits), np.int64(1)
         mask = np.int64((1 << (self.prime_bits - 1)) - 1)
-        total = seeds[:, self.limbs] + np.zeros_like(values)
+        total = np.empty(np.broadcast_shapes(seeds[:, 0].shape, values.shape), np.int64)
+        spare = np.empty_like(total)
         for place in range(self.limbs):
             limb = (values >> np.int64((self.prime_bits - 1) * place)) & mask if self.limbs > 1 else values
-            total = self._fold(total + seeds[:, place] * limb, prime, bits)
-        total = (total & prime) + (total >> bits)
-        total[total >= prime] -= prime
+            np.multiply(seeds[:, place], limb, out=spare if place else total)
+            total += spare if place else seeds[:, self.limbs]
+            # fold: congruent mod the Mersenne prime, and below twice it, so that no product overflows
+            np.right_shift(total, bits, out=spare)
+            total &= prime
+            total += spare
+        np.add(total, one, out=spare)  # t + (1 if t >= prime), cut to the prime's bits, is t mod prime
+        spare >>= bits
+        total += spare
+        total &= prime
         total *= np.int64(self.size)
         total >>= bits
         return total
-
-    @staticmethod
-    def _fold(total: NDArray[np.int64], prime: np.int64, bits: np.int64) -> NDArray[np.int64]:
-        """Congruent mod the (Mersenne) prime, and below 2**33, so that the next product cannot overflow."""
-        return (total & prime) + (total >> bits)

@@ -27,7 +27,7 @@ from dither.local.support import SupportOracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words
 
-_CELLS = 1 << 16  # hashes at a time, so that a block stays in the processor's cache
+_CELLS = 1 << 15  # hashes at a time, so that a block stays in the processor's cache
 
 
 def best_size(epsilon: Fraction) -> int:
@@ -126,7 +126,8 @@ class LocalHash(SupportOracle):
         step = max(1, _CELLS // max(1, len(candidates)))
         for start in range(0, len(seeds), step):
             hashes = self.hashes.hash(seeds[start : start + step], candidates)
-            total += np.count_nonzero(hashes == answers[start : start + step, None], axis=0)
+            hits = (hashes == answers[start : start + step, None]).view(np.uint8)
+            total += np.add.reduce(hits, axis=0, dtype=np.uint16)
         return total
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:

@@ -3,7 +3,8 @@
 A coefficient is the mean of (-1)**(number of set attributes in S); a marginal of the attributes A needs those of every
 S inside A, *all weights included*: sum_{i <= k} C(d, i) of them, not C(d, k) as the book prints (175 and the constant
 for d = 10, k = 3, against 120). A user reports one, drawn uniformly. Payload: the coefficient's number (4 bytes), its
-sign (1 byte, 1 is minus). Coefficients are numbered by weight, then lexicographically. docs/proofs/local.md, theorem 10.
+sign (1 byte, 1 is minus). Coefficients are numbered by weight, then lexicographically.
+docs/proofs/local.md, theorem 10.
 
 >>> Marginals(1, attributes=10, order=3).coefficients
 175

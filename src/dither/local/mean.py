@@ -64,7 +64,7 @@ class Mean(Protocol):
         """The exact place of a value on the grid, as a fraction of the range."""
         return Fraction(int(self.grid([float(value)])[0]), 1 << GRID_BITS)
 
-    def inputs(self) -> list[float]:
+    def inputs(self) -> list[Any]:
         low, high = float(self.low), float(self.high)
         return [low, high, low + 0.3 * (high - low), (low + high) / 2]
 

@@ -4,8 +4,8 @@ The value is rounded to 0 or 1 at random, then answered truthfully with probabil
 (R + 1) / (R - 1) or its negative; variance ((R + 1) / (R - 1))**2 - r**2. docs/proofs/local.md, theorem 8.
 Payload: one byte, 0 or 1.
 
-`RepeatedOneBit` is for daily collection (Ding, Kulkarni, Yekhanin 2017): the device draws one offset for life, rounds its
-value to a multiple of `step` with it, and memoises one bit for each multiple it ever rounds to. A value that stays
+`RepeatedOneBit` is for daily collection (Ding, Kulkarni, Yekhanin 2017): the device draws one offset for life, rounds
+its value to a multiple of `step` with it, and memoises one bit for each multiple it ever rounds to. A value that stays
 between two multiples costs at most 2 epsilon for ever; `most_keys` is the worst case. `flip` randomises every report
 again, so that a changed bit is not proof of a changed value.
 """
@@ -24,7 +24,7 @@ from dither.errors import ParameterError
 from dither.local.mean import Mean, round_at_random
 from dither.local.odds import log_above
 from dither.local.protocol import exactly
-from dither.local.wire import Payloads
+from dither.local.wire import Payloads, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
 
 
@@ -62,7 +62,7 @@ class OneBit(Mean):
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         bit = round_at_random(self.grid(values), 1, source)
         bit ^= ~bernoulli(self.p, len(bit), source=source)
-        return bit.astype(np.uint8)[:, None]
+        return put_int(bit, 1)
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
         share = self.share(value)
@@ -76,7 +76,8 @@ class OneBit(Mean):
         return payloads[:, 0] < 2
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        return payloads.sum(axis=0, dtype=np.int64)
+        found: NDArray[np.int64] = payloads.sum(axis=0, dtype=np.int64)
+        return found
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         gain = self.largest_move if exactly(tally) else float(self.largest_move)
@@ -116,7 +117,7 @@ class RepeatedOneBit(OneBit):
 
     @property
     def most_keys(self) -> int:
-        """How many different bits a device can ever come to memoise; the lifetime loss is at most this times epsilon."""
+        """How many bits a device can ever come to memoise; the lifetime loss is at most this times epsilon."""
         return int(self.high - self.low) // self.step + 1
 
     @property
@@ -141,7 +142,7 @@ class RepeatedOneBit(OneBit):
     def share(self, value: Any) -> Fraction:
         return Fraction(int(self.whole([value])[0]), int(self.high - self.low))
 
-    def inputs(self) -> list[int]:
+    def inputs(self) -> list[Any]:
         return list(range(int(self.low), int(self.high) + 1))[:64]
 
     def enrol(self, source: Words) -> int:
@@ -159,10 +160,11 @@ class RepeatedOneBit(OneBit):
         place, most = self.endpoint(values, drawn), self.most_keys - 1
         bit = (uniform_below(most, len(place), source=source) < place).astype(np.int64)
         bit ^= ~bernoulli(self.p, len(bit), source=source)
-        return bit.astype(np.uint8)[:, None]
+        return put_int(bit, 1)
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:
-        return memos ^ bernoulli(self.flip, len(memos), source=source).astype(np.uint8)[:, None]
+        flips: Payloads = bernoulli(self.flip, (len(memos), 1), source=source).astype(np.uint8)
+        return memos ^ flips
 
     def report_law(self, value: Any) -> dict[bytes, Fraction]:
         """The law of one report, both steps together."""

@@ -1,8 +1,8 @@
 """Sparse vectors and item ratings: which entries a user has is as private as their values.
 
 A user holds at most `most` entries {item: value in [low, high]} out of `items`. It draws one of `most` slots; an empty
-slot is the item "nothing", a full one is rounded to low or high at random and becomes one of 2 * items + 1 symbols, which
-Hadamard response protects at full epsilon. Sum and number of ratings of every item come from the same reports,
+slot is the item "nothing", a full one is rounded to low or high at random and becomes one of 2 * items + 1 symbols,
+which Hadamard response protects at full epsilon. Sum and number of ratings of every item come from the same reports,
 unbiased as long as nobody holds more than `most` (more: a uniform choice of `most`, a stated bias).
 Second moment of an item's sum: most**2 * 2 c**2, against d c**2 for sampling one of all d coordinates: better when
 d > 2 most**2 (`better_than_dense`). docs/proofs/local.md, theorem 12. Payload: as Hadamard response with one block over
@@ -40,7 +40,7 @@ class SparseMean(Mean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.most or not 1 <= self.items <= 1 << 22:
+        if self.most < 1 or not 1 <= self.items <= 1 << 22:
             raise ParameterError("need most >= 1 and 1 <= items <= 2**22")
 
     @property
@@ -119,7 +119,10 @@ class SparseMean(Mean):
     def target(self, value: Any) -> NDArray[Any]:
         chances = self.chances(value)
         return np.array(
-            [self.most * (chances.get(2 * i + 1, Fraction(0)) - chances.get(2 * i, Fraction(0))) for i in range(self.items)],
+            [
+                self.most * (chances.get(2 * i + 1, Fraction(0)) - chances.get(2 * i, Fraction(0)))
+                for i in range(self.items)
+            ],
             object,
         )
 

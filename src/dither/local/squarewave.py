@@ -65,7 +65,8 @@ class SquareWave(Mean):
 
     def bucket(self, values: Any) -> NDArray[np.int64]:
         """The bucket of each value."""
-        return np.minimum(self.grid(values) * self.buckets >> GRID_BITS, self.buckets - 1)
+        found: NDArray[np.int64] = np.minimum(self.grid(values) * self.buckets >> GRID_BITS, self.buckets - 1)
+        return found
 
     def inputs(self) -> list[float]:
         step = float(self.high - self.low) / self.buckets

@@ -1,7 +1,7 @@
 """A window law on a public output grid: `width` cells of weight R among `cells`, the others of weight 1.
 
-It is the printed law of the piecewise and square-wave mechanisms integrated over the cells, with windows that begin at a
-cell's edge: so the two densities stay exactly R : 1, no cell is split, and no ratio passes R. docs/proofs/local.md,
+It is the printed law of the piecewise and square-wave mechanisms integrated over the cells, with windows that begin at
+a cell's edge: so the two densities stay exactly R : 1, no cell is split, and no ratio passes R. docs/proofs/local.md,
 theorem 9.
 """
 
@@ -41,12 +41,13 @@ class Window:
     def draw(self, start: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
         """An output cell for each window start."""
         hit = bernoulli(self.inside, len(start), source=source)
-        within = start + uniform_below(self.width, len(start), source=source)
+        within: NDArray[np.int64] = start + uniform_below(self.width, len(start), source=source)
         if self.width == self.cells:
             return within
-        outside = uniform_below(self.cells - self.width, len(start), source=source)
+        outside: NDArray[np.int64] = uniform_below(self.cells - self.width, len(start), source=source)
         outside += np.where(outside >= start, self.width, 0)
-        return np.where(hit, within, outside)
+        found: NDArray[np.int64] = np.where(hit, within, outside)
+        return found
 
     def weight(self, start: int, cell: int) -> Fraction:
         return (self.odds if start <= cell < start + self.width else 1) / self.total
