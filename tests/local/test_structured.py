@@ -203,7 +203,7 @@ def test_models_are_learnt_from_private_gradients(model: str) -> None:
 
 
 def test_shuffling_bounds() -> None:
-    """spec section 8: the closed form is 0.0235; the numerical bound is below it and above a Monte-Carlo-free lower one."""
+    """spec section 8: the closed form is 0.0235; the numerical bound lies below it and falls as 1 / sqrt(n)."""
     assert shuffle.closed_form(1, 10**6, 1e-6) == pytest.approx(0.0235, abs=5e-5)
     found = shuffle.numerical(1, 10_000, 1e-6)
     assert 0.01 < found < shuffle.closed_form(1, 10_000, 1e-6)
@@ -237,7 +237,7 @@ def test_shuffling_bound_holds_on_the_enumerated_pair() -> None:
     [
         (local.Direct(1, 2), 1.582),
         (local.OptimisedUnary(1, 16), 3.164),
-        (local.LocalHash(1, 16, 4), 2.994),
+        (local.LocalHash(1, 16, 4), 3.328),
         (local.Hadamard(1, 16, 1), 2.164),
         (local.Direct(1, 1024), 596.36),
     ],

@@ -55,10 +55,11 @@ def simulate(
         table.add_row(name, *(f"{point.measured:.3g} ({point.predicted:.3g})" for point in line))
     console.print(table)
     console.print(chart(lines), highlight=False, markup=False)
-    console.print("Four times the users halve the error. Who reports, when and how often is not protected.")
+    note = "Four times the users halve the error. Who reports, when and how often is not protected."
+    console.print(note, soft_wrap=True)
     if plot is not None:
         from dither.local.plots import error_curves
 
         found = {name: [point.measured for point in line] for name, line in lines.items()}
         error_curves(sizes, found, ylabel="root mean squared error of a share").savefig(plot)
-        console.print(f"wrote {plot}")
+        console.print(f"wrote {plot}", soft_wrap=True)

@@ -3,8 +3,8 @@
 Outputs are `cells` cells; the window of weight R has round(cells / (e**(epsilon/2) + 1)) of them and moves from the
 first cell to the last with the value. Unbiased exactly; the variance is an exact sum, which differs from the printed
 r**2 / (s - 1) + (s + 3) / (3 (s - 1)**2), s = e**(epsilon/2), by a relative `grid_error` at r = 1. Payload: the cell,
-W(cells - 1) bytes. `Hybrid` answers by piecewise with probability 1 - e**(-epsilon/2) (never below epsilon = 0.61), else by
-one bit; its payload is the cell, or `cells` + the bit.
+W(cells - 1) bytes. `Hybrid` answers by piecewise with probability 1 - e**(-epsilon/2) (never below epsilon = 0.61),
+else by one bit; its payload is the cell, or `cells` + the bit.
 
 >>> round(float(Piecewise(1).worst_variance), 3), round(float(OneBit(1).worst_variance), 3)
 (5.221, 4.683)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dither.errors import ParameterError
 from dither.local.bits import write_bit
+from dither.local.direct import Direct
 from dither.local.localhash import LocalHash
 from dither.local.protocol import Protocol
 from dither.local.subset import Subset
@@ -57,6 +58,8 @@ def attack(protocol: Oracle, fakes: int, targets: list[int], *, source: Words | 
 
 
 def _likely(protocol: Oracle, wanted: NDArray[np.int64], words: Words) -> Payloads:
+    if isinstance(protocol, Direct):
+        return put_int(wanted, protocol.payload_bytes)
     draws = np.repeat(wanted, max(1, 256 // len(wanted)))
     if isinstance(protocol, Subset):
         rows = np.zeros((1, protocol.domain), np.uint8)
