@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError
-from dither.local.bits import count_ones
+from dither.local.bits import count_ones, random_rows, write_bit
 from dither.local.odds import odds
 from dither.local.protocol import read_values
 from dither.local.support import SupportOracle
@@ -28,7 +28,7 @@ from dither.local.unary import spare_bits_clear
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, bernoulli, uniform_below
 
-_CELLS = 1 << 20
+_CELLS = 1 << 25
 
 
 def best_set(epsilon: Fraction, domain: int) -> int:
@@ -84,23 +84,25 @@ class Subset(SupportOracle):
         return np.concatenate(parts) if parts else np.empty((0, self.payload_bytes), np.uint8)
 
     def _block(self, held: NDArray[np.int64], source: Words) -> Payloads:
-        """Floyd's algorithm on all users at once: a uniform subset of the d - 1 others, one step an element."""
-        users = np.arange(len(held))
-        own = bernoulli(self.p, len(held), source=source)
-        chosen = np.zeros((len(held), self.domain - 1), np.bool_)
-        for j in range(self.domain - 1 - self.size, self.domain - 1):
-            drawn = uniform_below(j + 1, len(held), source=source)
-            taken = chosen[users, drawn]
-            # a user who keeps its value needs one element less: it skips the first step
-            active = ~own if j == self.domain - 1 - self.size else np.ones_like(own)
-            place = np.where(taken, j, drawn)
-            chosen[users[active], place[active]] = True
-        others = np.arange(self.domain - 1)[None, :] >= held[:, None]
-        full = np.zeros((len(held), self.domain), np.bool_)
-        full[:, 1:] |= chosen & others
-        full[:, :-1] |= chosen & ~others
-        full[users, held] = own
-        return np.packbits(full, axis=1, bitorder="little")
+        """Independent bits of about the right number, then uniform ones set or cleared until the number is right.
+
+        Given their number, independent bits are a uniform subset; a uniform element more or less keeps it uniform.
+        """
+        rows = random_rows(Fraction(self.size, self.domain), len(held), self.domain, source)
+        write_bit(rows, held, bernoulli(self.p, len(held), source=source))
+        missing = self.size - np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
+        open_rows = np.flatnonzero(missing)
+        while len(open_rows):
+            place = uniform_below(self.domain - 1, len(open_rows), source=source)
+            place += place >= held[open_rows]
+            column, mask = place >> 3, (1 << (place & 7)).astype(np.uint8)
+            is_set = rows[open_rows, column] & mask != 0
+            hit = is_set == (missing[open_rows] < 0)
+            changed = open_rows[hit]
+            rows[changed, column[hit]] ^= mask[hit]
+            missing[changed] -= np.sign(missing[changed])
+            open_rows = open_rows[missing[open_rows] != 0]
+        return rows
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         total = comb(self.domain - 1, self.size - 1) * self.odds + comb(self.domain - 1, self.size)
