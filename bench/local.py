@@ -3,7 +3,7 @@
     python bench/local.py [--quick] [--json] [--stream N]
 
 One million users, domain 1,024, epsilon 1. Seconds are of processor time (everything here runs on one core). Ours are
-measured in full (quick: subset and local hash on 100,000 users); peers run on fewer users (their cost is linear) and are
+measured in full (quick: subset and local hash on 100,000); peers run on fewer users (their cost is linear) and are
 scaled to a million; the faster peer is the base. If the peers are not installed here, the figures last recorded in
 bench/local_peers.json are used, and marked so; `--record` measures and writes them. pure-ldp also needs scikit-learn.
 """
