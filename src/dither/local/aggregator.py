@@ -76,7 +76,7 @@ class Aggregator:
                 self.rejected += int(len(block) - good.sum())
                 block = block[good]
             if len(block):
-                self.tally += self.protocol.tally(block)
+                self.protocol.accumulate(self.tally, block)
                 self.reports += len(block)
 
     def _add_block(self, block: list[bytes]) -> None:

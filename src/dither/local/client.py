@@ -15,7 +15,7 @@ before, free of charge, so that averaging repeated reports learns nothing more a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -39,7 +39,11 @@ class Renewal:
 
 
 class Client:
-    """One user's device. `state` holds memoised answers: it is as private as the value, and stays on the device."""
+    """One user's device.
+
+    `save` is called with the new state *before* a new answer leaves: if it fails, nothing leaves. The state holds the
+    memoised answers, so it is as private as the value, and stays on the device.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class Client:
         lifetime_epsilon: Number,
         memoise: bool = True,
         labels: Sequence[str] | None = None,
+        save: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         self.protocol = protocol
         self.lifetime_epsilon = positive(lifetime_epsilon, "lifetime_epsilon")
@@ -63,6 +68,7 @@ class Client:
         self._source = SystemSource()
         self._device = protocol.enrol(self._source)
         self._memos: dict[str, bytes] = {}
+        self._save = save
 
     # --- reporting ----------------------------------------------------------------------------------------------
     def report(self, value: Any) -> bytes:
@@ -79,10 +85,12 @@ class Client:
                 )
             devices = np.array([self._device], np.int64)
             fresh = self.protocol.permanent(_one(held), self._source, devices)
-            self.spent += self.protocol.epsilon  # charged before anything leaves
+            self.spent += self.protocol.epsilon  # charged, and stored, before anything leaves
             memo = fresh[0].tobytes()
             if self.memoise:
                 self._memos[key] = memo
+            if self._save is not None:
+                self._save(self.to_json())
         row = np.frombuffer(memo, np.uint8).reshape(1, -1)
         return wire.seal(self.protocol, self.protocol.instant(row, self._source)[0].tobytes())
 
@@ -112,6 +120,8 @@ class Client:
         more = positive(epsilon, "epsilon")
         self.renewals += (Renewal(more, because),)
         self.lifetime_epsilon += more
+        if self._save is not None:
+            self._save(self.to_json())
 
     def loss(self) -> Loss:
         """Everything this device has lost so far, renewals included."""
@@ -150,7 +160,7 @@ class Client:
         }
 
     @classmethod
-    def from_json(cls, state: dict[str, Any]) -> Client:
+    def from_json(cls, state: dict[str, Any], *, save: Callable[[dict[str, Any]], None] | None = None) -> Client:
         """The client that `to_json` wrote: same budget, same memoised answers."""
         if state.get("dither_local_client") != 1:
             raise ParameterError("not the state of a local client in format 1")
@@ -159,6 +169,7 @@ class Client:
             lifetime_epsilon=state["lifetime_epsilon"],
             memoise=state["memoise"],
             labels=state["labels"],
+            save=save,
         )
         client.spent = exact(state["spent"], "spent")
         client._device = state["device"]

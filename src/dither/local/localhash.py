@@ -130,10 +130,14 @@ class LocalHash(SupportOracle):
             total += np.add.reduce(hits, axis=0, dtype=np.uint16)
         return total
 
-    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+    @property
+    def tally_size(self) -> int:
         if self.domain > 1 << 24:
-            raise ParameterError("the domain is too large to count: keep the reports and use local.heavy")
-        return self.support(payloads, np.arange(self.domain, dtype=np.int64))
+            raise ParameterError("the domain is too large to count: keep the reports and ask support()")
+        return self.domain
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        return self.support(payloads, np.arange(self.tally_size, dtype=np.int64))
 
 
 def BinaryHash(epsilon: Any, domain: int) -> LocalHash:

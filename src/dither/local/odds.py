@@ -1,7 +1,7 @@
 """e**epsilon as a rational that is certainly no larger: the one place where a local protocol meets a real number.
 
 `odds(epsilon)` is 2**b / ceil(2**b * e**-epsilon) with b = 40 + ceil(1.5 epsilon), so R <= e**epsilon holds by integer
-arithmetic alone and R misses e**epsilon by a relative 2**-40 at most. Every probability of `dither.local` is a
+arithmetic alone and R misses e**epsilon by a relative 2**-39 at most. Every probability of `dither.local` is a
 rational function of R, hence every ratio of probabilities is *exactly* R or less. docs/proofs/local.md, lemma 1.
 """
 
@@ -30,7 +30,7 @@ def read_epsilon(value: Number) -> Fraction:
 
 @lru_cache(maxsize=512)
 def odds(epsilon: Fraction) -> Fraction:
-    """A rational R <= e**epsilon, within a relative 2**-40.
+    """A rational R <= e**epsilon, within a relative 2**-39.
 
     >>> odds(Fraction(1))
     Fraction(4398046511104, 1617950892751)

@@ -119,6 +119,10 @@ class Protocol(ABC):
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
         """The sufficient statistic, additive over reports."""
 
+    def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
+        """Add the reports to a tally, in place."""
+        tally += self.tally(payloads)
+
     @abstractmethod
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """Unbiased totals from a tally: in floats, or exactly where the tally holds Fractions (dtype object)."""
@@ -151,7 +155,10 @@ def from_json(tree: dict[str, Any]) -> Protocol:
         raise ParameterError(f"protocol {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
     given: dict[str, Any] = {item.name: tree.get(item.name) for item in fields(kind)}
     make: Any = kind
-    protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+    try:
+        protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+    except (TypeError, AttributeError):
+        raise ParameterError(f"the document of protocol {kind.type} has fields of the wrong kind") from None
     if dumps(protocol.to_json()) != dumps(tree):
         raise ParameterError(f"the document of protocol {kind.type} states facts that do not follow from its fields")
     return protocol

@@ -93,6 +93,8 @@ class _Sketch(Oracle):
         return self.counts(tally, reports, np.arange(self.domain, dtype=np.int64))
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        if self.domain > 1 << 22:
+            raise ParameterError("the domain is too large to list: use estimate_for(tally, reports, candidates)")
         return self.estimate_for(tally, reports, np.arange(self.domain, dtype=np.int64))
 
     def estimate_for(self, tally: NDArray[np.int64], reports: int, candidates: NDArray[np.int64]) -> Estimate:
@@ -142,16 +144,19 @@ class CountMeanSketch(_Sketch):
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         return (get_int(payloads[:, :4]) < self.rows) & spare_bits_clear(payloads[:, 4:], self.width)
 
-    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        row = get_int(payloads[:, :4])
-        table = np.zeros((self.rows, self.width + 1), np.int64)
-        table[:, -1] = np.bincount(row, minlength=self.rows)
+    def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
+        row, table = get_int(payloads[:, :4]), tally.reshape(self.rows, self.width + 1)
+        table[:, -1] += np.bincount(row, minlength=self.rows)
         order = np.argsort(row, kind="stable")
-        starts = np.searchsorted(row[order], np.arange(self.rows + 1))
-        for one in np.unique(row):
-            members = payloads[order[starts[one] : starts[one + 1]], 4:]
-            table[one, :-1] = count_ones(members, self.width)
-        return table.ravel()
+        present, starts = np.unique(row[order], return_index=True)
+        for one, members in zip(present, np.split(order, starts[1:]), strict=True):
+            table[one, :-1] += count_ones(payloads[members, 4:], self.width)
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        found = np.zeros(self.tally_size, np.int64)
+        if len(payloads):
+            self.accumulate(found, payloads)
+        return found
 
     def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         table = tally.reshape(self.rows, self.width + 1)
@@ -224,11 +229,15 @@ class HadamardSketch(_Sketch):
         found: NDArray[np.bool_] = (get_int(payloads[:, :4]) < self.rows) & (get_int(payloads[:, 4:]) < 2 * self.width)
         return found
 
-    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+    def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
         answer = get_int(payloads[:, 4:])
         cell = get_int(payloads[:, :4]) * self.width + (answer >> 1)
-        plus = np.bincount(cell[answer & 1 == 0], minlength=self.tally_size)
-        return plus - np.bincount(cell[answer & 1 == 1], minlength=self.tally_size)
+        np.add.at(tally, cell, 1 - 2 * (answer & 1))
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        found = np.zeros(self.tally_size, np.int64)
+        self.accumulate(found, payloads)
+        return found
 
     def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         gain = 1 / (2 * self.p - 1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import comb
+from math import comb, isqrt
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from dither.local.unary import spare_bits_clear
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, bernoulli, uniform_below
 
+_MASKS = (1 << np.arange(8)).astype(np.uint8)
 _CELLS = 1 << 25
 
 
@@ -88,20 +89,24 @@ class Subset(SupportOracle):
 
         Given their number, independent bits are a uniform subset; a uniform element more or less keeps it uniform.
         """
-        rows = random_rows(Fraction(self.size, self.domain), len(held), self.domain, source)
+        spread = isqrt(self.size * (self.domain - self.size) // self.domain)
+        # a little too few: a missing element is found faster than one too many (sets are small)
+        share = Fraction(2 * self.size - spread, 2 * self.domain)
+        rows = random_rows(share, len(held), self.domain, source)
         write_bit(rows, held, bernoulli(self.p, len(held), source=source))
         missing = self.size - np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
-        open_rows = np.flatnonzero(missing)
+        open_rows, flat = np.flatnonzero(missing), rows.reshape(-1)
         while len(open_rows):
             place = uniform_below(self.domain - 1, len(open_rows), source=source)
             place += place >= held[open_rows]
-            column, mask = place >> 3, (1 << (place & 7)).astype(np.uint8)
-            is_set = rows[open_rows, column] & mask != 0
-            hit = is_set == (missing[open_rows] < 0)
-            changed = open_rows[hit]
-            rows[changed, column[hit]] ^= mask[hit]
-            missing[changed] -= np.sign(missing[changed])
-            open_rows = open_rows[missing[open_rows] != 0]
+            byte = open_rows * rows.shape[1] + (place >> 3)
+            mask = _MASKS.take(place & 7)
+            before, left = flat.take(byte), missing.take(open_rows)
+            hit = np.flatnonzero((before & mask != 0) == (left < 0))
+            flat[byte.take(hit)] = before.take(hit) ^ mask.take(hit)
+            left[hit] -= np.sign(left.take(hit))
+            missing[open_rows] = left
+            open_rows = open_rows.compress(left != 0)
         return rows
 
     def law(self, value: int) -> dict[bytes, Fraction]:
