@@ -27,20 +27,31 @@ PROTOCOLS: list[tuple[local.Protocol, list[object]]] = [
     (local.HadamardSketch(4, 1 << 40, 8, 16, "emoji"), [77, 78]),
     (local.basic_rappor(9, f="1/2", p="1/2", q="3/4"), [8]),
     (local.bloom_rappor(bits=16, hashes=2, cohorts=64, f="1/2", p="1/2", q="3/4"), ["dark", "größe"]),
+    (local.OneBit(1, 0, 100), [25.0, 100.0]),
+    (local.RepeatedOneBit(1, 0, 100, 25, "1/5"), [30, 99]),
+    (local.Piecewise(2, 0, 1), [0.25]),
+    (local.Hybrid(2, 0, 1), [0.25, 0.75, 0.5]),
+    (local.SquareWave(1, 0, 1, 32), [0.1, 0.9]),
+    (local.VectorMean(2, -1, 1, 300, 2), [[0.5] * 300]),
+    (local.SparseMean(1, 1, 5, 100, 3), [{7: 4.0, 9: 1.0}, {}]),
+    (local.Marginals(1, 10, 3), [0b1011001]),
+    (local.Hierarchy(1, 64, 4), [63, 0]),
+    (local.Haar(1, 64), [63, 0]),
+    (local.PrefixSearch(4, 40, 10, 10), [2**39 + 5]),
 ]
 
 
 def main() -> None:
     found = []
     for number, (protocol, values) in enumerate(PROTOCOLS):
-        given = values if isinstance(values[0], str) else np.array(values)
+        given = values if isinstance(values[0], (str, dict)) else np.array(values)
         payloads = protocol.randomise(given, SeededWords(number))
         entry = {
             "document": protocol.document(),
             "digest": protocol.digest.hex(),
             "reports": [wire.seal(protocol, row.tobytes()).hex() for row in payloads],
         }
-        if protocol.tally_size <= 4096 and getattr(protocol, "domain", 0) < 1 << 24:
+        if protocol.type != "prefix_search" and getattr(protocol, "domain", 0) < 1 << 24:
             entry["tally"] = [int(count) for count in protocol.tally(payloads)]
         found.append(entry)
     family = local.hashing.HashFamily(1 << 40, 16)

@@ -111,6 +111,11 @@ def test_memoisation_shows_when_a_value_changes() -> None:
     assert ratio is not None and at_most_exp(ratio, Fraction(2)) and not at_most_exp(ratio, Fraction(1))
 
 
+def test_equal_values_are_one_value() -> None:
+    client = local.Client(local.OptimisedUnary(1, 20), lifetime_epsilon=1)
+    assert client.report(7) == client.report(np.int64(7)) == client.report(np.uint8(7))
+
+
 def test_labels() -> None:
     labels = ["dark", "light", "other"]
     client = local.Client(local.Direct(8, 3), lifetime_epsilon=16, labels=labels)

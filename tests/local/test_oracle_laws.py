@@ -9,6 +9,7 @@ import pytest
 
 from dither import local
 from dither.local.bits import count_ones, random_rows, random_words
+from dither.local.check import largest_ratio
 from dither.local.hashing import HashFamily
 from dither.local.odds import at_most_exp, log_above, odds
 from dither.privacy.noise import Words
@@ -99,6 +100,18 @@ def test_hash_matches_plain_integers() -> None:
     for x in (0, 1, 2**30 - 1, 2**30, 2**45 - 1):
         u = (2147483646 * (x % 2**30) + 123456789 * (x >> 30) + 2147483645) % (2**31 - 1)
         assert family.hash(seeds, np.array([x]))[0, 0] == u * 7 >> 31
+
+
+@pytest.mark.parametrize("protocol", [local.OptimalHash(1, 1000), local.BinaryHash("0.3", 1 << 40)])
+def test_local_hashing_with_the_real_prime(protocol: local.LocalHash) -> None:
+    """Given any seed, the answer of any value is within the odds of that of any other; seeds cannot be enumerated."""
+    generator = np.random.default_rng(0)
+    for seed in [(0,) * (protocol.hashes.limbs + 1), *generator.integers(0, 2**31 - 1, (5, protocol.hashes.limbs + 1))]:
+        values = [0, 1, 999, *(int(v) for v in generator.integers(0, protocol.domain, 20))]
+        laws = [protocol.law_given(value, tuple(int(part) for part in seed)) for value in values]
+        ratio = largest_ratio(laws)
+        assert all(sum(law.values()) == 1 for law in laws)
+        assert ratio is not None and at_most_exp(ratio, protocol.epsilon)
 
 
 @pytest.mark.parametrize("epsilon", ["0.001", "0.1", "1/3", "1", "2.5", "8", "32"])

@@ -84,7 +84,7 @@ class Protocol(ABC):
 
     def memo_key(self, value: Any, device: int) -> str:
         """Values with one key share one permanent report."""
-        return repr(value)
+        return str(int(value)) if isinstance(value, (int, np.integer)) else repr(value)
 
     @abstractmethod
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
