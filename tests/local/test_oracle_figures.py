@@ -82,6 +82,7 @@ ORACLES = [
     local.Hadamard(1, 16, 1),
     local.Hadamard(3, 16),
     local.Subset(1, 16),
+    local.BitFlip(2, 16, 4),
     local.basic_rappor(16, f=0.5, p=0.5, q=0.75),
 ]
 

@@ -32,6 +32,8 @@ SMALL = [
     local.Subset(1, 6),
     local.Subset(3, 5),
     local.Subset("0.5", 5, 4),
+    local.BitFlip(1, 4, 2),
+    local.BitFlip(3, 3, 3),
     local.CountMeanSketch(1, 5, 2, 4, "x", 3),
     local.HadamardSketch(1, 5, 3, 4, "x", 3),
     local.basic_rappor(3, f="1/2", p="1/2", q="3/4"),

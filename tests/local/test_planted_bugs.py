@@ -186,6 +186,29 @@ def test_a_reset_every_day_is_a_new_answer_every_day() -> None:
     assert set(protocol.tally(kept)) <= {0, 30}
 
 
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        local.Direct(1, 1024),
+        local.OptimisedUnary(1, 1024),
+        local.SymmetricUnary(1, 1024),
+        local.OptimalHash(1, 1024),
+        local.Hadamard(1, 1024),
+        local.Subset(1, 1024),
+        local.HadamardSketch(1, 256, 4, 64),
+    ],
+    ids=lambda p: p.type,
+)
+def test_at_full_size_reports_show_no_more_than_epsilon(protocol: local.Protocol) -> None:
+    """Statistically, where outputs cannot be enumerated: a bound that passes the truth once in 1e9 runs."""
+    assert local.epsilon_at_least(protocol, 3, 700 % len(protocol.inputs()), 1_500, SeededWords(31)) <= 1
+
+
+def test_at_full_size_the_statistical_bound_sees_a_doubled_epsilon() -> None:
+    found = local.epsilon_at_least(UnaryAtFullEpsilon(1, 1024), 3, 700, 3_000, SeededWords(32))
+    assert found > 1
+
+
 def test_the_odds_rounded_up_are_caught() -> None:
     up = odds(Fraction(1)) * (1 + Fraction(1, 2**38))
     assert not local.odds.at_most_exp(up, Fraction(1))

@@ -14,8 +14,9 @@ not protected.
 """
 
 from dither.local.aggregator import Aggregator
+from dither.local.bitflip import BitFlip
 from dither.local.bloom import BloomRappor, bloom_rappor
-from dither.local.check import Checked, check, check_client, same_law
+from dither.local.check import Checked, check, check_client, epsilon_at_least, same_law
 from dither.local.choose import Choice, choose
 from dither.local.client import Client
 from dither.local.direct import Direct
@@ -45,6 +46,7 @@ __all__ = [
     "Aggregator",
     "BasicRappor",
     "BinaryHash",
+    "BitFlip",
     "BloomRappor",
     "Checked",
     "Choice",
@@ -80,6 +82,7 @@ __all__ = [
     "check",
     "check_client",
     "choose",
+    "epsilon_at_least",
     "from_json",
     "same_law",
 ]

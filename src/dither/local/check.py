@@ -172,6 +172,30 @@ def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_al
     return bool(chi2.sf(statistic, max(1, cells - 1)) > false_alarm)
 
 
+def epsilon_at_least(
+    protocol: Protocol, one: Any, two: Any, draws: int, source: Words, false_alarm: float = 1e-9
+) -> float:
+    """A lower bound on the true epsilon between two values, from reports alone: for domains too large to enumerate.
+
+    The event is "the report speaks for `one` rather than `two`" (by the estimator's own contributions, the report's
+    likelihood order for all oracles here); its two probabilities are bounded by Clopper and Pearson, so that the bound
+    exceeds the truth with probability at most `false_alarm`.
+    """
+    from scipy.stats import beta
+
+    towards = protocol.target(one) - protocol.target(two)
+    entries = np.flatnonzero([bool(part) for part in towards])
+    weights = np.array([float(towards[entry]) for entry in entries])
+    hits = []
+    for value in (one, two):
+        payloads = protocol.randomise(_repeat(value, draws), source)
+        scores = [protocol.debias(protocol.tally(row[None]), 1)[entries] @ weights for row in payloads]
+        hits.append(int(np.count_nonzero(np.array(scores, np.float64) > 1e-9)))
+    low = float(beta.ppf(false_alarm / 2, hits[0], draws - hits[0] + 1)) if hits[0] else 0.0
+    high = float(beta.ppf(1 - false_alarm / 2, hits[1] + 1, draws - hits[1])) if hits[1] < draws else 1.0
+    return log(low / high) if low > high else 0.0
+
+
 def _repeat(value: Any, count: int) -> Any:
     if isinstance(value, (str, dict)):
         return [value] * count

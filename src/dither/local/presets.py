@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dither.errors import ParameterError
+from dither.local.bitflip import BitFlip
 from dither.local.bloom import BloomRappor, bloom_rappor
 from dither.local.onebit import RepeatedOneBit
 from dither.local.protocol import Protocol
@@ -138,10 +139,26 @@ MICROSOFT = Preset(
     _one_bit,
     ("state epsilon, high, step (a divisor of high) and flip yourself",),
 )
+
+
+def _bit_flip(**given: Any) -> BitFlip:
+    return BitFlip(**given)
+
+
+MICROSOFT_HISTOGRAM = Preset(
+    "Microsoft telemetry, dBitFlip",
+    {"epsilon": (None, _PAPER), "domain": (None, _PAPER), "sampled": (None, _PAPER)},
+    _bit_flip,
+    (
+        "state epsilon, the number of buckets and how many of them a device reports yourself",
+        "the paper fixes a device's buckets for life; here each new answer draws them anew",
+    ),
+)
 PRESETS = {
     "rappor": RAPPOR,
     "chromium": CHROMIUM,
     "apple-cms": APPLE_CMS,
     "apple-hcms": APPLE_HCMS,
     "microsoft": MICROSOFT,
+    "microsoft-histogram": MICROSOFT_HISTOGRAM,
 }
