@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from conftest import SeededWords
 
 from dither import local
 from dither.local.bits import count_ones, random_rows, random_words
@@ -69,6 +70,41 @@ def test_documents_round_trip(protocol: local.Protocol) -> None:
     lied = protocol.to_json() | {"epsilon": "5/1"}
     with pytest.raises(local.protocol.ParameterError):
         local.from_json(lied)
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        local.Direct(1, 1024),
+        local.Hadamard(1, 1024),
+        local.Hadamard(4, 1024),
+        local.Piecewise(1),
+        local.Hybrid(2),
+        local.SquareWave(1, 0, 1, 64),
+        local.Haar("0.5", 64),
+        local.Marginals(1, 10, 3),
+    ],
+    ids=lambda p: p.type,
+)
+def test_exact_at_the_size_of_use(protocol: local.Protocol) -> None:
+    """Where the outputs can be listed, the privacy of the real parameters is enumerated too (some inputs of many)."""
+    inputs = protocol.inputs()
+    assert local.check(protocol, inputs=[inputs[0], inputs[1], inputs[len(inputs) // 2], inputs[-1]], moments=False).ok
+
+
+@pytest.mark.parametrize("epsilon", ["0.001", "12", "32"])
+@pytest.mark.parametrize("domain", [2, 3, 1000])
+def test_extreme_budgets_have_an_oracle(epsilon: str, domain: int) -> None:
+    oracle = local.choose(epsilon, domain).oracle
+    found = oracle.estimate(oracle.tally(oracle.randomise(np.arange(50) % domain, SeededWords(1))), 50)
+    assert np.isfinite(found.values).all() and (found.variances >= 0).all()
+    assert local.LocalHash(epsilon, domain).size <= 1 << 16
+
+
+def test_parts_load_when_asked_for() -> None:
+    assert local.shuffle.closed_form and local.poisoning.gain and local.dashboard.render
+    with pytest.raises(AttributeError):
+        _ = local.nonsense
 
 
 def test_sketches_are_unbiased_over_their_hash_functions() -> None:

@@ -13,6 +13,9 @@ not protected.
 (4,)
 """
 
+from importlib import import_module
+from types import ModuleType
+
 from dither.local.aggregator import Aggregator
 from dither.local.bitflip import BitFlip
 from dither.local.bloom import BloomRappor, bloom_rappor
@@ -86,3 +89,12 @@ __all__ = [
     "from_json",
     "same_law",
 ]
+
+_MODULES = ("dashboard", "graph", "plots", "poisoning", "postprocess", "presets", "sgd", "shuffle", "simulate", "text")
+
+
+def __getattr__(name: str) -> ModuleType:
+    """`local.shuffle` and its like load when they are asked for."""
+    if name in _MODULES:
+        return import_module(f"dither.local.{name}")
+    raise AttributeError(f"module 'dither.local' has no attribute {name!r}")

@@ -1,8 +1,8 @@
 """dBitFlip (Ding, Kulkarni, Yekhanin 2017; Windows telemetry): a histogram from a few buckets of each device.
 
 For each new answer the device draws `sampled` of the `domain` buckets (the paper: once for life) and sends for each one
-bit, "my value is here", told truthfully with probability p = R' / (R' + 1), R' = odds(epsilon / 2): two values differ in
-at most two bits. Counts are scaled by domain / sampled. docs/proofs/local.md, theorem 2.
+bit, "my value is here", told truthfully with probability p = R' / (R' + 1), R' = odds(epsilon / 2): two values differ
+in at most two bits. Counts are scaled by domain / sampled. docs/proofs/local.md, theorem 2.
 Payload: `sampled` times (bucket, W(domain - 1) bytes; the bit, 1 byte), buckets increasing.
 
 >>> BitFlip(1, domain=32, sampled=4).payload_bytes

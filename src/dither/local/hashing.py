@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -102,3 +102,9 @@ class HashFamily:
         total *= np.int64(self.size)
         total >>= bits
         return total
+
+
+@lru_cache(maxsize=256)
+def hash_family(domain: int, size: int, prime_bits: int) -> HashFamily:
+    """The family, kept, because its cells take a while to count."""
+    return HashFamily(domain, size, prime_bits)

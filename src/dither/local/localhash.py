@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from dither.errors import ParameterError
 from dither.local.direct import respond
-from dither.local.hashing import PRIME_BITS, HashFamily
+from dither.local.hashing import PRIME_BITS, HashFamily, hash_family
 from dither.local.odds import odds
 from dither.local.protocol import read_values
 from dither.local.support import SupportOracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words
 
+_MOST = 1 << 16
 _CELLS = 1 << 15  # hashes at a time, so that a block stays in the processor's cache
 
 
@@ -37,7 +38,7 @@ def best_size(epsilon: Fraction) -> int:
     4
     """
     ratio = odds(epsilon)
-    near = max(2, int(ratio) + 1)
+    near = min(max(2, int(ratio) + 1), _MOST - 1)
     return min(range(max(2, near - 1), near + 2), key=lambda g: (ratio - 1 + g) ** 2 / (g - 1))
 
 
@@ -54,14 +55,14 @@ class LocalHash(SupportOracle):
         super().__post_init__()
         if self.size == 0:
             object.__setattr__(self, "size", best_size(self.epsilon))
-        if not 2 <= self.size <= 1 << 16 or self.prime_bits not in (2, 3, 5, 7, 13, 17, 19, 31):
+        if not 2 <= self.size <= _MOST or self.prime_bits not in (2, 3, 5, 7, 13, 17, 19, 31):
             raise ParameterError("size must lie between 2 and 65536, prime_bits be the exponent of a Mersenne prime")
         if self.size >= 1 << self.prime_bits:
             raise ParameterError(f"size {self.size} does not fit a prime of {self.prime_bits} bits")
 
     @property
     def hashes(self) -> HashFamily:
-        return HashFamily(self.domain, self.size, self.prime_bits)
+        return hash_family(self.domain, self.size, self.prime_bits)
 
     @property
     def payload_bytes(self) -> int:

@@ -22,7 +22,7 @@ _LOG_BITS = 40
 
 def read_epsilon(value: Number) -> Fraction:
     """The exact epsilon given, refused outside [1/1000, 32]."""
-    epsilon = positive(value, "epsilon", "choose e.g. epsilon=1; local.simulate shows what it buys")
+    epsilon = positive(value, "epsilon", "choose e.g. epsilon=1; `dither local simulate` shows what it buys")
     if not SMALLEST <= epsilon <= LARGEST:
         raise ParameterError(f"epsilon of a local protocol must lie between 1/1000 and 32, got {value}")
     return epsilon

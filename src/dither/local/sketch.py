@@ -23,7 +23,7 @@ from dither.errors import ParameterError
 from dither.local.bits import count_ones, random_rows, write_bit
 from dither.local.estimate import Estimate
 from dither.local.hadamard import sign_bits, transform
-from dither.local.hashing import PRIME_BITS, HashFamily
+from dither.local.hashing import PRIME_BITS, HashFamily, hash_family
 from dither.local.odds import odds
 from dither.local.protocol import exactly, read_values
 from dither.local.support import Oracle
@@ -47,7 +47,7 @@ class _Sketch(Oracle):
 
     @property
     def hashes(self) -> HashFamily:
-        return HashFamily(self.domain, self.width, self.prime_bits)
+        return hash_family(self.domain, self.width, self.prime_bits)
 
     @cached_property
     def seeds(self) -> NDArray[np.int64]:

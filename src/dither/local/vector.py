@@ -131,9 +131,9 @@ class VectorMean(Mean):
         return table.ravel()
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        scale = Fraction(self.dimensions, self.sampled)
+        scale, part = Fraction(self.dimensions, self.sampled), self.part
         table, factor = tally.reshape(self.dimensions, -1), scale if exactly(tally) else float(scale)
-        rows = [self.part.debias(row[:-1], row[-1])[0] * factor for row in table]
+        rows = [part.debias(row[:-1], row[-1])[0] * factor for row in table]
         return np.array(rows, object if exactly(tally) else np.float64)
 
     def target(self, value: Any) -> NDArray[Any]:
