@@ -54,14 +54,20 @@ def test_planted_words_are_found() -> None:
     noise = generator.integers(0, 8, (users - len(values), 5))
     values += [letters.encode("".join(letters.letters[i] for i in row), 5) for row in noise]
     protocol = local.PrefixSearch(4, letters.bits * 5, 8, 6)
-    found, counts = protocol.find(protocol.randomise(np.array(values), SeededWords(2)), keep=12)
+    payloads = protocol.randomise(np.array(values), SeededWords(2))
+    collector, other = local.Aggregator(protocol), local.Aggregator(protocol)
+    collector.add_payloads(payloads[:1_000])
+    other.add_payloads(payloads[1_000:])
+    collector = local.Aggregator.from_bytes(collector.to_bytes()).merge(other)
+    assert collector.reports == users and collector.rejected == 0
+    found, counts = protocol.find(collector.payloads, keep=12)
     names = [letters.decode(int(value), 5) for value in found]
     assert set(planted) <= set(names) and len(names) <= 4
     for word, share in planted.items():
         place = names.index(word)
         assert abs(counts.values[place] - share * users) < 6.5 * counts.errors[place] + users * 0.01
     with pytest.raises(ParameterError, match="find"):
-        local.Aggregator(protocol)
+        collector.estimate()
 
 
 def test_marginals_need_all_lower_weights() -> None:

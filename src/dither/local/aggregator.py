@@ -1,8 +1,9 @@
 """The half that collects: a running tally of reports, and estimates from it.
 
 It never sees a raw value. A tally is a vector of integers, additive over reports: reports can arrive in any order and
-any number, aggregators of one protocol can be merged, stored and moved. Reports that no client could have sent are
-counted in `rejected` and change nothing.
+any number, aggregators of one protocol can be merged, stored and moved. (Searches over huge domains have no such
+vector: their payloads are kept, a few bytes a report.) Reports that no client could have sent are counted in
+`rejected` and change nothing.
 
 >>> from dither import local
 >>> protocol = local.Direct(3, domain=3)
@@ -41,6 +42,7 @@ class Aggregator:
         self.tally: NDArray[np.int64] = np.zeros(protocol.tally_size, np.int64)
         self.reports = 0
         self.rejected = 0
+        self._kept: list[Payloads] = []
 
     # --- streaming ----------------------------------------------------------------------------------------------
     def add(self, report: bytes) -> None:
@@ -76,8 +78,16 @@ class Aggregator:
                 self.rejected += int(len(block) - good.sum())
                 block = block[good]
             if len(block):
-                self.protocol.accumulate(self.tally, block)
+                if self.protocol.keeps_reports:
+                    self._kept.append(np.array(block))
+                else:
+                    self.protocol.accumulate(self.tally, block)
                 self.reports += len(block)
+
+    @property
+    def payloads(self) -> Payloads:
+        """The reports themselves, for protocols that search them (`protocol.keeps_reports`)."""
+        return np.concatenate([*self._kept, np.empty((0, self.protocol.payload_bytes), np.uint8)])
 
     def _add_block(self, block: list[bytes]) -> None:
         if block:
@@ -88,6 +98,7 @@ class Aggregator:
         if other.protocol.digest != self.protocol.digest:
             raise ParameterError("aggregators of different protocols have no common tally")
         self.tally = self.tally + other.tally
+        self._kept += other._kept
         self.reports += other.reports
         self.rejected += other.rejected
         return self
@@ -110,7 +121,8 @@ class Aggregator:
     def to_bytes(self) -> bytes:
         """Protocol, tally and counts; `from_bytes` reads it back."""
         head = dumps({"protocol": self.protocol.to_json(), "reports": self.reports, "rejected": self.rejected}).encode()
-        return _MAGIC + len(head).to_bytes(4, "little") + head + self.tally.astype("<i8").tobytes()
+        body = self.payloads if self.protocol.keeps_reports else self.tally.astype("<i8")
+        return _MAGIC + len(head).to_bytes(4, "little") + head + body.tobytes()
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Aggregator:
@@ -119,9 +131,12 @@ class Aggregator:
         end = 9 + int.from_bytes(stored[5:9], "little")
         head = json.loads(stored[9:end])
         found = cls(from_json(head["protocol"]))
-        tally = np.frombuffer(stored[end:], "<i8")
-        if len(tally) != len(found.tally):
-            raise ParameterError("the stored tally is cut short")
-        found.tally = tally.astype(np.int64)
         found.reports, found.rejected = int(head["reports"]), int(head["rejected"])
+        kept = found.reports * found.protocol.payload_bytes if found.protocol.keeps_reports else 0
+        if len(stored) - end != 8 * len(found.tally) + kept:
+            raise ParameterError("the stored aggregator is cut short")
+        if found.protocol.keeps_reports:
+            found._kept = [np.frombuffer(stored[end:], np.uint8).reshape(found.reports, -1)]
+        else:
+            found.tally = np.frombuffer(stored[end:], "<i8").astype(np.int64)
         return found

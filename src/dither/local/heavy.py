@@ -93,8 +93,12 @@ class PrefixSearch(Protocol):
         return good
 
     @property
+    def keeps_reports(self) -> bool:
+        return True
+
+    @property
     def tally_size(self) -> int:
-        raise ParameterError("a prefix search keeps its reports: collect payloads and call find(payloads)")
+        return 0
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
         raise ParameterError("a prefix search keeps its reports: collect payloads and call find(payloads)")

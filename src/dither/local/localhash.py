@@ -132,12 +132,16 @@ class LocalHash(SupportOracle):
         return total
 
     @property
+    def keeps_reports(self) -> bool:
+        return self.domain > 1 << 24
+
+    @property
     def tally_size(self) -> int:
-        if self.domain > 1 << 24:
-            raise ParameterError("the domain is too large to count: keep the reports and ask support()")
-        return self.domain
+        return 0 if self.keeps_reports else self.domain
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        if self.keeps_reports:
+            raise ParameterError("the domain is too large to count: ask support(collector.payloads, candidates)")
         return self.support(payloads, np.arange(self.tally_size, dtype=np.int64))
 
 

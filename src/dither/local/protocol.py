@@ -111,6 +111,11 @@ class Protocol(ABC):
     @abstractmethod
     def tally_size(self) -> int: ...
 
+    @property
+    def keeps_reports(self) -> bool:
+        """Whether no tally of bounded size exists, so that the collector keeps the payloads (searches do)."""
+        return False
+
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         """Which payloads some client could have sent; the others are counted and left out."""
         return np.ones(len(payloads), np.bool_)
