@@ -73,7 +73,7 @@ def test_the_state_is_saved_before_anything_leaves() -> None:
     client = local.Client(local.Direct(1, 4), lifetime_epsilon=2, save=stored.append)
     client.report(1)
     client.report(1)
-    assert [state["spent"] for state in stored] == ["1/1"]
+    assert [len(state["budget"]["charges"]) for state in stored] == [1]  # type: ignore[index]
 
     def full_disk(state: dict[str, object]) -> None:
         raise OSError("no space left")
@@ -114,6 +114,24 @@ def test_memoisation_shows_when_a_value_changes() -> None:
 def test_equal_values_are_one_value() -> None:
     client = local.Client(local.OptimisedUnary(1, 20), lifetime_epsilon=1)
     assert client.report(7) == client.report(np.int64(7)) == client.report(np.uint8(7))
+
+
+def test_all_protocols_of_a_device_share_its_budget() -> None:
+    """privacy-rules 36: a fixed budget over the lifetime of the *device*, whatever is asked of it."""
+    budget = local.DeviceBudget(3)
+    themes = local.Client(local.Direct(2, 5), budget=budget)
+    hours = local.Client(local.OneBit(1, 0, 24), budget=budget)
+    themes.report(1)
+    hours.report(7.5)
+    assert budget.left == 0 and [c.protocol.split()[1] for c in budget.charges] == ["direct", "one_bit"]
+    for client, value in ((themes, 2), (hours, 9.0)):
+        with pytest.raises(BudgetError):
+            client.report(value)
+    again = local.DeviceBudget.from_json(json.loads(json.dumps(budget.to_json())))
+    back = local.Client.from_json(themes.to_json(), budget=again)
+    assert back.spent == 3 and back.report(1) == themes.report(1)
+    with pytest.raises(ParameterError, match="DeviceBudget"):
+        local.Client(local.Direct(1, 5))
 
 
 def test_labels() -> None:

@@ -152,10 +152,9 @@ class ResetsDaily(local.Client):
     """Forgets its memoised answers every day and charges only the first (the practice criticised in the book)."""
 
     def report(self, value: Any) -> bytes:
-        spent = self.spent
         self._memos.clear()
         found = super().report(value)
-        self.spent = max(spent, self.protocol.epsilon)
+        self.budget.charges = self.budget.charges[:1]
         return found
 
 
@@ -163,7 +162,7 @@ class NeverRefuses(local.Client):
     """Renews its budget silently."""
 
     def report(self, value: Any) -> bytes:
-        self.lifetime_epsilon = self.spent + self.protocol.epsilon
+        self.budget.lifetime_epsilon = self.spent + self.protocol.epsilon
         return super().report(value)
 
 

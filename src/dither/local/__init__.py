@@ -22,6 +22,7 @@ from dither.local.bloom import BloomRappor, bloom_rappor
 from dither.local.check import Checked, check, check_client, epsilon_at_least, same_law
 from dither.local.choose import Choice, choose
 from dither.local.client import Client
+from dither.local.device import DeviceBudget
 from dither.local.direct import Direct
 from dither.local.estimate import Estimate
 from dither.local.haar import Haar
@@ -55,6 +56,7 @@ __all__ = [
     "Choice",
     "Client",
     "CountMeanSketch",
+    "DeviceBudget",
     "Direct",
     "Estimate",
     "Grid",

@@ -16,26 +16,18 @@ before, free of charge, so that averaging repeated reports learns nothing more a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from dither.canonical import Number, exact, fraction_text, positive
-from dither.errors import BudgetError, ParameterError
+from dither.canonical import Number
+from dither.errors import ParameterError
 from dither.local import wire
+from dither.local.device import DeviceBudget, Renewal
 from dither.local.protocol import UNIT, UNPROTECTED, Protocol, from_json
 from dither.privacy.losses import Loss, Pure
 from dither.privacy.noise import SystemSource
-
-
-@dataclass(frozen=True)
-class Renewal:
-    """A budget raised by an explicit act, never by the passing of time."""
-
-    epsilon: Fraction
-    because: str
 
 
 class Client:
@@ -49,13 +41,16 @@ class Client:
         self,
         protocol: Protocol,
         *,
-        lifetime_epsilon: Number,
+        lifetime_epsilon: Number | None = None,
+        budget: DeviceBudget | None = None,
         memoise: bool = True,
         labels: Sequence[str] | None = None,
         save: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
+        if (budget is None) == (lifetime_epsilon is None):
+            raise ParameterError("give lifetime_epsilon, or the DeviceBudget that all clients of this device share")
         self.protocol = protocol
-        self.lifetime_epsilon = positive(lifetime_epsilon, "lifetime_epsilon")
+        self.budget = budget if budget is not None else DeviceBudget(lifetime_epsilon or 0)
         if self.lifetime_epsilon < protocol.epsilon:
             raise ParameterError(
                 f"a lifetime budget of {float(self.lifetime_epsilon):g} does not pay one report "
@@ -63,8 +58,6 @@ class Client:
             )
         self.memoise = memoise
         self.labels = tuple(labels) if labels is not None else None
-        self.spent = Fraction(0)
-        self.renewals: tuple[Renewal, ...] = ()
         self._source = SystemSource()
         self._device = protocol.enrol(self._source)
         self._memos: dict[str, bytes] = {}
@@ -77,15 +70,10 @@ class Client:
         key = self.protocol.memo_key(held, self._device)
         memo = self._memos.get(key) if self.memoise else None
         if memo is None:
-            if self.spent + self.protocol.epsilon > self.lifetime_epsilon:
-                raise BudgetError(
-                    f"this device has spent {float(self.spent):g} of its lifetime budget "
-                    f"{float(self.lifetime_epsilon):g}; a new answer costs {float(self.protocol.epsilon):g}. "
-                    "It never renews by itself: renew(epsilon, because=...) records an explicit decision"
-                )
+            self.budget.require(self.protocol.epsilon)
             devices = np.array([self._device], np.int64)
             fresh = self.protocol.permanent(_one(held), self._source, devices)
-            self.spent += self.protocol.epsilon  # charged, and stored, before anything leaves
+            self.budget.charge(self._name, self.protocol.epsilon)  # charged, and stored, before anything leaves
             memo = fresh[0].tobytes()
             if self.memoise:
                 self._memos[key] = memo
@@ -105,26 +93,43 @@ class Client:
 
     # --- the device's ledger ------------------------------------------------------------------------------------
     @property
+    def lifetime_epsilon(self) -> Fraction:
+        return self.budget.lifetime_epsilon
+
+    @property
+    def spent(self) -> Fraction:
+        """What the whole device has spent, all protocols together."""
+        return self.budget.spent
+
+    @property
     def left(self) -> Fraction:
-        return self.lifetime_epsilon - self.spent
+        return self.budget.left
+
+    @property
+    def renewals(self) -> tuple[Renewal, ...]:
+        return self.budget.renewals
+
+    @property
+    def _name(self) -> str:
+        return f"{self.protocol.digest[:4].hex()} {self.protocol.type}"
 
     @property
     def changes_covered(self) -> int:
-        """How many different answers (with memoisation: distinct values) the lifetime budget pays for."""
+        """How many different answers (with memoisation: distinct values) the lifetime budget pays for, if alone."""
         return int(self.lifetime_epsilon / self.protocol.epsilon)
 
     def renew(self, epsilon: Number, *, because: str) -> None:
-        """Add to the lifetime budget, with a reason that stays on record; the total is what the user is told."""
-        if not because.strip():
-            raise ParameterError("a renewal needs a reason: say who decided and why")
-        more = positive(epsilon, "epsilon")
-        self.renewals += (Renewal(more, because),)
-        self.lifetime_epsilon += more
+        """Add to the device's lifetime budget, with a reason that stays on record."""
+        self.budget.renew(epsilon, because=because)
         if self._save is not None:
             self._save(self.to_json())
 
     def loss(self) -> Loss:
-        """Everything this device has lost so far, renewals included."""
+        """Everything this device has lost so far, renewals included.
+
+        With memoisation it holds between histories whose values change and return at the same times: those times are
+        not protected. Without, it holds between any two histories of as many reports.
+        """
         return Pure(self.spent, neighbours="replace", unit=UNIT)
 
     def statement(self) -> str:
@@ -150,31 +155,33 @@ class Client:
         return {
             "dither_local_client": 1,
             "protocol": self.protocol.to_json(),
-            "lifetime_epsilon": fraction_text(self.lifetime_epsilon),
-            "spent": fraction_text(self.spent),
+            "budget": self.budget.to_json(),
             "memoise": self.memoise,
             "labels": list(self.labels) if self.labels is not None else None,
             "device": self._device,
             "memos": {key: memo.hex() for key, memo in self._memos.items()},
-            "renewals": [{"epsilon": fraction_text(r.epsilon), "because": r.because} for r in self.renewals],
         }
 
     @classmethod
-    def from_json(cls, state: dict[str, Any], *, save: Callable[[dict[str, Any]], None] | None = None) -> Client:
-        """The client that `to_json` wrote: same budget, same memoised answers."""
+    def from_json(
+        cls,
+        state: dict[str, Any],
+        *,
+        budget: DeviceBudget | None = None,
+        save: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Client:
+        """The client that `to_json` wrote: same budget (or the shared one given), same memoised answers."""
         if state.get("dither_local_client") != 1:
             raise ParameterError("not the state of a local client in format 1")
         client = cls(
             from_json(state["protocol"]),
-            lifetime_epsilon=state["lifetime_epsilon"],
+            budget=budget if budget is not None else DeviceBudget.from_json(state["budget"]),
             memoise=state["memoise"],
             labels=state["labels"],
             save=save,
         )
-        client.spent = exact(state["spent"], "spent")
         client._device = state["device"]
         client._memos = {key: bytes.fromhex(memo) for key, memo in state["memos"].items()}
-        client.renewals = tuple(Renewal(exact(r["epsilon"], "epsilon"), r["because"]) for r in state["renewals"])
         return client
 
 

@@ -29,6 +29,7 @@ UNPROTECTED = (
     "who reported, when and how often",
     "the protocol, its parameters and this device's public draws (hash seeds, cohort, sampled coordinate)",
     "for memoised reports: when the value changed, and when it returned to an earlier value",
+    "that a device fell silent because its lifetime budget was spent",
 )
 
 
