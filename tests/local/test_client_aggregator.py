@@ -82,6 +82,8 @@ def test_the_state_is_saved_before_anything_leaves() -> None:
     with pytest.raises(OSError, match="no space"):
         broken.report(2)
     assert broken.spent == 2  # charged although nothing left
+    with pytest.raises(OSError, match="no space"):
+        broken.report(2)  # the memoised answer does not slip out unsaved either
 
 
 def test_rappor_speaks_afresh_from_one_memory() -> None:

@@ -62,6 +62,7 @@ class Client:
         self._device = protocol.enrol(self._source)
         self._memos: dict[str, bytes] = {}
         self._save = save
+        self._unsaved = False
 
     # --- reporting ----------------------------------------------------------------------------------------------
     def report(self, value: Any) -> bytes:
@@ -77,10 +78,15 @@ class Client:
             memo = fresh[0].tobytes()
             if self.memoise:
                 self._memos[key] = memo
-            if self._save is not None:
-                self._save(self.to_json())
+            self._unsaved = True
+        self._keep()
         row = np.frombuffer(memo, np.uint8).reshape(1, -1)
         return wire.seal(self.protocol, self.protocol.instant(row, self._source)[0].tobytes())
+
+    def _keep(self) -> None:
+        if self._unsaved and self._save is not None:
+            self._save(self.to_json())
+        self._unsaved = False
 
     def _index(self, value: Any) -> Any:
         if self.labels is None:
@@ -121,8 +127,8 @@ class Client:
     def renew(self, epsilon: Number, *, because: str) -> None:
         """Add to the device's lifetime budget, with a reason that stays on record."""
         self.budget.renew(epsilon, because=because)
-        if self._save is not None:
-            self._save(self.to_json())
+        self._unsaved = True
+        self._keep()
 
     def loss(self) -> Loss:
         """Everything this device has lost so far, renewals included.
