@@ -1,0 +1,31 @@
+"""Every python block of the local pages runs; every test named in errata and promises exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["reference/local.md", "how-to/collect-with-local-dp.md"])
+def test_the_pages_run(page: str) -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+
+
+@pytest.mark.parametrize("page", ["errata-local.md", "promises-local.md"])
+def test_named_tests_exist(page: str) -> None:
+    sources = {path.name: path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py")}
+    text, current = (DOCS / page).read_text("utf-8"), ""
+    named = re.findall(r"(test_[a-z_]+\.py)?(?:::|, )(test_[a-z_]+)\b(?!\.py)", text)
+    assert named
+    for file, test in named:
+        current = file or current
+        assert f"def {test}(" in sources[current], f"{current}::{test}"
