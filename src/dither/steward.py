@@ -19,9 +19,10 @@ from typing import Any, Literal
 from dither.canonical import Number, dumps
 from dither.catalog import Catalog, catalog_hash, from_json, load, refuse_unsupported, to_json
 from dither.data.measure import Measurer
-from dither.data.registration import Repairs, write_copy
+from dither.data.registration import Repairs, write_copy_and_facts
 from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import Cells
+from dither.plan.facts import Facts
 from dither.privacy.ledger import Ledger, Pot, Registered, Report, default_head_path, verify
 from dither.privacy.noise import fresh_bytes
 from dither.state import State
@@ -63,8 +64,9 @@ def register(
                     rule="dev is a property of a lineage that never had a prod pot",
                 )
             version = 1 if before is None else before.version + 1
-            repairs = _write_version(catalog, folder, place, version, stage)
-            ledger.record_register(version, catalog_hash(catalog), {"context": context, "lineage": catalog.lineage})
+            repairs, facts = _write_version(catalog, folder, place, version, stage)
+            public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}
+            ledger.record_register(version, catalog_hash(catalog), public)
         finally:
             ledger.close()
         _log(place, version, repairs)
@@ -73,21 +75,22 @@ def register(
 
 def _write_version(
     catalog: Catalog, folder: Path, place: State, version: int, stage: Callable[[str], None]
-) -> list[Repairs]:
+) -> tuple[list[Repairs], Facts]:
     new, spill = place.versions / "new", place.root / "spill"
     for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
     spill.mkdir(mode=0o700)
     try:
-        repairs = write_copy(catalog, folder, place.key_file.read_bytes(), new / "data.duckdb", spill, stage)
+        key = place.key_file.read_bytes()
+        repairs, facts = write_copy_and_facts(catalog, folder, key, new / "data.duckdb", spill, stage)
         _write(new / "catalog.json", dumps(to_json(catalog)).encode())
-        _write(new / "facts.json", dumps({"v": 1}).encode())
+        _write(new / "facts.json", dumps(facts.to_json()).encode())
         _sync(new / "data.duckdb")
         _sync(new)
         new.rename(place.version(version))
         _sync(place.versions)
-        return repairs
+        return repairs, facts
     finally:
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(spill, ignore_errors=True)
