@@ -11,9 +11,11 @@ import hashlib
 import math
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 from dither.audit.naive_plans import Database, evaluate, grouped
+from dither.audit.naive_plans import rows as naive_rows
 from dither.catalog import (
     Boolean,
     Bounded,
@@ -33,7 +35,7 @@ from dither.catalog import (
     Undeclared,
 )
 
-__all__ = ["Database", "evaluate", "grouped", "register", "registered", "repair"]
+__all__ = ["Database", "evaluate", "grouped", "naive_rows", "register", "registered", "repair", "with_sample"]
 
 Raw = dict[str, str | None]
 Row = dict[str, Any]
@@ -59,6 +61,11 @@ def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> Databa
             owners = [owner_of(raw, table, catalog, raws) for raw in raws[table.name]]
             tables[table.name] = _private(raws[table.name], owners, table, catalog, key, lists)
     return Database(catalog, tables, lists, key)
+
+
+def with_sample(database: Database, sample_key: bytes) -> Database:
+    """The database as a release with that sampling key sees it."""
+    return replace(database, sample_key=sample_key)
 
 
 def _borrows(table: Table) -> bool:

@@ -20,7 +20,7 @@ def _scaled(a: Arguments) -> tuple[list[tuple[int, int]], Fraction, list[str]]:
     step, factors = a.common()
     intervals = [(d.low * f, d.high * f) for d, f in zip(a.domains, factors, strict=True)]
     most = max(abs(end) for interval in intervals for end in interval)
-    sql = [f"({cast(s, most)} * {f})" for s, f in zip(a.sql, factors, strict=True)]
+    sql = [f"({cast(s, most)} * {f})" for s, f in zip(a.sql, factors, strict=False)]
     return intervals, step, sql
 
 

@@ -12,6 +12,7 @@ from dither.plan.stability.owned import Node
 def filter_rows(source: Node) -> Node:
     """A condition looks at one row at a time, so a filter never adds rows to a unit.
 
+    >>> from dither.plan.stability.owned import Owned
     >>> filter_rows(Owned(3)) == Owned(3)
     True
     """
