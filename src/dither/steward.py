@@ -18,9 +18,12 @@ from typing import Any, Literal
 
 from dither.canonical import Number, dumps
 from dither.catalog import Catalog, catalog_hash, from_json, load, refuse_unsupported, to_json
+from dither.catalog.draft import draft
+from dither.data.engines.duckdb import open_for_schema
 from dither.data.measure import Measurer
 from dither.data.registration import Repairs, write_copy_and_facts
-from dither.errors import DitherError, RefusedError
+from dither.data.sources import SourceError, column_names, missing_columns, names_at, table_names, types_at
+from dither.errors import CatalogError, DitherError, RefusedError
 from dither.plan.algebra import Cells
 from dither.plan.facts import Facts
 from dither.privacy.ledger import Ledger, Pot, Registered, Report, default_head_path, verify
@@ -71,6 +74,46 @@ def register(
             ledger.close()
         _log(place, version, repairs)
     return Registration(catalog, version, context, tuple(repairs))
+
+
+def check_source(catalog: Catalog, catalog_file: Path) -> str:
+    """Compare the catalog with the names that the source's schema has; no value is looked at. What was found."""
+    place = catalog_file.parent / catalog.source.location
+    if not place.exists():
+        return f"the source {place} is not here: its columns were not compared"
+    connection = open_for_schema()
+    try:
+        for table in catalog.tables:
+            try:
+                missing = missing_columns(column_names(connection, catalog.source, place, table), table)
+            except SourceError as error:
+                raise CatalogError(f"table {table.name}: {error}", file=catalog.file, line=table.line) from None
+            if missing:
+                message = f"table {table.name}: {table.source_name} has no column {', '.join(missing)}"
+                raise CatalogError(message, file=catalog.file, line=table.line)
+    finally:
+        connection.close()
+    return f"the source {place} has every declared column"
+
+
+def draft_catalog(place: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
+    """A skeleton of a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to decide."""
+    connection = open_for_schema()
+    try:
+        if engine == "duckdb":
+            sources = [(each, each) for each in table_names(connection, place)]
+        else:
+            sources = [(file.stem, file.name) for file in sorted(place.glob(f"*.{engine}"))]
+        if not sources:
+            raise DitherError(f"no {engine} tables in {place}")
+        tables: list[tuple[str, str, list[tuple[str, str | None]]]] = []
+        for table, source in sources:
+            names = names_at(connection, engine, place, source)
+            types = {} if engine == "csv" else dict(types_at(connection, engine, place, source))
+            tables.append((table, source, [(each, types.get(each)) for each in names]))
+        return draft(place.stem, engine, str(place), tables)
+    finally:
+        connection.close()
 
 
 def _write_version(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clinic
-from dither import CatalogError, DitherError, RefusedError, connect, steward
+from dither import DitherError, RefusedError, connect, steward
 from dither.data import limits, registration
 from dither.data.registration import RegistrationError
 from dither.state import State
@@ -194,10 +194,3 @@ def test_a_prod_lineage_never_becomes_dev(tmp_path):
 
 def connect_query(file: Path):
     return connect(file).bind("SELECT COUNT(*) FROM visits").queries[0]
-
-
-def test_what_is_not_supported_yet_is_refused_by_name_with_its_line(tmp_path):
-    text = clinic.CATALOG.replace("neighbours: add_remove", "neighbours: replace")
-    (tmp_path / "clinic.yaml").write_text(text)
-    with pytest.raises(CatalogError, match=r"clinic.yaml:5: neighbours replace is not supported yet"):
-        steward.register(tmp_path / "clinic.yaml")

@@ -93,12 +93,29 @@ def _rejects(table: Table) -> str:
     return f"dither_rejects_{table.name}"
 
 
-def _relation(connection: duckdb.DuckDBPyConnection, engine: str, place: Path, source_name: str) -> str:
-    if engine == "parquet":
-        return f"read_parquet({text(str(place / source_name))})"
+def table_names(connection: duckdb.DuckDBPyConnection, place: Path) -> list[str]:
+    """The tables of a DuckDB file, by name."""
+    try:
+        _attach(connection, place)
+        found = connection.execute(
+            "SELECT table_name FROM duckdb_tables() "
+            "WHERE database_name = 'dither_source' AND schema_name = 'main' ORDER BY 1"
+        ).fetchall()
+    except duckdb.Error as error:
+        raise SourceError(f"cannot read {place}: {type(error).__name__}") from None
+    return [str(row[0]) for row in found]
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, place: Path) -> None:
     attached = connection.execute("SELECT 1 FROM duckdb_databases() WHERE database_name = 'dither_source'").fetchone()
     if attached is None:
         connection.execute(f"ATTACH {text(str(place))} AS dither_source (READ_ONLY)")
+
+
+def _relation(connection: duckdb.DuckDBPyConnection, engine: str, place: Path, source_name: str) -> str:
+    if engine == "parquet":
+        return f"read_parquet({text(str(place / source_name))})"
+    _attach(connection, place)
     parts = source_name.split(".")
     return ".".join(name(part) for part in ["dither_source", *(parts if len(parts) == 2 else ["main", *parts])])
 

@@ -137,17 +137,17 @@ def _join(plan: Join, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
     left, right = (analyse_node(side, catalog, facts, seen) for side in (plan.left, plan.right))
     if plan.kind not in ("inner", "left"):
         raise RefusedError(f"a {plan.kind} join: the private side is the preserved one", rule="every row has one owner")
-    columns = join_columns(left.columns, right.columns, plan.on, plan.kind)
     if isinstance(right.node, Public):
-        most = facts.multiplicity(right.node.table, tuple(theirs for _, theirs in plan.on))
+        keys = tuple(key for _, theirs in plan.on if (key := right.node.original(theirs)))
+        most = facts.multiplicity(right.node.table, keys)
         node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
-        return Analysed(node, columns)
+        return Analysed(node, join_columns(left.columns, right.columns, plan.on, plan.kind))
     if catalog.unit.kind == "row":
         raise RefusedError("two private tables under {kind: row}: no two rows have one owner", rule="one owner per row")
     per_right = _matches(plan.left, tuple(mine for mine, _ in plan.on), left.node, catalog)
     per_left = _matches(plan.right, tuple(theirs for _, theirs in plan.on), right.node, catalog)
     node = join_rows(left.node, right.node, plan.kind, right_per_left=per_left, left_per_right=per_right)
-    return Analysed(node, columns)
+    return Analysed(node, join_columns(left.columns, right.columns, plan.on, plan.kind))
 
 
 def _matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog) -> int:

@@ -80,11 +80,13 @@ def declared_domain(column: Declared, table: Table, facts: Facts) -> Domain:
     if isinstance(column, Category):
         if isinstance(column.values, Undeclared):
             return Domain("text", nullable, width=column.values.width, undeclared=True)
+        if isinstance(column.values, FromPublic) and not facts.has_labels(column.values.table, column.values.column):
+            return Domain("text", nullable)  # no list is known here: neither a key nor a label to compare with
         labels = labels_of(column, facts)
         labels = (*labels, OTHER) if column.other == "keep" else labels
         return Domain("category", nullable, 0, max(0, len(labels) - 1), labels=labels, keys=(0, len(labels) - 1))
     if isinstance(column, Text):
-        listed = table.kind == "public" and any(each[:2] == (table.name, column.name) for each in facts.lists)
+        listed = table.kind == "public" and facts.has_labels(table.name, column.name)
         return Domain(
             "text", nullable, width=column.width, labels=facts.labels(table.name, column.name) if listed else ()
         )

@@ -38,6 +38,9 @@ class Facts:
             )
         return min(found)
 
+    def has_labels(self, table: str, column: str) -> bool:
+        return any((name, listed) == (table, column) for name, listed, _ in self.lists)
+
     def labels(self, table: str, column: str) -> tuple[str, ...]:
         """The labels of a public column in the order of their codes."""
         for name, listed, labels in self.lists:

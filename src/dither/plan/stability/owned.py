@@ -59,9 +59,20 @@ class Loose:
 
 @dataclass(frozen=True)
 class Public:
-    """Rows are the same in every database: those of a pinned public table."""
+    """Rows are the same in every database: those of a pinned public table.
+
+    `names` pairs each column with the table's column that it is, where a projection renamed or computed some.
+
+    >>> Public("wards").original("level"), Public("wards", (("x", "level"),)).original("level")
+    ('level', None)
+    """
 
     table: str
+    names: tuple[tuple[str, str], ...] | None = None
+
+    def original(self, column: str) -> str | None:
+        """The table's column that a column is; None if it is computed."""
+        return column if self.names is None else dict(self.names).get(column)
 
 
 Node: TypeAlias = Owned | Loose | Public

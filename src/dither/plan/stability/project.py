@@ -8,7 +8,7 @@ from dither.errors import RefusedError
 from dither.plan.algebra import Call, Column, Named, Value
 from dither.plan.domain import Columns
 from dither.plan.functions import domain_of
-from dither.plan.stability.owned import Grouped, Node, Owned
+from dither.plan.stability.owned import Grouped, Node, Owned, Public
 
 
 def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
@@ -16,7 +16,12 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
 
     >>> project_rows(Owned(3, distinct=2), (Named("age", Column("age")),)) == Owned(3, distinct=2)
     True
+    >>> project_rows(Public("wards"), (Named("ward", Column("level")),)).original("ward")
+    'level'
     """
+    if isinstance(source, Public):
+        same = [(each.name, source.original(each.of.name)) for each in columns if isinstance(each.of, Column)]
+        return Public(source.table, tuple((name, original) for name, original in same if original))
     if not isinstance(source, Owned):
         return source
     names: dict[str, str] = {each.of.name: each.name for each in columns if isinstance(each.of, Column)}
