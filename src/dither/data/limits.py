@@ -26,11 +26,13 @@ def limited_rows(catalog: Catalog, table: Table, source: str) -> str:
     columns = stored_columns(catalog, table)
     names = ", ".join([OWNER, *(name(column.name) for column in columns)])
     sql = f"SELECT {names}, row_number() OVER (PARTITION BY {names}) AS ordinal FROM ({source})"
-    sql = f"SELECT *, {digest(columns)} AS digest FROM ({sql})"
+    written = ", ".join(f"CAST({name(column.name)} AS VARCHAR) AS {_written(column)}" for column in columns)
+    sql = f"SELECT *, {written or 'NULL AS dither_none'}, CAST(ordinal AS VARCHAR) AS dither_ordinal FROM ({sql})"
+    sql = f"SELECT {names}, ordinal, {digest(columns)} AS digest FROM ({sql})"
     order = f"digest, {names}, ordinal"
     if catalog.unit.kind == "row":  # each row is a unit, named by its content
         sql = f"SELECT * REPLACE (digest AS {OWNER}), 1 AS {RANK} FROM ({sql})"
-        return f"SELECT {_shown(columns)} FROM ({sql}) ORDER BY {OWNER}"
+        return f"SELECT {_shown(columns)} FROM ({_with_hash(sql)}) ORDER BY {OWNER}"
     for unique in table.unique:
         parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}
         sql = (
@@ -38,7 +40,17 @@ def limited_rows(catalog: Catalog, table: Table, source: str) -> str:
             f"ORDER BY {order}) AS place FROM ({sql})) WHERE place = 1"
         )
     ranked = f"SELECT *, row_number() OVER (PARTITION BY {OWNER} ORDER BY {order}) AS {RANK} FROM ({sql})"
-    return f"SELECT {_shown(columns)} FROM ({ranked}) WHERE {RANK} <= {table.rows_per_unit} ORDER BY {OWNER}, {RANK}"
+    kept = _with_hash(f"SELECT * FROM ({ranked}) WHERE {RANK} <= {table.rows_per_unit}")
+    return f"SELECT {_shown(columns)} FROM ({kept}) ORDER BY {OWNER}, {RANK}"
+
+
+def _with_hash(rows: str) -> str:
+    """SQL: rows with a keyed digest of their owner."""
+    return f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS hashed FROM ({rows})"
+
+
+def _written(column: Column) -> str:
+    return name(f"dither_text_{column.name}")
 
 
 def _shown(columns: list[Column]) -> str:
@@ -55,9 +67,8 @@ def _shown(columns: list[Column]) -> str:
 
 
 def _hash(place: int) -> str:
-    """SQL: a number from 1 to p - 1 that is the owner's own, from eight hex digits of a keyed digest."""
-    hashed = f"sha256(concat({KEY}, {field(OWNER, texts=True)}))"
-    return f"CAST(CAST(concat('0x', substr({hashed}, {place}, 8)) AS BIGINT) % {PRIME - 1} + 1 AS INTEGER)"
+    """SQL: a number from 1 to p - 1 that is the owner's own, from eight hex digits of its digest."""
+    return f"CAST(CAST(concat('0x', substr(hashed, {place}, 8)) AS BIGINT) % {PRIME - 1} + 1 AS INTEGER)"
 
 
 def key_index(value: str) -> str:
@@ -68,13 +79,10 @@ def key_index(value: str) -> str:
 
 def digest(columns: list[Column]) -> str:
     """SQL: sha256 over key, owner, every declared column and the ordinal, each as `length:bytes`, null as `-`."""
-    fields = [KEY, field(OWNER, texts=True)]
-    fields += [field(name(column.name), texts=is_text(column)) for column in columns]
-    fields.append(field("ordinal", texts=False))
+    fields = [KEY, field(OWNER), *(field(_written(column)) for column in columns), field("dither_ordinal")]
     return f"sha256(concat({', '.join(fields)}))"
 
 
-def field(expression: str, *, texts: bool) -> str:
-    """SQL: one field of a digest."""
-    written = expression if texts else f"CAST({expression} AS VARCHAR)"
-    return f"CASE WHEN {expression} IS NULL THEN '-' ELSE concat(strlen({written}), ':', {written}) END"
+def field(text: str) -> str:
+    """SQL: one field of a digest, from a text; the length is in bytes."""
+    return f"coalesce(strlen({text}) || ':' || {text}, '-')"

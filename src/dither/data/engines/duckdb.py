@@ -12,6 +12,7 @@ def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})
     for setting in ("enable_progress_bar", "preserve_insertion_order", "python_enable_replacements"):
         connection.execute(f"SET {setting} = false")
+    connection.execute("SET disabled_optimizers = 'statistics_propagation,compressed_materialization'")
     connection.execute("SET lock_configuration = true")
     return connection
 

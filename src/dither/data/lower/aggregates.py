@@ -6,6 +6,7 @@ from dither.data.engines.duckdb import name
 from dither.data.lower.columns import OWNER, integer
 from dither.plan.algebra import Aggregate, Count, CountDistinct, CountUnits, CountValues, Maximum, Minimum, Sum
 from dither.plan.domain import Columns
+from dither.plan.functions.table import clamped
 
 
 def aggregate_sql(aggregate: Aggregate, columns: Columns) -> str:
@@ -21,8 +22,7 @@ def aggregate_sql(aggregate: Aggregate, columns: Columns) -> str:
             return f"CAST(count(DISTINCT {OWNER}) AS HUGEINT)"
         case Sum(column):
             domain, quoted = columns[column], name(column)
-            clamped = f"greatest({domain.low}, least({domain.high}, {integer(quoted, domain)}))"
-            return f"coalesce(sum(CASE WHEN {quoted} IS NULL THEN 0 ELSE {clamped} END), 0)"
+            return f"coalesce(sum({clamped(integer(quoted, domain), domain.low, domain.high)}), 0)"
         case Minimum(column):
             return f"min({name(column)})"
         case Maximum(column):

@@ -8,6 +8,7 @@ from dither.data.lower.conditions import condition_sql, expressions_in
 from dither.data.lower.expressions import computed
 from dither.plan.algebra import Filter
 from dither.plan.analyse import Analysed
+from dither.plan.functions.table import clamped
 
 
 def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> str:
@@ -21,8 +22,7 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
         quoted, domain = name(column), here.columns.get(column)
         old = before.columns.get(column)
         if domain is not None and old is not None and (domain.low, domain.high) != (old.low, old.high):
-            clamp = f"greatest({domain.low}, least({domain.high}, s.{quoted}))"
-            shown.append(f"CASE WHEN s.{quoted} IS NOT NULL THEN {clamp} END AS {quoted}")
+            shown.append(f"{clamped(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
         else:
             shown.append(f"s.{quoted}")
     return f"SELECT {', '.join(shown)} FROM ({inner}) AS s WHERE {condition}"

@@ -210,7 +210,7 @@ def _clamp(a: Arguments) -> Domain:
 
 def _clamp_sql(a: Arguments, result: Domain) -> str:
     value, low, high = _scaled(a)[2]
-    return f"CASE WHEN {a.sql[0]} IS NOT NULL THEN greatest({low}, least({high}, {value})) END"
+    return clamped(value, low, high)
 
 
 def _bucket(a: Arguments) -> Domain:
@@ -258,7 +258,7 @@ def _sqrt_sql(a: Arguments, result: Domain) -> str:
     real = f"CAST(greatest(0, {a.sql[0]}) AS DOUBLE) * CAST({step.numerator} AS DOUBLE)"
     root = f"sqrt({real} / CAST({step.denominator} AS DOUBLE))"
     grid = f"CAST(floor({root} * CAST({ROOT.denominator} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT)"
-    return f"CASE WHEN {a.sql[0]} >= 0 THEN {clamped(grid, result)} END"
+    return f"CASE WHEN {a.sql[0]} >= 0 THEN {clamped(grid, result.low, result.high)} END"
 
 
 def _to_number(a: Arguments) -> Domain:

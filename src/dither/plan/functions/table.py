@@ -122,9 +122,13 @@ def floor_divided(top: str, bottom: str) -> str:
     return f"(({top}) // ({bottom}) - CASE WHEN ({top}) % ({bottom}) < 0 THEN 1 ELSE 0 END)"
 
 
-def clamped(sql: str, domain: Domain) -> str:
-    """SQL of a value that is not null, moved into its domain."""
-    return f"greatest({domain.low}, least({domain.high}, {sql}))"
+def clamped(sql: str, low: int | str, high: int | str) -> str:
+    """SQL of a value moved between two ends; null stays null, and no row takes another path than its neighbours.
+
+    >>> clamped("x", 0, 5)
+    'CASE WHEN x < 0 THEN 0 WHEN x > 5 THEN 5 ELSE x END'
+    """
+    return f"CASE WHEN {sql} < {low} THEN {low} WHEN {sql} > {high} THEN {high} ELSE {sql} END"
 
 
 def quoted(text: str) -> str:
