@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from conftest import SeededWords
+from seeded_words import SeededWords
 
 from dither import local
 from dither.local import wire

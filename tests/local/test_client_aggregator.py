@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import SeededWords
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from seeded_words import SeededWords
 
 from dither import BudgetError, ParameterError, local
 from dither.local import postprocess

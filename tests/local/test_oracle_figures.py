@@ -6,8 +6,8 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from conftest import SeededWords
 from scipy.stats import chi2
+from seeded_words import SeededWords
 
 from dither import local
 from dither.local.localhash import best_size

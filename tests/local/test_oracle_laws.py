@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import SeededWords
+from seeded_words import SeededWords
 
 from dither import local
 from dither.local.bits import count_ones, random_rows, random_words

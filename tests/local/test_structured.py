@@ -8,8 +8,8 @@ from math import exp
 
 import numpy as np
 import pytest
-from conftest import SeededWords
 from scipy.stats import chi2
+from seeded_words import SeededWords
 from typer.testing import CliRunner
 
 from dither import ParameterError, local

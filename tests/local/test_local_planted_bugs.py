@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SeededWords
 from numpy.typing import NDArray
+from seeded_words import SeededWords
 
 from dither import local
 from dither.local.odds import odds
