@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import getpass
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table as RichTable
-
-from dither.answer.intervals import level_of
+from dither.answer.budget import Budget
+from dither.answer.intervals import half_width, level_of
 from dither.answer.preview import Preview, preview
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
@@ -21,8 +18,9 @@ from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.algebra import plan_hash
 from dither.plan.domains import shape
 from dither.privacy.kernel import Kernel, Priced, Release
-from dither.privacy.ledger import Pot
-from dither.privacy.request import Price, Request
+from dither.privacy.ledger import Pot, charge
+from dither.privacy.ledger.rules import Charge, charge_pure
+from dither.privacy.request import Family, Price, Request
 from dither.sql.bind import bind
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
@@ -30,70 +28,73 @@ from dither.version import LOSS_VERSION, __version__
 _ADVICE = "choose e.g. epsilon=0.5, or run preview() to see what it buys"
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Where the pots stand."""
-
-    pots: tuple[Pot, ...]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shown = RichTable("pot", "spent", "left", "cap", "ceiling", "rule", "unit", "question")
-        for pot in self.pots:
-            numbers = (f"{float(value):g}" for value in (pot.spent, pot.left, pot.cap, pot.ceiling))
-            shown.add_row(pot.name, *numbers, pot.rule, pot.unit, pot.question)
-        yield shown
-
-    def __str__(self) -> str:
-        console = Console(width=120)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
-
-
 class Connection:
     """Questions to one registered dataset, paid from one pot."""
 
-    def __init__(self, catalog_file: str | Path, *, pot: str = "total", state: str | Path | None = None) -> None:
-        file = Path(catalog_file)
-        written = load(file)
+    def __init__(self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> None:
+        written = catalog if isinstance(catalog, Catalog) else load(catalog)
+        file = Path(written.file)
         self._kernel = Kernel(State.beside(file, state))
         self._pot = pot
-        if catalog_hash(written) != self._kernel.catalog_hash:
+        self._file, self._catalog_hash = file, catalog_hash(written)
+        self._check_catalog()
+
+    def _check_catalog(self) -> None:
+        """The catalog that this connection was opened with is the registered one."""
+        if self._kernel.at.catalog_hash != self._catalog_hash:
             raise RefusedError(
-                f"catalog changed since version {self._kernel.version}: run 'dither register {file}'",
+                f"catalog changed since version {self._kernel.at.number}: run 'dither register {self._file}', or "
+                "connect again if it was registered just now",
                 rule="the registered catalog is the one that counts",
             )
 
-    def preview(self, sql: str, *, epsilon: Number, confidence: Number = 0.95) -> Preview:
+    def preview(
+        self, sql: str, *, epsilon: Number | None = None, rho: Number | None = None, confidence: Number = 0.95
+    ) -> Preview:
         """Price and error of a question. Reads no data, spends nothing, is the same for every database."""
-        recipe, priced = self._priced(sql, epsilon)
-        left = next((pot.left for pot in self._kernel.ledger.pots() if pot.name == self._pot), None)
+        recipe, priced = self._priced(sql, epsilon, rho)
+        ledger = self._kernel.ledger
+        pot = next((pot for pot in ledger.pots() if pot.name == self._pot), None)
         rows, _ = shape(recipe.queries[0], self._kernel.catalog)
-        return preview(priced, recipe, rows, level_of(confidence), left)
+        stored = pot is not None and ledger.find(priced.key, self._pot) is not None
+        return preview(priced, recipe, rows, level_of(confidence), pot, _quote(pot, priced), stored)
 
     def sql(
         self,
         sql: str,
         *,
         epsilon: Number | None = None,
-        confidence: Number = 0.95,
         rho: Number | None = None,
+        confidence: Number = 0.95,
         delta: Number | None = None,
+        fresh: bool = False,
     ) -> Result:
-        """Ask: the answer with intervals, paid with at most `epsilon` from the pot."""
-        if rho is not None or delta is not None:
-            raise ParameterError("rho= and delta= need a zCDP pot, which is not supported yet: ask with epsilon=")
-        if epsilon is None:
-            raise ParameterError(f"a question needs a price: {_ADVICE}")
-        level_of(confidence)
-        recipe, priced = self._priced(sql, epsilon)
+        """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
+
+        The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
+        new one.
+        """
+        if delta is not None:
+            raise ParameterError(
+                "delta is not the asker's to choose: a question takes what its pot states per question "
+                "(dither budget open --rule approx --delta-per-question)"
+            )
+        recipe, priced = self._priced(sql, epsilon, rho)
+        for each in priced.steps:  # whatever can fail in making the table fails before the charge
+            half_width(each.mechanism, level_of(confidence))
         self._check_pot()
-        release = self._kernel.release(priced.request)
+        kernel = self._kernel
+        release = kernel.release(priced.request) if fresh else kernel.answer(priced.request)
         return build(release, recipe, confidence, self._info(release, recipe))
 
     def budget(self) -> Budget:
-        """Spent, left, cap and ceiling of every pot."""
+        """Spent, left, cap and ceiling of every pot, and what they promise."""
         return Budget(self._kernel.ledger.pots())
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel behind this connection."""
+        return self._kernel
 
     @property
     def catalog(self) -> Catalog:
@@ -104,10 +105,25 @@ class Connection:
         """The queries and output columns of a question, without a price."""
         return bind(sql, self._kernel.catalog)
 
-    def _priced(self, sql: str, epsilon: Number) -> tuple[Recipe, Priced]:
-        price = Price(positive(epsilon, "epsilon", _ADVICE))
+    def request(self, sql: str, *, epsilon: Number | None = None, rho: Number | None = None) -> Request:
+        """The request that a question makes at a price."""
+        return self._priced(sql, epsilon, rho)[1].request
+
+    def _priced(self, sql: str, epsilon: Number | None, rho: Number | None) -> tuple[Recipe, Priced]:
+        """Of the families that the price can buy from this pot, the one with the smaller error."""
+        price = Price(
+            None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
+            None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),
+        )
+        self._kernel.refresh()
+        self._check_catalog()
         recipe = self.bind(sql)
-        return recipe, self._kernel.price(Request(split(recipe.queries), price, self._pot))
+        families: list[Family] = ["gaussian"] if price.epsilon is None else ["laplace"]
+        pot = next((pot for pot in self._kernel.ledger.pots() if pot.name == self._pot), None)
+        if price.epsilon is not None and pot is not None and pot.filter.delta_per_question:
+            families.append("gaussian")
+        offers = [self._kernel.price(Request(split(recipe.queries, family), price, self._pot)) for family in families]
+        return recipe, min(offers, key=lambda offer: max(step.mechanism.error().variance for step in offer.steps))
 
     def _check_pot(self) -> None:
         names = [pot.name for pot in self._kernel.ledger.pots()]
@@ -119,24 +135,29 @@ class Connection:
             )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
-        catalog = self._kernel.catalog
+        catalog, price = release.at.catalog, release.priced.request.price
+        pot = self._kernel.ledger.pot(release.priced.request.pot)
         return {
             "release_id": release.release_id,
+            "repeated": release.repeated,
             "dataset": catalog.dataset,
             "lineage": catalog.lineage,
-            "version": release.version,
-            "catalog_hash": release.catalog_hash,
+            "version": release.at.number,
+            "catalog_hash": release.at.catalog_hash,
             "plan_hash": plan_hash(recipe.queries[0].plan),
             "sql": recipe.sql,
-            "context": release.context,
+            "context": release.at.context,
             "mode": "embedded",
             "principal": getpass.getuser(),
-            "pot": release.priced.request.pot,
-            "rule": "pure",
+            "pot": pot.name,
+            "rule": pot.rule,
+            "measure": pot.filter.measure,
             "unit": catalog.unit.label,
             "neighbours": catalog.neighbours,
-            "price_asked": fraction_text(release.priced.request.price.epsilon),
+            "price_asked": fraction_text(price.value),
+            "price_in": price.name,
             "charged": fraction_text(release.charged),
+            "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
             "loss": release.priced.loss.to_json(),
             "pot_spent_after": fraction_text(release.spent_after),
             "pot_cap": fraction_text(release.cap),
@@ -147,6 +168,14 @@ class Connection:
         }
 
 
-def connect(catalog_file: str | Path, *, pot: str = "total", state: str | Path | None = None) -> Connection:
-    """Open a registered dataset by its catalog file."""
-    return Connection(catalog_file, pot=pot, state=state)
+def _quote(pot: Pot | None, priced: Priced) -> Charge:
+    """What the pot would take; refused here, for free, where its rule has no charge for the loss."""
+    if pot is not None:
+        return charge(pot.filter, priced.loss)
+    price = priced.request.price
+    return Charge(charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0)
+
+
+def connect(catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> Connection:
+    """Open a registered dataset by its catalog: a file, or a Catalog loaded from one."""
+    return Connection(catalog, pot=pot, state=state)

@@ -1,6 +1,7 @@
 """Where a dataset keeps its state: paths only. `clinic.yaml` has its state in `clinic.dither/`, mode 0700.
 
-ledger.sqlite · id (names the head outside this folder) · key (32 bytes, made once, never replaced) ·
+ledger.sqlite, or ledger.url (names a PostgreSQL database) · id (names the head outside this folder) ·
+key (32 bytes, made once, never replaced) ·
 versions/0001/{catalog.json, facts.json, data.duckdb} · steward.log
 """
 
@@ -32,6 +33,13 @@ class State:
     @property
     def ledger(self) -> Path:
         return self.root / "ledger.sqlite"
+
+    def ledger_location(self) -> Path | str:
+        """The ledger's file, or the URL of the PostgreSQL database that `ledger.url` names."""
+        try:
+            return (self.root / "ledger.url").read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return self.ledger
 
     @property
     def id_file(self) -> Path:

@@ -11,21 +11,24 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from dither.canonical import Number, dumps
+from dither.canonical import dumps
 from dither.catalog import Catalog, catalog_hash, from_json, load, refuse_unsupported, to_json
 from dither.data.measure import Measurer
 from dither.data.registration import Repairs, write_copy
 from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import Cells
-from dither.privacy.ledger import Ledger, Pot, Registered, Report, default_head_path, verify
+from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
 from dither.privacy.noise import fresh_bytes
 from dither.state import State
+from dither.steward_budgets import clear_incidents, open_ledger, open_pot, population_notes, raise_cap, reissue
 
+__all__ = ["Registration", "clear_incidents", "forget_head", "open_ledger", "open_pot", "population_notes"]
+__all__ += ["raise_cap", "register", "registered_catalog", "reissue", "truth", "verify_ledger"]
 Context = Literal["prod", "dev"]
 
 
@@ -44,6 +47,7 @@ def register(
     *,
     state: State | None = None,
     dev: bool = False,
+    ledger_url: str | None = None,
     stage: Callable[[str], None] = lambda _: None,
 ) -> Registration:
     """Register the data that the catalog names as the next version."""
@@ -52,7 +56,7 @@ def register(
     place = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
     with _only_one(place):
-        ledger = _open_or_create(place)
+        ledger = _open_or_create(place, ledger_url)
         try:
             before = ledger.registered()
             context: Context = "dev" if dev else "prod"
@@ -93,27 +97,30 @@ def _write_version(
         shutil.rmtree(spill, ignore_errors=True)
 
 
-def _open_or_create(place: State) -> Ledger:
+def _open_or_create(place: State, ledger_url: str | None) -> Ledger:
     """The dataset's ledger; at the very first registration the installation's id, key and ledger are made."""
-    if not place.ledger.exists():
-        if place.key_file.exists() and place.versions.exists() and any(place.versions.iterdir()):
-            raise RefusedError(
-                f"{place.ledger} is gone but versions are left: restore it. "
-                "A lost ledger does not give back what was spent",
-                rule="budgets follow the data",
-            )
+    registered = place.versions.exists() and any(place.versions.iterdir())
+    if ledger_url is not None and place.ledger_location() != ledger_url:
+        if registered or place.ledger.exists():
+            raise RefusedError("this dataset has its ledger already, elsewhere", rule="a ledger is never replaced")
+        _write(place.root / "ledger.url", ledger_url.encode())
+    is_file = not isinstance(place.ledger_location(), str)
+    if not registered and (not is_file or not place.ledger.exists()):
         for path, content in ((place.id_file, fresh_bytes(16).hex().encode()), (place.key_file, fresh_bytes(32))):
             if not path.exists():
                 _write(path, content)
-        return Ledger.create(place.ledger, default_head_path(place.installation_id()))
+        with suppress(RefusedError):  # a registration that was killed here before left an empty ledger
+            return open_ledger(place)
+        return Ledger.create(place.ledger_location(), default_head_path(place.installation_id()))
+    if is_file and not place.ledger.exists():
+        raise RefusedError(
+            f"{place.ledger} is gone but versions are left: restore it. "
+            "A lost ledger does not give back what was spent",
+            rule="budgets follow the data",
+        )
     if not place.key_file.exists():
         raise DitherError(f"{place.key_file} is gone: restore it. The key decides which rows stay and never changes")
     return open_ledger(place)
-
-
-def open_ledger(place: State) -> Ledger:
-    """The dataset's ledger, checked against its head."""
-    return Ledger.open(place.ledger, default_head_path(place.installation_id()))
 
 
 def registered_catalog(place: State) -> Catalog:
@@ -133,30 +140,9 @@ def _registered(place: State) -> Registered:
     return registered
 
 
-def raise_cap(place: State, pot: str, epsilon: Number, reason: str) -> Pot:
-    """Raise a pot's cap, at most to its ceiling."""
-    ledger = open_ledger(place)
-    try:
-        return ledger.raise_cap(pot, epsilon, reason)
-    finally:
-        ledger.close()
-
-
-def open_pot(
-    place: State, catalog: Catalog, name: str, *, epsilon: Number, ceiling: Number, purpose: dict[str, str]
-) -> Pot:
-    """Open a pure pot for the unit and neighbours of the registered catalog."""
-    ledger = open_ledger(place)
-    try:
-        told: Any = {"neighbours": catalog.neighbours, "unit": catalog.unit.label, **purpose}
-        return ledger.open_pot(name, epsilon, ceiling, **told)
-    finally:
-        ledger.close()
-
-
 def verify_ledger(place: State) -> Report:
     """Recompute the chain, the pots and the commitments; needs no data."""
-    return verify(place.ledger, default_head_path(place.installation_id()))
+    return verify(place.ledger_location(), default_head_path(place.installation_id()))
 
 
 def truth(place: State, query: Cells, catalog: Catalog) -> list[list[int]]:
@@ -178,6 +164,7 @@ def forget_head(place: State) -> None:
     head = default_head_path(place.installation_id())
     for file in head.parent.glob(head.name + "*"):
         file.unlink(missing_ok=True)
+    lineages.forget(place.installation_id())
 
 
 @contextmanager

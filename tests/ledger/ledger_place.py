@@ -1,12 +1,13 @@
-"""What the ledger's tests share: a ledger in a folder of its own, its head in another."""
+"""What the ledger's tests share: a ledger in a folder or a database of its own, its head in another folder."""
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dither.privacy.ledger import Ledger, Report, Reservation, verify
+from dither.privacy.ledger import Ledger, Location, Report, Reservation, verify
 from dither.privacy.losses import Pure
 
 HASH = "ab" * 32
@@ -22,35 +23,57 @@ TERMS: dict[str, Any] = {
 
 @dataclass
 class Place:
-    """Where a test's ledger and head lie."""
+    """Where a test's ledger and head lie; `url` names a PostgreSQL database, else it is a SQLite file."""
 
     folder: Path
+    url: str | None = None
 
     @property
     def path(self) -> Path:
         return self.folder / "state" / "ledger.sqlite"
 
     @property
+    def location(self) -> Location:
+        return self.url or self.path
+
+    @property
     def head(self) -> Path:
         return self.folder / "heads" / "one"
 
-    def create(self, cap: object = 1, ceiling: object = 2) -> Ledger:
-        ledger = Ledger.create(self.path, self.head)
-        ledger.open_pot("total", cap, ceiling, **TERMS)  # type: ignore[arg-type]
+    def create(self, cap: object = 1, ceiling: object = 2, **more: Any) -> Ledger:
+        ledger = Ledger.create(self.location, self.head)
+        ledger.open_pot("total", cap, ceiling, **(TERMS | {"reissue": 0, "max_incidents": 9} | more))  # type: ignore[arg-type]
         return ledger
 
     def open(self) -> Ledger:
-        return Ledger.open(self.path, self.head)
+        return Ledger.open(self.location, self.head)
 
     def verify(self) -> Report:
-        return verify(self.path, self.head)
+        return verify(self.location, self.head)
+
+    def change(self, *statements: str) -> None:
+        """Tampers with a closed ledger."""
+        if self.url:
+            import psycopg
+
+            with psycopg.connect(self.url) as theirs:
+                for statement in statements:
+                    theirs.execute(statement)
+            return
+        connection = sqlite3.connect(self.path)
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+        connection.close()
 
 
-def reserve(ledger: Ledger, epsilon: object = "0.1", pot: str = "total") -> Reservation:
-    return ledger.reserve(pot, Pure(epsilon, unit="person"), HASH, {"plan": HASH})  # type: ignore[arg-type]
+def reserve(ledger: Ledger, epsilon: object = "0.1", pot: str = "total", request: str = HASH) -> Reservation:
+    return ledger.reserve(pot, Pure(epsilon, unit="person"), request, {"plan": HASH})  # type: ignore[arg-type]
 
 
-def release(ledger: Ledger, epsilon: object = "0.1", content: bytes = b"42") -> Reservation:
-    reservation = reserve(ledger, epsilon)
+def release(
+    ledger: Ledger, epsilon: object = "0.1", content: bytes = b"42", pot: str = "total", request: str = HASH
+) -> Reservation:
+    reservation = reserve(ledger, epsilon, pot, request)
     ledger.commit(reservation, content, {"n": 42}, released_at=TIME)
     return reservation

@@ -48,9 +48,14 @@ class Model(RuleBasedStateMachine):
     def open_pot(self, name: str, cap: Fraction, ceiling: Fraction) -> None:
         if name in self.caps or cap > ceiling:
             with pytest.raises(DitherError):
-                self.ledger.open_pot(name, cap, ceiling, **TERMS)
+                self.ledger.open_pot(name, cap, ceiling, reissue=0, **TERMS)
             return
-        self.ledger.open_pot(name, cap, ceiling, **TERMS)
+        place = {"max_incidents": 99} if name == "total" else {"inside": "total", "kind": "group"}
+        if name != "total" and "total" not in self.caps:
+            with pytest.raises(DitherError):
+                self.ledger.open_pot(name, cap, ceiling, reissue=0, **TERMS, **place)
+            return
+        self.ledger.open_pot(name, cap, ceiling, reissue=0, **TERMS, **place)
         self.caps[name], self.ceilings[name], self.charges[name] = cap, ceiling, []
         self.entries += 1
 
@@ -67,12 +72,14 @@ class Model(RuleBasedStateMachine):
     @rule(target=pending, name=names, scale=st.fractions("0.5", 40, max_denominator=9), sensitivity=st.integers(1, 3))
     def reserve(self, name: str, scale: Fraction, sensitivity: int) -> Reservation | None:
         loss, charge = DiscreteLaplace(scale, sensitivity, unit="person"), sensitivity / scale
-        if name not in self.caps or sum(self.charges[name]) + charge > self.caps[name]:
+        way = [name] if name == "total" else [name, "total"]
+        if name not in self.caps or any(sum(self.charges[pot]) + charge > self.caps[pot] for pot in way):
             with pytest.raises(BudgetError):
                 self.ledger.reserve(name, loss, HASH, {})
             return None
         reservation = self.ledger.reserve(name, loss, HASH, {})
-        self.charges[name].append(charge)
+        for pot in way:
+            self.charges[pot].append(charge)
         self.entries += 1
         assert (reservation.charge, reservation.spent_after) == (charge, sum(self.charges[name]))
         return reservation

@@ -10,7 +10,7 @@ from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy import losses
-from dither.privacy.ledger import charge_pure, pots
+from dither.privacy.ledger import Charge, charge_pure, pots
 from dither.privacy.losses import Loss, Pure
 
 
@@ -51,16 +51,16 @@ def test_thousands_of_unlike_charges_stay_small_and_never_under_report() -> None
     pot = pots.opened("total", 1, 1, **TERMS)
     exact = Fraction(0)
     for k in range(2**20 - 1, 2**20 - 4001, -2):
-        pot, exact = pots.spend(pot, Fraction(1, 2**12 * k)), exact + Fraction(1, 2**12 * k)
+        pot, exact = pots.spend(pot, Charge(Fraction(1, 2**12 * k), Fraction(0))), exact + Fraction(1, 2**12 * k)
     assert pot.spent.denominator <= pots.GRID
     assert 0 <= pot.spent - exact < Fraction(2000, 10**60)
-    assert pots.spend(pot, pot.left).left == 0
+    assert pots.spend(pot, Charge(pot.left, Fraction(0))).left == 0
 
 
 def test_rounding_up_never_refuses_a_decimal_price(place: Place) -> None:
     # a loss just below 1/10 with a denominator beyond the grid is charged at most 1/10
     loss = Pure(Fraction(1, 10) - Fraction(1, 3**200), unit="person")
-    assert charge_pure(loss) < pots.charge(pots.opened("total", 1, 1, **TERMS), loss) <= Fraction(1, 10)
+    assert charge_pure(loss) < pots.charge_of(pots.opened("total", 1, 1, **TERMS), loss).amount <= Fraction(1, 10)
 
 
 PURE_LOSSES: list[tuple[Loss, Fraction]] = [
@@ -124,7 +124,7 @@ def test_vague_purposes_are_refused(place: Place, which: str, vague: str) -> Non
     ledger = place.create()
     terms: dict[str, Any] = TERMS | {which: vague}
     with pytest.raises(ParameterError, match=f"{which} of pot 'second' is a sentence"):
-        ledger.open_pot("second", 1, 2, **terms)
+        ledger.open_pot("second", 1, 2, inside="total", kind="group", **terms)
     assert len(ledger.pots()) == 1
 
 
@@ -134,7 +134,7 @@ def test_vague_purposes_are_refused(place: Place, which: str, vague: str) -> Non
 def test_impossible_limits_are_refused(place: Place, cap: Any, ceiling: Any) -> None:
     ledger = place.create()
     with pytest.raises(ParameterError):
-        ledger.open_pot("second", cap, ceiling, **TERMS)
+        ledger.open_pot("second", cap, ceiling, inside="total", kind="group", **TERMS)
 
 
 def test_a_pot_opens_once_and_keeps_its_terms(place: Place) -> None:
@@ -185,10 +185,10 @@ def test_no_float_reaches_the_tables(place: Place) -> None:
         ledger.record_register(1, HASH, {"rows": 1e6})
     ledger.commit(reservation, b"", {"value": Fraction(3, 2)}, released_at=TIME)
     ledger.raise_cap("total", 0.7, "the board asked for more")
-    with ledger._database.transaction(write=False) as connection:
-        for table, columns in {"entry": 5, "release": 4, "pot_state": 4}.items():
-            rows = list(connection.exec_driver_sql(f"SELECT * FROM {table}"))
+    with ledger._database.transaction(write=False) as transaction:
+        for table, columns in {"entry": 5, "release": 6, "pot_state": 5}.items():
+            rows = transaction.rows(f"SELECT * FROM {table}")
             assert rows and all(len(row) == columns for row in rows)
             assert all(type(value) in (int, str, bytes) for row in rows for value in row)
             assert not any("." in value for row in rows for value in row if isinstance(value, str) and "/" in value[:4])
-        assert connection.exec_driver_sql("SELECT * FROM pot_state").one() == ("total", "1/10", "7/10", "2/1")
+        assert transaction.rows("SELECT * FROM pot_state") == [("total", "1/10", "0/1", "0/1", "7/10")]

@@ -18,7 +18,7 @@ import pytest
 from ledger_place import Place, release, reserve
 
 from dither.errors import DitherError, RefusedError
-from dither.privacy.ledger import Ledger, sqlite
+from dither.privacy.ledger import Ledger, database
 
 
 def in_child(work: Callable[[], object]) -> str:
@@ -152,12 +152,12 @@ def test_a_read_only_head_is_found_before_the_charge(place: Place, monkeypatch: 
 
 def test_a_full_disk_says_so_and_spends_nothing(place: Place) -> None:
     ledger = place.create(cap=100, ceiling=100)
-    with ledger._database.transaction(write=True) as connection:  # the pool hands out this same connection again
-        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+    with ledger._database.transaction(write=True) as transaction:  # the pool hands out this same connection again
+        pages = transaction.scalar("PRAGMA page_count")
+        transaction.run(f"PRAGMA max_page_count={pages}")
     with pytest.raises(RefusedError, match=r"the disk is full; free some space\. Nothing was recorded") as caught:
         spend_all(ledger)
-    assert caught.value.rule == sqlite.DURABLE
+    assert caught.value.rule == database.DURABLE
     report = place.verify()
     assert report.ok and report.entries > 1
     assert ledger.pot("total").spent == report.pots[0].spent == Fraction(report.entries - 1, 10)
@@ -173,7 +173,7 @@ def test_a_limit_on_file_size_spends_nothing(place: Place) -> None:
         return spend_all(place.open())
 
     answer = in_child(spend)
-    assert answer.startswith("RefusedError") and "the disk failed" in answer
+    assert answer.startswith("RefusedError") and "the store failed" in answer
     report = place.verify()
     assert report.ok and report.entries > 1
     assert report.pots[0].spent == Fraction(report.entries - 1, 10)
@@ -183,9 +183,9 @@ def test_a_limit_on_file_size_spends_nothing(place: Place) -> None:
 def test_a_full_disk_at_commit_stores_nothing_and_keeps_the_charge(place: Place) -> None:
     ledger = place.create()
     reservation = reserve(ledger)
-    with ledger._database.transaction(write=True) as connection:
-        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+    with ledger._database.transaction(write=True) as transaction:
+        pages = transaction.scalar("PRAGMA page_count")
+        transaction.run(f"PRAGMA max_page_count={pages}")
     with pytest.raises(RefusedError, match="disk is full") as caught:
         ledger.commit(reservation, b"secret value" * 1000, {"n": 42}, released_at="2026-03-01")
     assert "secret" not in str(caught.value) and caught.value.__cause__ is None
@@ -195,7 +195,7 @@ def test_a_full_disk_at_commit_stores_nothing_and_keeps_the_charge(place: Place)
 
 def test_a_ledger_held_elsewhere_is_waited_for_and_then_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, other = place.create(), place.open()
-    monkeypatch.setattr(sqlite, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(database, "PATIENCE_S", 0.2)
     with other._database.transaction(write=True):
         started = time.monotonic()
         with pytest.raises(RefusedError, match="another process kept it locked"):

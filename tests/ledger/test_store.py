@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from dataclasses import replace
 from fractions import Fraction
@@ -10,32 +9,30 @@ from pathlib import Path
 
 import pytest
 from ledger_place import HASH, TIME, Place, release, reserve
-from sqlalchemy import select
 
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import Ledger, chain, tables
+from dither.privacy.ledger import Ledger, chain, rows, tables
 
 
 def bodies(ledger: Ledger, kind: str) -> list[dict[str, object]]:
-    with ledger._database.transaction(write=False) as connection:
-        statement = select(tables.entry.c.body_json).where(tables.entry.c.kind == kind)
-        return [json.loads(text) for text in connection.execute(statement).scalars()]
+    with ledger._database.transaction(write=False) as transaction:
+        return [body for _, body in rows.bodies(transaction, kind)]
 
 
-def test_a_commit_stores_the_release_with_its_entry(place: Place) -> None:
-    ledger = place.create()
+def test_a_commit_stores_the_release_with_its_entry(both: Place) -> None:
+    ledger = both.create()
     reservation = reserve(ledger, "0.1")
     assert (reservation.charge, reservation.spent_after, reservation.cap) == (Fraction(1, 10), Fraction(1, 10), 1)
     assert ledger.release(reservation.seq) is None
     committed = ledger.commit(reservation, b"arrow", {"n": 42}, released_at=TIME)
     assert committed.reserve == reservation.seq == committed.seq - 1
-    stored = place.open().release(reservation.seq)
+    stored = both.open().release(reservation.seq)
     assert stored is not None and (stored.arrow_bytes, stored.meta, len(stored.nonce)) == (b"arrow", {"n": 42}, 32)
-    assert place.verify().ok
+    assert both.verify().ok
 
 
-def test_a_reservation_is_committed_once(place: Place) -> None:
-    ledger = place.create()
+def test_a_reservation_is_committed_once(both: Place) -> None:
+    ledger = both.create()
     done = release(ledger)
     with pytest.raises(RefusedError, match="committed already"):
         ledger.commit(done, b"other", {}, released_at=TIME)
@@ -44,7 +41,7 @@ def test_a_reservation_is_committed_once(place: Place) -> None:
         with pytest.raises(RefusedError, match="not this reserve"):
             ledger.commit(forged, b"other", {}, released_at=TIME)
     ledger.commit(pending, b"other", {}, released_at=TIME)
-    assert place.verify().releases == 2
+    assert both.verify().releases == 2
 
 
 def test_a_reservation_of_another_ledger_is_unknown(place: Place, tmp_path: Path) -> None:
@@ -53,8 +50,8 @@ def test_a_reservation_of_another_ledger_is_unknown(place: Place, tmp_path: Path
         place.create().commit(reserve(other), b"", {}, released_at=TIME)
 
 
-def test_what_is_stored_must_be_bytes_and_a_time(place: Place) -> None:
-    reservation = reserve(ledger := place.create())
+def test_what_is_stored_must_be_bytes_and_a_time(both: Place) -> None:
+    reservation = reserve(ledger := both.create())
     with pytest.raises(ParameterError, match="bytes"):
         ledger.commit(reservation, "text", {}, released_at=TIME)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="released_at"):
@@ -63,9 +60,9 @@ def test_what_is_stored_must_be_bytes_and_a_time(place: Place) -> None:
         ledger.reserve("total", reservation, "no hash", {})  # type: ignore[arg-type]
 
 
-def test_a_low_entropy_release_cannot_be_found_by_trying(place: Place) -> None:
+def test_a_low_entropy_release_cannot_be_found_by_trying(both: Place) -> None:
     # decisions 2.4: sha256 of a count is its value
-    ledger = place.create()
+    ledger = both.create()
     for _ in range(3):
         release(ledger, content=b"42")
     promised = [body["commitment"] for body in bodies(ledger, "commit")]
@@ -87,20 +84,20 @@ def test_a_commitment_binds_to_where_release_ends_and_meta_begins() -> None:
         chain.commitment(b"short", b"", "{}")
 
 
-def test_entries_hold_no_time_but_that_of_the_release(place: Place) -> None:
-    ledger = place.create()
+def test_entries_hold_no_time_but_that_of_the_release(both: Place) -> None:
+    ledger = both.create()
     ledger.record_register(1, HASH, {"max_rows": 200000})
     ledger.record_incident(reserve(ledger), "engine_failed")
     release(ledger)
     keys = {kind: set().union(*bodies(ledger, kind)) for kind in tables.BODIES}
-    assert keys["reserve"] == {"pot", "charge", "loss", "request_hash", "public"}
+    assert keys["reserve"] == {"pots", "charges", "loss", "request_hash", "public", "reissue", "lease"}
     assert keys["commit"] == {"reserve", "commitment", "released_at"}
     assert keys["incident"] == {"reserve", "code"}
     assert keys["register"] == {"version", "catalog_hash", "public"}
 
 
-def test_history_shows_parameters_of_what_was_released(place: Place) -> None:
-    ledger = place.create()
+def test_history_shows_parameters_of_what_was_released(both: Place) -> None:
+    ledger = both.create()
     first, pending = release(ledger), reserve(ledger, "0.2")
     (record,) = ledger.history()
     assert (record.seq, record.pot, record.charge, record.released_at) == (first.seq, "total", Fraction(1, 10), TIME)
@@ -109,11 +106,11 @@ def test_history_shows_parameters_of_what_was_released(place: Place) -> None:
     assert "42" not in str(ledger.history())
 
 
-def test_incidents_count_until_the_steward_clears_them(place: Place) -> None:
-    ledger = place.create()
+def test_incidents_count_until_the_steward_clears_them(both: Place) -> None:
+    ledger = both.create()
     failed = reserve(ledger)
     ledger.record_incident(failed, "engine_failed")
-    assert [(item.reserve, item.code) for item in place.open().incidents_open()] == [(failed.seq, "engine_failed")]
+    assert [(item.reserve, item.code) for item in both.open().incidents_open()] == [(failed.seq, "engine_failed")]
     with pytest.raises(RefusedError, match="ended in an incident"):
         ledger.commit(failed, b"", {}, released_at=TIME)
     with pytest.raises(RefusedError, match="already"):
@@ -131,22 +128,22 @@ def test_incidents_count_until_the_steward_clears_them(place: Place) -> None:
     late = release(ledger)
     ledger.record_incident(late, "not_sent")
     assert len(ledger.incidents_open()) == 1
-    assert place.verify().ok
+    assert both.verify().ok
     assert ledger.pot("total").spent == Fraction(3, 10)
 
 
-def test_versions_are_counted(place: Place) -> None:
-    ledger = place.create()
+def test_versions_are_counted(both: Place) -> None:
+    ledger = both.create()
     assert ledger.registered() is None
     ledger.record_register(1, HASH)
     for wrong in (1, 3, 0, True):
         with pytest.raises(ParameterError, match="next version is 2"):
             ledger.record_register(wrong, HASH)
     ledger.record_register(2, "cd" * 32, {"tables": ["visits"]})
-    newest = place.open().registered()
+    newest = both.open().registered()
     assert newest is not None and (newest.version, newest.catalog_hash) == (2, "cd" * 32)
     assert newest.public == {"tables": ["visits"]}
-    assert place.verify().ok
+    assert both.verify().ok
 
 
 def test_files_are_for_the_owner_alone(place: Place) -> None:
@@ -160,6 +157,18 @@ def test_files_are_for_the_owner_alone(place: Place) -> None:
 
 def test_every_transaction_is_durable(place: Place) -> None:
     ledger = place.create()
-    with ledger._database.transaction(write=False) as connection:
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+    with ledger._database.transaction(write=False) as transaction:
+        assert transaction.scalar("PRAGMA journal_mode") == "wal"
+        assert transaction.scalar("PRAGMA synchronous") == 2
+
+
+def test_a_clock_that_runs_backwards_changes_no_order(both: Place) -> None:
+    """Entries are ordered by their numbers; times are what the caller says, and nothing is decided by them."""
+    ledger = both.create()
+    for at in ("2026-03-01T12:00:00+00:00", "2025-03-01T12:00:00+00:00", "1970-01-01T00:00:00+00:00"):
+        ledger.commit(reserve(ledger), b"42", {}, released_at=at)
+    records = ledger.history()
+    assert [record.seq for record in records] == [2, 4, 6] and both.verify().ok
+    assert [str(record.released_at)[:4] for record in records] == ["2026", "2025", "1970"]
+    found = ledger.find(HASH, "total")
+    assert found is not None and found.seq == 6

@@ -96,9 +96,10 @@ def test_a_changed_release_names_its_commit(full: Place, statement: str) -> None
         "UPDATE pot_state SET spent='6/10'",
         "UPDATE pot_state SET spent=0.6",
         "UPDATE pot_state SET cap='2/1'",
-        "UPDATE pot_state SET ceiling='3/1'",
+        "UPDATE pot_state SET delta_spent='1/9'",
+        "UPDATE pot_state SET reissued='1/9'",
         "DELETE FROM pot_state",
-        "INSERT INTO pot_state VALUES ('second', '0/1', '1/1', '1/1')",
+        "INSERT INTO pot_state VALUES ('second', '0/1', '0/1', '0/1', '1/1')",
     ],
 )
 def test_changed_totals_are_found(full: Place, statement: str) -> None:
@@ -121,7 +122,7 @@ def test_lost_totals_stop_the_pot_at_once(full: Place) -> None:
 
 
 def test_a_release_without_a_commit_is_found(full: Place) -> None:
-    change(full, "INSERT INTO release VALUES (6, zeroblob(32), x'00', '{}')")
+    change(full, "INSERT INTO release VALUES (6, '', 7, zeroblob(32), x'00', '{}')")
     assert "release 6 belongs to no commit" in full.verify().problem
 
 
@@ -171,18 +172,21 @@ def test_a_chain_rewritten_to_its_end_disagrees_with_the_head(full: Place) -> No
 @pytest.mark.parametrize(
     ("seq", "changes", "problem"),
     [
-        (3, {"charge": "1/100"}, "charge is not that of its loss"),
-        (3, {"pot": "other"}, "not that of a reserve"),
+        (3, {"charges": {"total": ["1/100", "0/1"]}}, "charge is not that of its loss"),
+        (3, {"pots": ["other"]}, "which no entry opened"),
         (3, {"seconds": 3}, "body is not that of a reserve"),
         (4, {"rows": 50000}, "body is not that of a commit"),
         (4, {"reserve": 1}, "not an open reserve"),
         (4, {"reserve": 6}, "not an open reserve"),
         (10, {"reserve": 3}, "not an open reserve"),
         (10, {"reserve": 6}, "not an open reserve"),
+        (3, {"pots": []}, "one pot"),
+        (3, {"reissue": {"supersedes": 3, "note": "a wrong bound was found"}}, "still stands"),
         (5, {"cap": "3/1"}, "ceiling"),
         (5, {"reason": ""}, "sentence"),
         (1, {"cap": "1/20"}, "cannot pay"),
         (1, {"recipient": "us"}, "sentence"),
+        (1, {"inside": "other"}, "inside no pot"),
         (1, {"neighbours": "replace"}, "no sum"),
         (2, {"version": 2}, "version"),
         (7, {"reserve": 2}, "not a reserve"),
@@ -213,6 +217,6 @@ def test_what_is_no_ledger_is_said_to_be_none(place: Place, tmp_path: Path) -> N
 
 def test_a_newer_format_is_refused(full: Place) -> None:
     change(full, f"PRAGMA user_version={tables.SCHEMA_VERSION + 1}")
-    with pytest.raises(RefusedError, match="format 2"):
+    with pytest.raises(RefusedError, match="format 3"):
         full.open()
-    assert "format 2" in full.verify().problem
+    assert "format 3" in full.verify().problem

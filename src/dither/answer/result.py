@@ -18,12 +18,18 @@ import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
+from dither.answer.intervals import half_width, level_of, noise_scale
 from dither.answer.recipe import KeyColumn, Recipe, ValueColumn
 from dither.canonical import Number, dumps
 from dither.catalog import Boolean, Category, Date, Integer
 from dither.errors import DitherError
 from dither.plan.domains import key_values
 from dither.privacy.kernel import Release
+
+_LAWS = {
+    "IntegerLaplace": "P(z) ~ exp(-|z| / scale) on multiples of the resolution",
+    "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
+}
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,11 @@ class Result:
         return build(self._release, self._recipe, level, self.info)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shown = RichTable(caption=f"epsilon {self.info['charged']} from pot {self.info['pot']}", caption_justify="left")
+        paid = f"{self.info['measure']} {self.info['charged']} from pot {self.info['pot']}"
+        shown = RichTable(
+            caption=f"asked before: the stored answer, {paid}" if self.info["repeated"] else paid,
+            caption_justify="left",
+        )
         for column in self.columns:
             if column.role in ("key", "value"):
                 shown.add_column(column.name, justify="right" if column.role == "value" else "left")
@@ -117,8 +127,6 @@ def _text(value: Any) -> str:
 
 def build(release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any]) -> Result:
     """The table of a release by its recipe."""
-    from dither.answer.intervals import half_width, level_of
-
     level = level_of(confidence)
     grid = list(product(*(key_values(key, recipe.table) for key in recipe.keys)))
     arrays: list[pa.Array] = []
@@ -178,8 +186,8 @@ def _described(
         role,
         aggregate=type(aggregate).__name__.upper(),
         mechanism=type(mechanism).__name__,
-        noise="P(z) ~ exp(-|z| / scale) on multiples of the resolution",
-        scale=mechanism.scale * unit,
+        noise=_LAWS[type(mechanism).__name__],
+        scale=noise_scale(mechanism) * unit,
         sensitivity=mechanism.sensitivity.l1 * unit,
         resolution=unit,
         confidence=level,

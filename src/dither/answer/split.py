@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dither.plan.algebra import Query
-from dither.privacy.request import Step
+from dither.privacy.request import Family, Step
 
 
-def split(queries: tuple[Query, ...]) -> tuple[Step, ...]:
-    """Equal weights, integer Laplace noise: every distinct aggregate gets the same share of epsilon."""
-    return tuple(Step(query, "laplace", Fraction(1)) for query in queries)
+def split(queries: tuple[Query, ...], family: Family = "laplace") -> tuple[Step, ...]:
+    """Equal weights: every distinct aggregate gets the same share of the price."""
+    return tuple(Step(query, family, Fraction(1)) for query in queries)

@@ -1,53 +1,127 @@
-"""`dither budget`: open, raise and show pots."""
+"""`dither budget`: open, raise and show pots; clear incidents."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from dither import connect, steward
+from dither.answer.budget import Budget
 from dither.cli.register import CatalogFile, StateFolder
-from dither.session import Budget
+from dither.errors import ParameterError
 from dither.state import State
 
 app = typer.Typer(name="budget", help="Open, raise and show pots: what may ever be learned.", no_args_is_help=True)
 PotName = Annotated[str, typer.Argument(help="The pot's name; 'total' is the one that connect() uses.")]
 
 
+class Rules(StrEnum):
+    """How a pot adds up."""
+
+    pure = "pure"
+    approx = "approx"
+    zcdp = "zcdp"
+    rdp = "rdp"
+
+
 @app.command("open")
 def open_pot(
     catalog: CatalogFile,
     pot: PotName,
-    epsilon: Annotated[str, typer.Option(help="The cap: what may be spent now.")],
     ceiling: Annotated[str, typer.Option(help="What the cap may ever be raised to; the guarantee is stated for it.")],
     question: Annotated[str, typer.Option(help="What is to be learned, in a sentence.")],
     population: Annotated[str, typer.Option(help="About whom, in a sentence.")],
     recipient: Annotated[str, typer.Option(help="Who will see the answers, in a sentence.")],
+    rule: Annotated[Rules, typer.Option(help="How charges add up; fixed for ever.")] = Rules.pure,
+    epsilon: Annotated[str | None, typer.Option(help="The cap of a pure or (epsilon, delta) pot.")] = None,
+    rho: Annotated[str | None, typer.Option(help="The cap of a zCDP pot.")] = None,
+    renyi: Annotated[str | None, typer.Option(help="The cap of an RDP pot, at its order.")] = None,
+    delta: Annotated[str | None, typer.Option(help="(epsilon, delta): what all deltas may add up to.")] = None,
+    delta_per_question: Annotated[
+        str | None, typer.Option(help="(epsilon, delta): what a question takes that needs a delta.")
+    ] = None,
+    delta_conversion: Annotated[
+        str | None, typer.Option(help="zCDP and RDP: the delta at which the guarantee is stated.")
+    ] = None,
+    delta_selection: Annotated[
+        str | None, typer.Option(help="zCDP and RDP: what the deltas of key selection may add up to.")
+    ] = None,
+    alpha: Annotated[str | None, typer.Option(help="RDP: the one order, above 1.")] = None,
+    inside: Annotated[str | None, typer.Option(help="The pot that this one lies inside of.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="dataset (the total), or inside it: analyst, group, purpose, partition, part.")
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="partition: table.column, one value per person.")] = None,
+    value: Annotated[str | None, typer.Option(help="part: the value of that column.")] = None,
+    policy: Annotated[str | None, typer.Option(help="The total's: global, or separate groups.")] = None,
+    max_incidents: Annotated[int | None, typer.Option(help="The total's: failures until it is suspended.")] = None,
+    reissue: Annotated[str | None, typer.Option(help="Kept inside the ceiling for reissues; 10% of it.")] = None,
+    relation: Annotated[
+        list[str] | None, typer.Option(help="The total's: LINEAGE=same, disjoint or unknown, for each known here.")
+    ] = None,
     state: StateFolder = None,
 ) -> None:
     """Open a pot: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has seen an answer."""
     place = State.beside(catalog, state)
     registered = steward.registered_catalog(place)
-    purpose = {"question": question, "population": population, "recipient": recipient}
-    opened = steward.open_pot(place, registered, pot, epsilon=epsilon, ceiling=ceiling, purpose=purpose)
+    terms: dict[str, Any] = {
+        "epsilon": epsilon, "rho": rho, "renyi": renyi, "delta": delta, "delta_per_question": delta_per_question,
+        "delta_conversion": delta_conversion, "delta_selection": delta_selection, "alpha": alpha, "inside": inside,
+        "kind": kind, "column": column, "value": value, "policy": policy, "max_incidents": max_incidents,
+        "reissue": reissue,
+    }  # fmt: skip
+    opened = steward.open_pot(
+        place,
+        registered,
+        pot,
+        ceiling=ceiling,
+        rule=rule.value,
+        purpose={"question": question, "population": population, "recipient": recipient},
+        relations=_relations(relation or []),
+        **terms,
+    )
     Console().print(Budget((opened,)))
+
+
+def _relations(said: list[str]) -> dict[str, str]:
+    pairs = [text.rpartition("=")[::2] for text in said]
+    if any(not lineage for lineage, _ in pairs):
+        raise ParameterError("a relation is written LINEAGE=same, LINEAGE=disjoint or LINEAGE=unknown")
+    return dict(pairs)
 
 
 @app.command("raise")
 def raise_cap(
     catalog: CatalogFile,
     pot: PotName,
-    epsilon: Annotated[str, typer.Option(help="The new cap, at most the ceiling.")],
     reason: Annotated[str, typer.Option(help="Why, in a sentence; recorded for ever.")],
+    epsilon: Annotated[str | None, typer.Option(help="The new cap, at most the ceiling less the reserve.")] = None,
+    cap: Annotated[str | None, typer.Option(help="The same, for pots that count in rho or Renyi divergence.")] = None,
     state: StateFolder = None,
 ) -> None:
     """Raise a pot's cap, at most to its ceiling."""
-    Console().print(Budget((steward.raise_cap(State.beside(catalog, state), pot, epsilon, reason),)))
+    if (epsilon is None) == (cap is None):
+        raise ParameterError("say the new cap once: --epsilon or --cap")
+    Console().print(Budget((steward.raise_cap(State.beside(catalog, state), pot, epsilon or cap or "", reason),)))
 
 
 @app.command("show")
 def show(catalog: CatalogFile, state: StateFolder = None) -> None:
-    """Show spent, left, cap and ceiling of every pot."""
-    Console().print(connect(catalog, state=state).budget())
+    """Show spent, left, cap and ceiling of every pot, all groups together, and the population's datasets."""
+    place = State.beside(catalog, state)
+    notes = steward.population_notes(place, steward.registered_catalog(place))
+    Console().print(Budget(connect(catalog, state=state).budget().pots, notes))
+
+
+@app.command("clear")
+def clear(
+    catalog: CatalogFile,
+    reason: Annotated[str, typer.Option(help="What was done about it, in a sentence; recorded for ever.")],
+    state: StateFolder = None,
+) -> None:
+    """Let answers leave again after incidents. The incidents stay on record."""
+    steward.clear_incidents(State.beside(catalog, state), reason)
+    Console().print("incidents cleared; they stay listed as unprotected")

@@ -1,15 +1,28 @@
-"""`dither ledger`: check the record of everything that was spent."""
+"""`dither ledger` and `dither history`: the record of everything that was spent."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import Annotated
+
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from dither import steward
 from dither.cli.register import CatalogFile, StateFolder
+from dither.privacy.ledger import export as exports
+from dither.privacy.ledger.pots import shown
 from dither.state import State
 
 app = typer.Typer(name="ledger", help="Check the durable record of everything that was spent.", no_args_is_help=True)
+
+
+class Format(StrEnum):
+    """How the ledger is exported."""
+
+    json = "json"
+    csv = "csv"
 
 
 @app.command()
@@ -19,3 +32,45 @@ def verify(catalog: CatalogFile, state: StateFolder = None) -> None:
     Console().print(str(report), highlight=False)
     if not report.ok:
         raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    catalog: CatalogFile,
+    output: Annotated[Format, typer.Option("--format", help="JSON with pots, or CSV of the releases.")] = Format.json,
+    state: StateFolder = None,
+) -> None:
+    """Print parameters of every release for anyone to see; never a value."""
+    ledger = steward.open_ledger(State.beside(catalog, state))
+    try:
+        print(exports.as_json(ledger) if output is Format.json else exports.as_csv(ledger).rstrip("\n"))
+    finally:
+        ledger.close()
+
+
+def history(
+    catalog: CatalogFile,
+    unreleased: Annotated[
+        bool, typer.Option(help="For the steward: charges whose answer never left are listed too.")
+    ] = False,
+    state: StateFolder = None,
+) -> None:
+    """List what was released: when, from which pot, at which price. Parameters only."""
+    ledger = steward.open_ledger(State.beside(catalog, state))
+    try:
+        measures = {pot.name: pot.filter.measure for pot in ledger.pots()}
+        records = ledger.history(unreleased=unreleased)
+    finally:
+        ledger.close()
+    table = Table("release", "released at", "pot", "charge", "version", "links")
+    for record in records:
+        taken = record.charges[record.pot]
+        paid = f"{measures[record.pot]} {shown(taken.amount)}" + (
+            f", delta {shown(taken.delta)}" if taken.delta else ""
+        )
+        links = [f"supersedes {record.supersedes}"] if record.supersedes else []
+        links += [f"superseded by {record.superseded_by}"] if record.superseded_by else []
+        links += [f"also paid by {name}" for name in record.shared_by]
+        version = str(record.public.get("version", ""))
+        table.add_row(str(record.seq), record.released_at or "never", record.pot, paid, version, "; ".join(links))
+    Console().print(table)

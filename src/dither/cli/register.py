@@ -24,6 +24,9 @@ def register(
     dev: Annotated[
         bool, typer.Option("--dev", help="An invented or public data set, for teaching; decided once, for ever.")
     ] = False,
+    ledger: Annotated[
+        str | None, typer.Option(help="The first time: keep the ledger in PostgreSQL, by its URL.", metavar="URL")
+    ] = None,
     state: StateFolder = None,
 ) -> None:
     """Read the source that CATALOG names, repair and limit its rows, and make them the next registered version."""
@@ -33,7 +36,11 @@ def register(
         task = progress.add_task("starting")
         place = State.beside(catalog, state)
         done = steward.register(
-            catalog, state=place, dev=dev, stage=lambda text: progress.update(task, description=text)
+            catalog,
+            state=place,
+            dev=dev,
+            ledger_url=ledger,
+            stage=lambda text: progress.update(task, description=text),
         )
     console.print(f"registered [bold]{done.catalog.dataset}[/] version {done.version} ({done.context})")
     for repairs in done.repairs:

@@ -10,30 +10,29 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dither.catalog import Catalog, catalog_hash, from_json
 from dither.data.measure import Measurer
-from dither.errors import DitherError, ParameterError, RefusedError, UnavailableError
+from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
+from dither.plan.algebra import Aggregate, Cells, Plan
 from dither.plan.domains import shape
-from dither.privacy.calibrate import Calibrated, calibrate, loss_of
-from dither.privacy.ledger import Ledger, Reservation, default_head_path
-from dither.privacy.losses import Loss
+from dither.privacy.calibrate import calibrate, loss_of
+from dither.privacy.ledger import Ledger, Pot, Reservation, default_head_path
 from dither.privacy.noise import SystemSource
+from dither.privacy.parts import check_parts
+from dither.privacy.release import Priced, Release, Values, Version, from_bytes, repeat_key, to_bytes
 from dither.privacy.request import Request
 from dither.state import State
 
-Values: TypeAlias = tuple[tuple[int, ...], ...]
-MAX_INCIDENTS = 1
+__all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
 MEASURE_TRIES = 3
+FAILED = "failed_after_reserve"
 
 
 class KernelStep(Enum):
@@ -48,77 +47,106 @@ class KernelStep(Enum):
     RELEASE = "release"
 
 
-@dataclass(frozen=True)
-class Priced:
-    """A request with everything that follows from it and the catalog: public, and known before any data is read."""
-
-    request: Request
-    steps: tuple[Calibrated, ...]
-    loss: Loss
-
-
-@dataclass(frozen=True)
-class Release:
-    """What leaves: noisy integers (one list per step), their noise, their price, and where they stand."""
-
-    release_id: str
-    priced: Priced
-    values: Values
-    charged: Fraction
-    spent_after: Fraction
-    cap: Fraction
-    released_at: str
-    version: int
-    catalog_hash: str
-    context: str
-
-
 class Kernel:
     """One dataset's kernel, over its state folder."""
 
     def __init__(self, state: State) -> None:
-        self.ledger = Ledger.open(state.ledger, default_head_path(state.installation_id()))
-        self._state = state
-        self._load()
+        self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
+        self._state, self._unrecorded = state, list[Reservation]()
+        self._warm: tuple[int, Measurer] | None = None
+        self.at = self._newest()
 
-    def _load(self) -> None:
-        """The newest registered version and its catalog, which must be the one whose hash the ledger holds."""
+    def refresh(self) -> None:
+        """Take the newest registered version and its catalog, which must be the one whose hash the ledger holds.
+
+        Everything between two refreshes speaks of one version: what is bound, priced, measured and released.
+        """
+        registered = self.ledger.registered()
+        if registered is None or registered.version != self.at.number:
+            self.at = self._newest()
+
+    def _newest(self) -> Version:
         registered = self.ledger.registered()
         if registered is None:
             raise DitherError("nothing is registered: the data steward runs 'dither register CATALOG' first")
-        self.version, self.context = registered.version, str(registered.public["context"])
         text = (self._state.version(registered.version) / "catalog.json").read_text(encoding="utf-8")
-        self.catalog: Catalog = from_json(json.loads(text))
-        self.catalog_hash = catalog_hash(self.catalog)
-        if self.catalog_hash != registered.catalog_hash:
+        catalog = from_json(json.loads(text))
+        if catalog_hash(catalog) != registered.catalog_hash:
             raise RefusedError("the stored catalog is not the registered one", rule="the ledger holds its hash")
+        context = str(registered.public["context"])
+        return Version(registered.version, catalog, registered.catalog_hash, context)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The registered catalog."""
+        return self.at.catalog
 
     def price(self, request: Request) -> Priced:
         """PRICE: mechanisms and loss. Reads no data and spends nothing."""
         if request.context != "asked":
             raise ParameterError("a dry run is not supported yet: use preview(), which reads no data")
-        steps = calibrate(request, self.catalog)
-        if len({shape(each.step.query, self.catalog)[0] for each in steps}) != 1:
+        at, way = self.at, self._way(request.pot)
+        if len(way) == 1 and way[0].policy == "separate":
+            raise RefusedError(
+                f"groups are kept apart here: ask from a group's own pot, not from {request.pot!r}, which sees all",
+                rule="privacy-rules 12",
+            )
+        delta = way[0].filter.delta_per_question if way else Fraction(0)
+        steps = calibrate(request, at.catalog, delta)
+        if len({shape(each.step.query, at.catalog)[0] for each in steps}) != 1:
             raise RefusedError("the steps of a request have different keys", rule="one release has one shape")
-        return Priced(request, steps, loss_of(steps))
+        check_parts(request, way, at.catalog, at.number)
+        loss = loss_of(steps)
+        return Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at))
+
+    def _way(self, pot: str) -> tuple[Pot, ...]:
+        """The pot and all it is inside of; nothing where it is not open, which `reserve` refuses."""
+        try:
+            return self.ledger.path(pot)
+        except BudgetError:
+            return ()
 
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect and compile; the last step that may fail freely."""
-        if len(self.ledger.incidents_open()) >= MAX_INCIDENTS:
+        while self._unrecorded:  # failures that the ledger could not take down then: now, or no answer
+            self.ledger.record_incident(self._unrecorded[0], FAILED)
+            self._unrecorded.pop(0)
+        if self.ledger.is_suspended():
             raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
-        measurer = Measurer(self._state.version(self.version) / "data.duckdb", self.catalog)
+        measurer = self.connect(priced.at)
         for each in priced.steps:
             measurer.prepare(each.step.query)
         return measurer
 
-    def reserve(self, priced: Priced) -> Reservation:
-        """RESERVE: check and charge, durably."""
-        public = {"version": self.version, "catalog_hash": self.catalog_hash, "request": priced.request.to_json()}
-        return self.ledger.reserve(priced.request.pot, priced.loss, priced.request.hash, public)
+    def connect(self, at: Version) -> Measurer:
+        """The copy of one registered version with its own catalog, opened read-only.
+
+        One connection to the newest version stays open: while it does, opening another is quick.
+        """
+        copy = self._state.version(at.number) / "data.duckdb"
+        if self._warm is None or self._warm[0] != at.number:
+            self._warm = (at.number, Measurer(copy, at.catalog))
+        return Measurer(copy, at.catalog)
+
+    def reserve(self, priced: Priced, **how: Any) -> Reservation:
+        """RESERVE: check and charge, durably; the pot, and all that it is inside of."""
+        at, asked = priced.at, priced.request.to_json()
+        public = {"version": at.number, "catalog_hash": at.catalog_hash, "request": asked}
+        return self.ledger.reserve(priced.request.pot, priced.loss, priced.key, public, **how)
 
     def measure(self, priced: Priced, measurer: Measurer) -> list[NDArray[Any]]:
-        """MEASURE: exact integers, one array per step."""
-        return [measurer.measure(each.step.query).ravel() for each in priced.steps]
+        """MEASURE: exact integers, one array per step; steps over the same rows and keys share one statement."""
+        asked: dict[tuple[Plan, tuple[str, ...]], list[Aggregate]] = {}
+        for query in (each.step.query for each in priced.steps):
+            asked.setdefault((query.plan, query.keys), []).extend(query.columns)
+        found = {where: measurer.measure(Cells(*where, tuple(columns))) for where, columns in asked.items()}
+        taken = dict.fromkeys(found, 0)
+        exact = []
+        for query in (each.step.query for each in priced.steps):
+            where = (query.plan, query.keys)
+            exact.append(found[where][:, taken[where] : taken[where] + len(query.columns)].ravel())
+            taken[where] += len(query.columns)
+        return exact
 
     def randomise(self, priced: Priced, exact: list[NDArray[Any]]) -> Values:
         """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its public width."""
@@ -131,54 +159,72 @@ class Kernel:
 
     def commit(self, priced: Priced, reservation: Reservation, values: Values, released_at: str) -> None:
         """COMMIT: the release into the ledger, in the transaction that says so."""
-        self.ledger.commit(reservation, _arrow_bytes(priced, values), {"v": 1}, released_at=released_at)
+        self.ledger.commit(reservation, to_bytes(priced, values), {"v": 1}, released_at=released_at)
 
     def send(self, priced: Priced, reservation: Reservation, values: Values, at: str) -> Release:
         """RELEASE: hand out what is stored and paid for."""
-        spent, cap = reservation.spent_after, reservation.cap
-        place = (self.version, self.catalog_hash, self.context)
-        return Release(str(reservation.seq), priced, values, reservation.charge, spent, cap, at, *place)
+        standing = (reservation.charge, reservation.spent_after, reservation.cap)
+        return Release(str(reservation.seq), priced, values, *standing, at, reservation.charges)
 
-    def release(self, request: Request) -> Release:
-        """All seven steps. The only caller of `measure`."""
-        self._load()
+    def release(self, request: Request, **how: Any) -> Release:
+        """All seven steps. With a lease's, the only caller of `measure`."""
         priced = self.price(request)
         measurer = self.prepare(priced)
-        reservation = self.reserve(priced)
         try:
-            values = self.randomise(priced, self._measured(priced, measurer))
-            released_at = datetime.now(UTC).replace(microsecond=0).isoformat()
-            self.commit(priced, reservation, values, released_at)
-        except Exception:
-            self._incident(reservation)
-            raise UnavailableError from None
+            reservation = self.reserve(priced, **how)
+            released_at = now()
+            values = self._answered(priced, measurer, reservation, released_at)
         finally:
-            measurer.close()
+            with suppress(Exception):
+                measurer.close()
+        if values is None:  # raised out here, so that neither cause nor frames travel with the constant response
+            self.record_incident(reservation)
+            raise UnavailableError
         return self.send(priced, reservation, values, released_at)
 
-    def _measured(self, priced: Priced, measurer: Measurer) -> list[NDArray[Any]]:
+    def _answered(self, priced: Priced, measurer: Measurer, reservation: Reservation, at: str) -> Values | None:
+        """MEASURE to COMMIT; None on any failure, whose exception and frames (exact values) end here."""
+        with suppress(Exception):
+            values = self.randomise(priced, self.measured(priced, measurer))
+            self.commit(priced, reservation, values, at)
+            return values
+        return None
+
+    def measured(self, priced: Priced, measurer: Measurer) -> list[NDArray[Any]]:
         """The statement may be run again, at most twice; never is another question's answer put in its place."""
         for _ in range(MEASURE_TRIES - 1):
-            try:
+            with suppress(Exception):
                 return self.measure(priced, measurer)
-            except Exception:
-                continue
         return self.measure(priced, measurer)
 
-    def _incident(self, reservation: Reservation) -> None:
-        """Recorded if it can be; the response is the same constant either way."""
-        with suppress(Exception):
-            self.ledger.record_incident(reservation, "failed_after_reserve")
+    def record_incident(self, reservation: Reservation) -> None:
+        """Recorded now, or before this kernel answers again; the response is the same constant either way."""
+        try:
+            self.ledger.record_incident(reservation, FAILED)
+        except Exception:
+            self._unrecorded.append(reservation)
+
+    def answer(self, request: Request) -> Release:
+        """The stored release where one answers the request, free to those who paid for it; else a new one.
+
+        Global: the dataset's total has paid, and it alone is promised, so the answer is free to all. Separate: pots on
+        the way up that have not paid do so now, and receive the same answer (privacy-rules 12). No data is read.
+        """
+        priced = self.price(request)
+        way = self._way(request.pot)
+        found = self.ledger.find(priced.key, request.pot) if way else None
+        if found is None:
+            return self.release(request)
+        seq, at, values = str(found.seq), found.released_at, from_bytes(found.stored.arrow_bytes)
+        if way[-1].policy == "separate" and found.owing:
+            paid = self.ledger.share(found.seq, request.pot, released_at=now())
+            return Release(
+                seq, priced, values, paid.charge, paid.spent_after, paid.cap, at, paid.charges, repeated=True
+            )
+        pot = self.ledger.pot(request.pot)
+        return Release(seq, priced, values, Fraction(0), pot.spent, pot.cap, at, repeated=True)
 
 
-def _arrow_bytes(priced: Priced, values: Values) -> bytes:
-    """The noisy integers as an Arrow stream, one column per step, its type from the public width."""
-    columns = [
-        pa.array(cells, pa.int64()) if each.width < 2**63 else pa.array(map(Decimal, cells), pa.decimal128(38, 0))
-        for each, cells in zip(priced.steps, values, strict=True)
-    ]
-    table = pa.table(columns, names=[f"step_{i}" for i in range(len(columns))])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
+def now() -> str:
+    """The time of a release, to the second: the one time that anyone sees."""
+    return datetime.now(UTC).replace(microsecond=0).isoformat()

@@ -10,22 +10,39 @@ from dither.canonical import digest, fraction_text
 from dither.errors import ParameterError
 from dither.plan.algebra import Query, to_json
 
-Family = Literal["laplace"]
+Family = Literal["laplace", "gaussian"]
 Context = Literal["asked", "dry_run"]
 
 
 @dataclass(frozen=True)
 class Price:
-    """A ceiling: the loss of the whole request, all steps composed, is at most this."""
+    """A ceiling on the loss of the whole request, all steps composed: an epsilon or a rho.
 
-    epsilon: Fraction
+    What a pot takes is computed from the loss by the pot's own rule; a delta is never the asker's to choose: it is the
+    share that the pot states.
+    """
+
+    epsilon: Fraction | None = None
+    rho: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if self.epsilon <= 0:
+        if (self.epsilon is None) == (self.rho is None):
+            raise ParameterError("a price is either epsilon= or rho=: choose e.g. epsilon=0.5")
+        if self.value <= 0:
             raise ParameterError(
-                f"epsilon must be positive, got {self.epsilon}: "
-                "choose e.g. epsilon=0.5, or run preview() to see what it buys"
+                f"{self.name} must be positive, got {self.value}: "
+                f"choose e.g. {self.name}=0.5, or run preview() to see what it buys"
             )
+
+    @property
+    def name(self) -> str:
+        return "rho" if self.epsilon is None else "epsilon"
+
+    @property
+    def value(self) -> Fraction:
+        number = self.rho if self.epsilon is None else self.epsilon
+        assert number is not None
+        return number
 
 
 @dataclass(frozen=True)
@@ -63,7 +80,7 @@ class Request:
                 {"query": to_json(step.query), "family": step.family, "weight": fraction_text(step.weight)}
                 for step in self.steps
             ],
-            "price": {"epsilon": fraction_text(self.price.epsilon)},
+            "price": {self.price.name: fraction_text(self.price.value)},
             "pot": self.pot,
             "context": self.context,
         }

@@ -1,21 +1,28 @@
 """The ledger: pots, charges and releases, durable and hash-chained (docs/reference/ledger.md)."""
 
 from dither.privacy.ledger.head import default_head_path
-from dither.privacy.ledger.pots import Pot, charge_pure
-from dither.privacy.ledger.records import Committed, Incident, Record, Registered, Reservation, Stored
+from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.records import Committed, Found, Incident, Record, Registered, Reservation, Stored
+from dither.privacy.ledger.rules import PURE, Charge, Rule, charge, charge_pure
 from dither.privacy.ledger.store import Ledger
-from dither.privacy.ledger.verify import Report, verify
+from dither.privacy.ledger.verify import Location, Report, verify
 
 __all__ = [
+    "PURE",
+    "Charge",
     "Committed",
+    "Found",
     "Incident",
     "Ledger",
+    "Location",
     "Pot",
     "Record",
     "Registered",
     "Report",
     "Reservation",
+    "Rule",
     "Stored",
+    "charge",
     "charge_pure",
     "default_head_path",
     "verify",

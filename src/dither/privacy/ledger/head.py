@@ -17,10 +17,12 @@ from pathlib import Path
 
 from dither.canonical import dumps
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger.sqlite import DURABLE, patiently, sync_directory
+from dither.privacy.ledger.database import DURABLE, patiently
+from dither.privacy.ledger.sqlite import sync_directory
 
 ROLLBACK = "privacy-rules 39: a ledger is never rolled back"
 GENESIS = "0" * 64
+_SLOT = 4096
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Anchor:
     hash: str
 
     def text(self) -> str:
-        """The whole content of a head file."""
+        """The content of a slot, and of a head file written by hand."""
         return dumps({"hash": self.hash, "seq": self.seq, "v": 1})
 
 
@@ -48,10 +50,14 @@ def default_head_path(installation_id: str) -> Path:
 
 
 class Head:
-    """The head file at one path; moved forwards only, by one process at a time."""
+    """The head file at one path; moved forwards only, by one process at a time.
 
-    def __init__(self, path: Path, ledger: Path) -> None:
-        if path.resolve().is_relative_to(ledger.resolve().parent):
+    Two slots of one block each: a move overwrites the older one and syncs, so that a power cut can spoil at most the
+    slot being written, and the other still holds the anchor before it.
+    """
+
+    def __init__(self, path: Path, ledger: Path | str) -> None:
+        if isinstance(ledger, Path) and path.resolve().is_relative_to(ledger.resolve().parent):
             raise ParameterError(
                 f"the head {path} must lie outside the ledger's directory {ledger.parent}: "
                 "otherwise one restore rolls back both, and what was spent is forgotten"
@@ -59,18 +65,16 @@ class Head:
         self.path = path
 
     def read(self) -> Anchor | None:
-        """The anchor on file, None where there is no file."""
+        """The newest anchor on file, None where there is no file."""
         try:
-            tree = json.loads(self.path.read_text("utf-8"))
-            anchor = Anchor(tree["seq"], tree["hash"])
-            if type(anchor.seq) is int and re.fullmatch("[0-9a-f]{64}", anchor.hash) and tree["v"] == 1:
-                return anchor
+            content = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError):
-            pass
         except OSError as error:
             raise RefusedError(f"the head {self.path} cannot be read: {error.strerror}", rule=ROLLBACK) from None
+        anchors = [anchor for slot in _slots(content) if (anchor := _parsed(slot)) is not None]
+        if anchors:
+            return max(anchors, key=lambda anchor: anchor.seq)
         raise RefusedError(
             f"the head {self.path} is damaged: put back its newest copy (docs/reference/ledger.md says what it holds)",
             rule=ROLLBACK,
@@ -87,19 +91,36 @@ class Head:
             now = self.read()
             if now is not None and now.seq >= anchor.seq:
                 return
-            beside = self.path.with_name(self.path.name + ".new")
-            descriptor = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(anchor.text())
-                file.flush()
-                os.fsync(descriptor)
-            os.rename(beside, self.path)
-            sync_directory(self.path.parent)
+            if now is None or self.path.stat().st_size != 2 * _SLOT:
+                self._create(anchor)
+                return
+            descriptor = os.open(self.path, os.O_RDWR)
+            try:
+                newest_first = _parsed(os.pread(descriptor, _SLOT, 0)) == now
+                os.pwrite(descriptor, _padded(anchor), _SLOT if newest_first else 0)
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _create(self, anchor: Anchor) -> None:
+        """A whole file, written beside and renamed."""
+        beside = self.path.with_name(self.path.name + ".new")
+        descriptor = os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(_padded(anchor) * 2)
+            file.flush()
+            os.fsync(descriptor)
+        os.rename(beside, self.path)
+        sync_directory(self.path.parent)
 
     def _lock_file(self) -> int:
         """The lock file beside the head; it stays for ever, since removing it would let two holders in."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(self.path.with_name(self.path.name + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        file = self.path.with_name(self.path.name + ".lock")
+        try:
+            return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+        except FileNotFoundError:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -117,3 +138,23 @@ class Head:
             yield
         except OSError as error:
             raise RefusedError(f"the head {self.path} cannot be written: {error.strerror}", rule=DURABLE) from None
+
+
+def _padded(anchor: Anchor) -> bytes:
+    return (anchor.text().encode() + b"\n").ljust(_SLOT)
+
+
+def _slots(content: bytes) -> tuple[bytes, ...]:
+    return (content,) if len(content) != 2 * _SLOT else (content[:_SLOT], content[_SLOT:])
+
+
+def _parsed(slot: bytes) -> Anchor | None:
+    """The anchor in a slot, None where a power cut or a hand spoilt it."""
+    try:
+        tree = json.loads(slot.partition(b"\n")[0])
+        anchor = Anchor(tree["seq"], tree["hash"])
+        if type(anchor.seq) is int and re.fullmatch("[0-9a-f]{64}", anchor.hash) and tree["v"] == 1:
+            return anchor
+    except (ValueError, KeyError, TypeError):
+        pass
+    return None

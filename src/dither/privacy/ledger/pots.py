@@ -1,36 +1,52 @@
 """Pots: budgets that stop paying in time, whatever is asked and in whatever order.
 
-A pot is a *filter*: a cap and a hard ceiling fixed at opening, a rule that turns a loss into a charge, and one test
-before every release: spent + charge <= cap. For the pure rule the charges are epsilons and the test makes everything
-the pot ever paid for (cap)-DP, also when queries and prices are chosen after seeing answers; raised caps are covered
-up to the ceiling. Proof: docs/proofs/pure-filter.md. Everything here is exact and touches no file.
+A pot is a *filter*: a rule, a cap and a hard ceiling fixed at opening, and one test before every release: what was
+charged so far plus this charge is at most the cap, for amounts and deltas alike. Everything that the pot ever paid for
+then meets its guarantee, also when queries and prices are chosen after seeing answers; raised caps are covered up to
+the ceiling. Inside the ceiling lies a reserve that only reissues may spend. Proofs: docs/proofs/filters.md. Everything
+here is exact and touches no file.
 
 >>> pot = opened("total", 1, 2, neighbours="add_remove", unit="person", question="How many visits are urgent?",
 ...              population="residents of the county", recipient="the county health board")
 >>> from dither.privacy.losses import DiscreteLaplace
->>> pot = spend(pot, charge(pot, DiscreteLaplace(10, 7, unit="person")))
->>> pot.spent, pot.left
-(Fraction(7, 10), Fraction(3, 10))
+>>> pot = spend(pot, charge_of(pot, DiscreteLaplace(10, 7, unit="person")))
+>>> pot.spent, pot.left, pot.reissue
+(Fraction(7, 10), Fraction(3, 10), Fraction(1, 5))
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from dither.canonical import Number, exact, positive
 from dither.errors import BudgetError, ParameterError, RefusedError
-from dither.privacy import losses
+from dither.privacy.ledger.rules import PURE, Charge, Rule, charge
 from dither.privacy.losses import Loss, Neighbours
 
 GRID = 10**60
+Kind = Literal["dataset", "analyst", "group", "purpose", "partition", "part"]
+Policy = Literal["global", "separate"]
 _PURPOSE = {
     "question": "How many visits are urgent, by age?",
     "population": "residents of the county in 2026",
     "recipient": "the county health board",
 }
+_TERMS = (
+    "kind",
+    "inside",
+    "neighbours",
+    "unit",
+    *_PURPOSE,
+    "policy",
+    "max_incidents",
+    "relations",
+    "column",
+    "value",
+    "version",
+)
 
 
 @dataclass(frozen=True)
@@ -40,18 +56,39 @@ class Pot:
     name: str
     cap: Fraction
     ceiling: Fraction
-    rule: str
+    filter: Rule
+    reissue: Fraction
     neighbours: Neighbours
     unit: str
     question: str
     population: str
     recipient: str
+    kind: Kind = "dataset"
+    inside: str | None = None
+    policy: Policy | None = None
+    max_incidents: int | None = None
+    relations: dict[str, str] = field(default_factory=dict)
+    column: str | None = None
+    value: str | None = None
+    version: int | None = None
     spent: Fraction = Fraction(0)
+    delta_spent: Fraction = Fraction(0)
+    reissued: Fraction = Fraction(0)
+
+    @property
+    def rule(self) -> str:
+        """The rule's name."""
+        return self.filter.name
 
     @property
     def left(self) -> Fraction:
         """What can still be spent under the present cap."""
         return self.cap - self.spent
+
+    @property
+    def delta_left(self) -> Fraction:
+        """What is left of the cap on deltas."""
+        return self.filter.delta_cap - self.delta_spent
 
 
 def opened(
@@ -64,118 +101,123 @@ def opened(
     question: str,
     population: str,
     recipient: str,
-    rule: str = "pure",
+    rule: Rule = PURE,
+    reissue: Number | None = None,
+    kind: Kind = "dataset",
+    inside: str | None = None,
+    policy: Policy | None = None,
+    max_incidents: int | None = None,
+    relations: dict[str, str] | None = None,
+    column: str | None = None,
+    value: str | None = None,
+    version: int | None = None,
 ) -> Pot:
-    """A new pot, its purpose stated in three sentences; refuses vague ones."""
+    """A new pot, its purpose stated in three sentences; refuses vague ones and impossible terms."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
         raise ParameterError(f"a pot's name has 1 to 64 letters, digits, _ . or -, got {name!r}")
-    if rule != "pure":
-        raise ParameterError(f"pots have the rule 'pure' so far, got {rule!r}")
     if neighbours not in get_args(Neighbours):
         raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {neighbours!r}")
     if not unit:
         raise ParameterError("a pot says whom it protects: unit='person', for example")
-    pot = Pot(
-        name,
-        _limit(cap, "epsilon"),
-        _limit(ceiling, "ceiling"),
-        rule,
-        neighbours,
-        unit,
-        question,
-        population,
-        recipient,
-    )
-    for key, example in _PURPOSE.items():
-        sentence(getattr(pot, key), f"the {key} of pot {name!r}", example)
-    if pot.cap > pot.ceiling:
+    if not isinstance(rule, Rule):
+        raise ParameterError(f"a pot's rule is a Rule, such as Rule('pure'), got {rule!r}")
+    low, high = limit(cap, rule.measure), limit(ceiling, "ceiling")
+    if low > high:
         raise ParameterError(
-            f"pot {name!r}: epsilon {shown(pot.cap)} exceeds the ceiling {shown(pot.ceiling)}. The ceiling is what the "
+            f"pot {name!r}: {rule.measure} {shown(low)} exceeds the ceiling {shown(high)}. The ceiling is what the "
             "pot may ever reach, and what its guarantee states: choose it at least as large"
         )
+    kept = min(high / 10, high - low) if reissue is None else exact(reissue, "the reissue reserve")
+    if not 0 <= kept <= high - low or kept.denominator > GRID:
+        raise ParameterError(
+            f"pot {name!r}: the cap {shown(low)} and the reserve for reissues {shown(kept)} exceed the ceiling "
+            f"{shown(high)} together: both lie inside it"
+        )
+    if kind == "dataset":
+        policy, max_incidents = policy or "global", 1 if max_incidents is None else max_incidents
+    pot = Pot(
+        name, low, high, rule, kept, neighbours, unit, question, population, recipient, kind, inside,
+        policy, max_incidents, dict(relations or {}), column, value, version,
+    )  # fmt: skip
+    for key, example in _PURPOSE.items():
+        sentence(getattr(pot, key), f"the {key} of pot {name!r}", example)
+    _check_kind(pot)
     return pot
+
+
+def _check_kind(pot: Pot) -> None:
+    """What each kind of pot must and may not state."""
+    if pot.kind not in get_args(Kind):
+        raise ParameterError(f"a pot's kind is one of {', '.join(get_args(Kind))}, got {pot.kind!r}")
+    is_root = pot.kind == "dataset"
+    if is_root != (pot.inside is None):
+        raise ParameterError(
+            f"pot {pot.name!r}: the dataset's total is inside no pot; every other pot says which it is inside of"
+        )
+    if is_root and (pot.policy not in get_args(Policy) or type(pot.max_incidents) is not int or pot.max_incidents < 1):
+        raise ParameterError("a dataset's total has the policy 'global' or 'separate', and max_incidents of 1 or more")
+    if not is_root and (pot.policy is not None or pot.max_incidents is not None or pot.relations):
+        raise ParameterError("policy, max_incidents and relations are fixed by the dataset's total")
+    for lineage, relation in pot.relations.items():
+        if not isinstance(lineage, str) or relation not in ("same", "disjoint", "unknown"):
+            raise ParameterError("a relation to another lineage is 'same', 'disjoint' or 'unknown' (counts as same)")
+    if (pot.kind == "partition") != (pot.column is not None) or (pot.kind == "part") != (pot.value is not None):
+        raise ParameterError("a partition states its column (table.column), a part its value; other pots neither")
+    if (pot.kind == "partition") != (type(pot.version) is int):
+        raise ParameterError("a partition holds for one registered version: later ones may move people between parts")
 
 
 def raised(pot: Pot, cap: Number, reason: str) -> Pot:
     """The pot with a higher cap; the ceiling, for which the guarantee is stated, never moves."""
     sentence(reason, f"the reason to raise pot {pot.name!r}", "the yearly report needs the table by district")
-    limit = _limit(cap, "epsilon")
-    if limit <= pot.cap:
+    higher = limit(cap, pot.filter.measure)
+    if higher <= pot.cap:
         raise ParameterError(f"pot {pot.name!r} has the cap {shown(pot.cap)} already; a raise must exceed it")
-    if limit > pot.ceiling:
+    if higher > pot.ceiling - pot.reissue:
         raise RefusedError(
-            f"pot {pot.name!r} was opened with the ceiling {shown(pot.ceiling)}; {shown(limit)} lies above it. "
-            "The ceiling was fixed before any answer was seen and never moves",
+            f"pot {pot.name!r} was opened with the ceiling {shown(pot.ceiling)}, of which {shown(pot.reissue)} is kept "
+            f"for reissues; {shown(higher)} lies above the rest. Both were fixed before any answer was seen",
             rule="privacy-rules 13",
         )
-    return replace(pot, cap=limit)
+    return replace(pot, cap=higher)
 
 
-def charge(pot: Pot, loss: Loss) -> Fraction:
+def charge_of(pot: Pot, loss: Loss) -> Charge:
     """What the pot takes for a loss. Its unit and neighbours must be the pot's: others have no common sum."""
     for what in ("neighbours", "unit"):
-        if getattr(loss, what) != getattr(pot, what):
+        if isinstance(loss, Loss) and getattr(loss, what) != getattr(pot, what):
             raise RefusedError(
                 f"pot {pot.name!r} counts losses for {what} {getattr(pot, what)!r}; this one is stated for "
                 f"{getattr(loss, what)!r}, and the two have no sum. Use a pot opened for it",
                 rule="one guarantee per pot",
             )
-    return _on_grid(charge_pure(loss))
+    return Charge(*map(on_grid, charge(pot.filter, loss)))
 
 
-def spend(pot: Pot, amount: Fraction) -> Pot:
-    """The pot after paying `amount`; BudgetError if it cannot. This comparison is the filter."""
-    spent = _on_grid(pot.spent + amount)
+def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
+    """The pot after paying; BudgetError if it cannot. These comparisons are the filter."""
+    spent = pot.spent if reissue else on_grid(pot.spent + taken.amount)
+    reissued = on_grid(pot.reissued + taken.amount) if reissue else pot.reissued
+    delta_spent = on_grid(pot.delta_spent + taken.delta)
     if spent > pot.cap:
         remedy = "lower the price" if pot.left > 0 else "the pot is empty"
-        if pot.cap < pot.ceiling:
-            remedy += f", or the steward raises the cap, up to {shown(pot.ceiling)}: dither budget raise {pot.name}"
-        raise BudgetError(
-            f"pot {pot.name!r} cannot pay: asked epsilon {shown(amount)}, left {shown(pot.left)} of {shown(pot.cap)}. "
-            f"Nothing was spent: {remedy}"
-        )
-    return replace(pot, spent=spent)
+        if pot.cap < pot.ceiling - pot.reissue:
+            most = shown(pot.ceiling - pot.reissue)
+            remedy += f", or the steward raises the cap, up to {most}: dither budget raise {pot.name}"
+        raise _cannot_pay(pot, f"{pot.filter.measure} {shown(taken.amount)}", pot.left, pot.cap, remedy)
+    if delta_spent > pot.filter.delta_cap:
+        remedy = "ask with pure noise, which needs no delta: its cap was fixed at opening and is never raised"
+        raise _cannot_pay(pot, f"delta {shown(taken.delta)}", pot.delta_left, pot.filter.delta_cap, remedy)
+    if reissued > pot.reissue:
+        remedy = "the reserve for reissues was fixed at opening"
+        raise _cannot_pay(pot, f"a reissue at {shown(taken.amount)}", pot.reissue - pot.reissued, pot.reissue, remedy)
+    return replace(pot, spent=spent, delta_spent=delta_spent, reissued=reissued)
 
 
-def charge_pure(loss: Loss) -> Fraction:
-    """The smallest known epsilon for which a loss is epsilon-DP, exactly; refuses what has none.
-
-    >>> charge_pure(losses.DiscreteLaplace(10, 3) + losses.Pure("0.1"))
-    Fraction(2, 5)
-    """
-    match loss:
-        case losses.Pure() | losses.RandomizedResponse() | losses.BoundedRange():
-            return loss.epsilon
-        case losses.DiscreteLaplace() | losses.Laplace():
-            return loss.sensitivity / loss.scale
-        case losses.Composed():
-            return sum(map(charge_pure, loss.losses), Fraction(0))
-        case losses.Repeated():
-            return charge_pure(loss.loss) * loss.count
-        case losses.Parallel():
-            # one unit lies in one part; when it is *replaced*, the newcomer may lie in another (privacy-rules 15)
-            largest = sorted(map(charge_pure, loss.losses), reverse=True)
-            return sum(largest[: 2 if loss.neighbours == "replace" else 1], Fraction(0))
-        case losses.Approx() if loss.delta == 0:
-            return loss.epsilon
-    raise RefusedError(
-        f"a pure pot cannot pay for {type(loss).__name__}: {_why_not_pure(loss)}. "
-        "What fits: Laplace noise on declared keys, randomised response, the exponential mechanism",
-        rule="privacy-rules 14",
+def _cannot_pay(pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str) -> BudgetError:
+    return BudgetError(
+        f"pot {pot.name!r} cannot pay: asked {asked}, left {shown(left)} of {shown(of)}. Nothing was spent: {remedy}"
     )
-
-
-def _why_not_pure(loss: Loss) -> str:
-    match loss:
-        case losses.Approx():
-            return "its delta is above 0, and the pot promises delta 0"
-        case losses.Gaussian() | losses.DiscreteGaussian() | losses.DiscreteGaussianVector():
-            return "no finite epsilon holds for Gaussian noise with delta 0"
-        case losses.ZCDP() | losses.RDP():
-            return "a bound on Renyi divergences gives an epsilon only together with a delta above 0"
-        case losses.PoissonSampled() | losses.SampledWithoutReplacement():
-            return "its amplified epsilon is not rational; state the loss without the sampling to pay in full"
-    return "no rule is proved for it"
 
 
 def sentence(text: str, what: str, example: str) -> None:
@@ -189,20 +231,23 @@ def shown(value: Fraction) -> str:
     places = next((n for n in range(13) if (value * 10**n).denominator == 1), None)
     if places is None and value.denominator < 10**6:
         return str(value)
+    if places is None and 0 < abs(value) < Fraction(1, 10**9):
+        return f"{float(value):.6g}"
     digits = 12 if places is None else places
     whole = str(int(value * 10**digits)).rjust(digits + 1, "0")
     text = f"{whole[: len(whole) - digits]}.{whole[len(whole) - digits :]}" if digits else whole
     return text if places is not None else f"{text}..."
 
 
-def _limit(value: Number, name: str) -> Fraction:
+def limit(value: Number, name: str) -> Fraction:
+    """A cap or ceiling: positive, and on the grid."""
     number = positive(value, name)
     if max(number.denominator, number.numerator) > GRID:
         raise ParameterError(f"{name} has more than 60 digits")
     return number
 
 
-def _on_grid(value: Fraction) -> Fraction:
+def on_grid(value: Fraction) -> Fraction:
     """The number itself, or, once its denominator passes 60 digits, the next multiple of 10^-60 above it.
 
     Thousands of unlike denominators would else grow into sums with millions of digits. Rounding is upwards, so the
@@ -215,20 +260,12 @@ def _on_grid(value: Fraction) -> Fraction:
 
 def from_body(body: dict[str, Any]) -> Pot:
     """The pot that an `open` entry describes."""
-    facts = {key: value for key, value in body.items() if key not in ("pot", "cap", "ceiling")}
-    return opened(body["pot"], exact(body["cap"], "cap"), exact(body["ceiling"], "ceiling"), **facts)
+    facts: dict[str, Any] = {key: body[key] for key in _TERMS}
+    facts |= {key: exact(body[key], key) for key in ("cap", "ceiling", "reissue")}
+    return opened(body["pot"], rule=Rule.from_body(body["rule"]), **facts)
 
 
 def to_body(pot: Pot) -> dict[str, Any]:
     """The body of the `open` entry of a pot."""
-    return {
-        "pot": pot.name,
-        "rule": pot.rule,
-        "cap": pot.cap,
-        "ceiling": pot.ceiling,
-        "neighbours": pot.neighbours,
-        "unit": pot.unit,
-        "question": pot.question,
-        "population": pot.population,
-        "recipient": pot.recipient,
-    }
+    numbers = {"cap": pot.cap, "ceiling": pot.ceiling, "reissue": pot.reissue}
+    return {"pot": pot.name, "rule": pot.filter.to_body(), **numbers} | {key: getattr(pot, key) for key in _TERMS}

@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from dither.privacy.ledger.rules import Charge
+
 
 @dataclass(frozen=True)
 class Reservation:
-    """A charge already made, to be committed once. `seq` also names the release that will follow."""
+    """A charge already made, to be committed once. `seq` also names the release that will follow.
+
+    `charge`, `spent_after` and `cap` are those of the pot that was asked; `charges` holds every pot that paid.
+    """
 
     seq: int
     hash: str
@@ -17,6 +22,7 @@ class Reservation:
     charge: Fraction
     spent_after: Fraction
     cap: Fraction
+    charges: dict[str, Charge]
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,16 @@ class Stored:
     nonce: bytes
     arrow_bytes: bytes
     meta: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A stored release that answers a request: which, when it left, and the pots that still owe for it."""
+
+    seq: int
+    released_at: str
+    owing: tuple[str, ...]
+    stored: Stored
 
 
 @dataclass(frozen=True)
@@ -57,12 +73,26 @@ class Incident:
 
 @dataclass(frozen=True)
 class Record:
-    """One line of history: parameters, never values."""
+    """One line of history: parameters, never values. `shared_by` are pots that paid later for the same answer."""
 
     seq: int
-    pot: str
-    charge: Fraction
+    pots: tuple[str, ...]
+    charges: dict[str, Charge]
     loss: dict[str, Any]
     request_hash: str
     public: dict[str, Any]
     released_at: str | None
+    supersedes: int | None = None
+    superseded_by: int | None = None
+    note: str | None = None
+    shared_by: tuple[str, ...] = ()
+
+    @property
+    def pot(self) -> str:
+        """The pot that was asked (the first, where several parts paid together)."""
+        return self.pots[0]
+
+    @property
+    def charge(self) -> Fraction:
+        """What that pot paid."""
+        return self.charges[self.pot].amount

@@ -3,131 +3,212 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
-from sqlalchemy.exc import NoResultFound
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from dither.canonical import fraction_text
-from dither.errors import BudgetError, RefusedError
+from dither.errors import RefusedError
 from dither.privacy.ledger import chain, pots, tables
+from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Incident, Registered, Reservation, Stored
+from dither.privacy.ledger.rules import Charge
 
 ONCE = "a reserve is committed once"
 
-# built once: SQLAlchemy takes longer to build a statement than SQLite to run it
-_ENTRY, _RELEASE, _POT = tables.entry.c, tables.release.c, tables.pot_state.c
+_ENTRY, _RELEASE, _POT, _SHARE = tables.entry.c, tables.release.c, tables.pot_state.c, tables.share.c
 _LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
 _OF_KIND = select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
-_KIND_OF = select(_ENTRY.kind).where(_ENTRY.seq == bindparam("seq"), _ENTRY.hash == bindparam("hash"))
-_STORED = select(tables.release).where(_RELEASE.seq == bindparam("seq"))
-_TOTALS = select(tables.pot_state).where(_POT.pot == bindparam("name"))
-_NEW_TOTALS = update(tables.pot_state).where(_POT.pot == bindparam("name"))
-_NEW_ENTRY, _NEW_RELEASE, _NEW_POT = insert(tables.entry), insert(tables.release), insert(tables.pot_state)
+_NEWEST = select(_ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
+_ENTRY_AT = select(_ENTRY.kind, _ENTRY.body_json, _ENTRY.hash).where(_ENTRY.seq == bindparam("at"))
+_CLEARED = select(func.coalesce(func.max(_ENTRY.seq), 0)).where(_ENTRY.kind == "clear").scalar_subquery()
+_INCIDENTS = (
+    select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == "incident", _ENTRY.seq > _CLEARED).order_by(_ENTRY.seq)
+)
+_STORED = select(_RELEASE.nonce, _RELEASE.arrow_bytes, _RELEASE.meta_json).where(_RELEASE.seq == bindparam("at"))
+_COMMITTED = select(_RELEASE.commit_seq).where(_RELEASE.seq == bindparam("at"))
+_ANSWERS = (
+    select(_RELEASE.seq, _RELEASE.commit_seq)
+    .where(_RELEASE.request_hash == bindparam("wanted"))
+    .order_by(_RELEASE.seq.desc())
+    .limit(1)
+)
+_SHARES = select(_SHARE.pot).where(_SHARE.release == bindparam("at"))
+_TOTALS = select(_POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap).where(_POT.pot == bindparam("name"))
+_NEW_TOTALS = (
+    update(tables.pot_state)
+    .where(_POT.pot == bindparam("name"))
+    .values({key: bindparam(key) for key in ("spent", "delta_spent", "reissued", "cap")})
+)
+_NEW_ENTRY, _NEW_RELEASE = insert(tables.entry), insert(tables.release)
+_NEW_POT, _NEW_SHARE = insert(tables.pot_state), insert(tables.share)
+_NEW_PENDING, _PENDING = insert(tables.pending), select(tables.pending.c.seq, tables.pending.c.holder)
+_DONE = delete(tables.pending).where(tables.pending.c.seq == bindparam("at"))
 
 
-def last(connection: Connection) -> Anchor:
+def last(transaction: Transaction) -> Anchor:
     """The newest entry."""
-    row = connection.execute(_LAST).one_or_none()
-    return START if row is None else Anchor(row.seq, row.hash)
+    found = transaction.rows(_LAST)
+    return Anchor(*found[0]) if found else START
 
 
-def append(connection: Connection, kind: str, body: dict[str, Any]) -> Anchor:
-    """One more entry at the end of the chain."""
-    before, body_json = last(connection), chain.canonical_text(body, f"a {kind} entry")
+def append(transaction: Transaction, before: Anchor, kind: str, body: dict[str, Any]) -> Anchor:
+    """One more entry after `before`, the end of the chain."""
+    body_json = chain.canonical_text(body, f"a {kind} entry")
     hashed = chain.entry_hash(before.seq + 1, kind, body_json, before.hash)
     row = {"seq": before.seq + 1, "kind": kind, "body_json": body_json, "prev_hash": before.hash, "hash": hashed}
-    connection.execute(_NEW_ENTRY, row)
+    transaction.run(_NEW_ENTRY, row)
     return Anchor(before.seq + 1, hashed)
 
 
-def bodies(connection: Connection, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def bodies(transaction: Transaction, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """The entries of one kind, oldest first."""
-    for seq, body_json in connection.execute(_OF_KIND, {"kind": kind}):
+    for seq, body_json in transaction.rows(_OF_KIND, {"kind": kind}):
         yield seq, json.loads(body_json)
 
 
-def openings(connection: Connection) -> dict[str, Pot]:
+def openings(transaction: Transaction) -> dict[str, Pot]:
     """Every pot as it was opened."""
-    return {body["pot"]: pots.from_body(body) for _, body in bodies(connection, "open")}
+    return {body["pot"]: pots.from_body(body) for _, body in bodies(transaction, "open")}
 
 
-def pot(connection: Connection, name: str) -> Pot:
-    """A pot with its running totals. Pots are few, so their terms are read anew each time."""
-    terms = openings(connection).get(name)
-    if terms is None:
-        raise BudgetError(
-            f"no pot {name!r} is open. Steward: dither budget open {name} --epsilon 1 --ceiling 2 "
-            "--question '...' --population '...' --recipient '...'"
-        )
+def totals(transaction: Transaction, terms: Mapping[str, Pot], names: Iterable[str]) -> dict[str, Pot]:
+    """The pots of these names with their running totals."""
+    return {name: _with_totals(transaction, terms[name]) for name in names}
+
+
+def _with_totals(transaction: Transaction, pot: Pot) -> Pot:
     try:
-        row = connection.execute(_TOTALS, {"name": name}).one()
-        now = replace(terms, spent=Fraction(row.spent), cap=Fraction(row.cap))
-    except (NoResultFound, ValueError, TypeError, ZeroDivisionError):
-        now = replace(terms, spent=Fraction(-1))
-    if not 0 <= now.spent <= now.cap <= now.ceiling:
-        raise RefusedError(f"the totals of pot {name!r} are damaged: run 'dither ledger verify'", rule=ROLLBACK)
+        ((spent, delta_spent, reissued, cap),) = transaction.rows(_TOTALS, {"name": pot.name})
+        now = replace(
+            pot,
+            spent=Fraction(spent),
+            delta_spent=Fraction(delta_spent),
+            reissued=Fraction(reissued),
+            cap=Fraction(cap),
+        )
+    except (ValueError, TypeError, ZeroDivisionError):
+        now = replace(pot, spent=Fraction(-1))
+    sound = 0 <= now.spent <= now.cap and pot.cap <= now.cap <= now.ceiling - now.reissue
+    if not sound or not 0 <= now.delta_spent <= now.filter.delta_cap or not 0 <= now.reissued <= now.reissue:
+        raise RefusedError(f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify'", rule=ROLLBACK)
     return now
 
 
-def write(connection: Connection, pot: Pot) -> None:
-    """A pot's new totals."""
-    values = {"name": pot.name, "spent": fraction_text(pot.spent), "cap": fraction_text(pot.cap)}
-    connection.execute(_NEW_TOTALS, values)
+def texts(pot: Pot) -> dict[str, str]:
+    """A row of `pot_state`."""
+    numbers = {"spent": pot.spent, "delta_spent": pot.delta_spent, "reissued": pot.reissued, "cap": pot.cap}
+    return {key: fraction_text(value) for key, value in numbers.items()}
 
 
-def write_new(connection: Connection, pot: Pot) -> None:
+def write(transaction: Transaction, changed: Iterable[Pot]) -> None:
+    """New totals."""
+    for pot in changed:
+        transaction.run(_NEW_TOTALS, {"name": pot.name} | texts(pot))
+
+
+def write_new(transaction: Transaction, pot: Pot) -> None:
     """The totals of a pot just opened."""
-    numbers = {"spent": pot.spent, "cap": pot.cap, "ceiling": pot.ceiling}
-    connection.execute(_NEW_POT, {"pot": pot.name} | {key: fraction_text(value) for key, value in numbers.items()})
+    transaction.run(_NEW_POT, {"pot": pot.name} | texts(pot))
 
 
-def release(connection: Connection, seq: int) -> Stored | None:
+def release(transaction: Transaction, seq: int) -> Stored | None:
     """The stored release of a reserve."""
-    row = connection.execute(_STORED, {"seq": seq}).one_or_none()
-    return None if row is None else Stored(row.nonce, row.arrow_bytes, json.loads(row.meta_json))
+    found = transaction.rows(_STORED, {"at": seq})
+    return Stored(found[0][0], found[0][1], json.loads(found[0][2])) if found else None
 
 
-def write_release(connection: Connection, seq: int, nonce: bytes, arrow_bytes: bytes, meta_json: str) -> None:
+def write_release(transaction: Transaction, row: dict[str, Any]) -> None:
     """Stores the release of a reserve."""
-    row = {"seq": seq, "nonce": nonce, "arrow_bytes": arrow_bytes, "meta_json": meta_json}
-    connection.execute(_NEW_RELEASE, row)
+    transaction.run(_NEW_RELEASE, row)
 
 
-def registered(connection: Connection) -> Registered | None:
+def newest_answer(transaction: Transaction, request_hash: str) -> tuple[int, int] | None:
+    """(reserve, commit) of the newest release that answers a request; a reissue comes after what it supersedes."""
+    found = transaction.rows(_ANSWERS, {"wanted": request_hash})
+    return (found[0][0], found[0][1]) if found else None
+
+
+def payers(transaction: Transaction, seq: int) -> frozenset[str]:
+    """Every pot that paid for a release."""
+    _, body, _ = entry(transaction, seq)
+    return frozenset(body["charges"]) | {row[0] for row in transaction.rows(_SHARES, {"at": seq})}
+
+
+def write_shares(transaction: Transaction, seq: int, names: Iterable[str]) -> None:
+    """These pots paid for a stored release."""
+    for name in names:
+        transaction.run(_NEW_SHARE, {"release": seq, "pot": name})
+
+
+def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]:
+    """Kind, body and hash of one entry."""
+    found = transaction.rows(_ENTRY_AT, {"at": seq})
+    if not found:
+        raise RefusedError(f"the ledger has no entry {seq}", rule=ONCE)
+    return found[0][0], json.loads(found[0][1]), found[0][2]
+
+
+def charges_from(body: dict[str, Any]) -> dict[str, Charge]:
+    """The charges of a reserve or share."""
+    return {name: Charge(*map(Fraction, amounts)) for name, amounts in body["charges"].items()}
+
+
+def charges_to(charges: Mapping[str, Charge]) -> dict[str, list[str]]:
+    """The charges of a reserve or share, as its body holds them."""
+    return {name: [fraction_text(value) for value in taken] for name, taken in charges.items()}
+
+
+def registered(transaction: Transaction) -> Registered | None:
     """The newest version."""
-    versions = [body for _, body in bodies(connection, "register")]
-    return Registered(**versions[-1]) if versions else None
+    found = transaction.scalar(_NEWEST, {"kind": "register"})
+    return None if found is None else Registered(**json.loads(found))
 
 
-def incidents_open(connection: Connection) -> tuple[Incident, ...]:
+def incidents_open(transaction: Transaction) -> tuple[Incident, ...]:
     """Incidents after the last clear."""
-    cleared = max((seq for seq, _ in bodies(connection, "clear")), default=0)
-    return tuple(Incident(seq, **body) for seq, body in bodies(connection, "incident") if seq > cleared)
+    return tuple(Incident(seq, **json.loads(body)) for seq, body in transaction.rows(_INCIDENTS))
 
 
-def has_incident(connection: Connection, reservation: Reservation) -> bool:
+def has_incident(transaction: Transaction, reservation: Reservation) -> bool:
     """Whether a reservation ended in an incident; incidents are few."""
-    return any(body["reserve"] == reservation.seq for _, body in bodies(connection, "incident"))
+    return any(body["reserve"] == reservation.seq for _, body in bodies(transaction, "incident"))
 
 
-def check_reserve(connection: Connection, reservation: Reservation) -> None:
-    """Refuses a reservation that this ledger did not make."""
-    here = {"seq": reservation.seq, "hash": reservation.hash}
-    kind = connection.execute(_KIND_OF, here).scalar_one_or_none()
-    if kind != "reserve":
+def check_reserve(transaction: Transaction, reservation: Reservation) -> dict[str, Any]:
+    """The body of a reserve; refused where this ledger did not make it."""
+    found = transaction.rows(_ENTRY_AT, {"at": reservation.seq})
+    if not found or found[0][0] != "reserve" or found[0][2] != reservation.hash:
         raise RefusedError(f"entry {reservation.seq} is not this reserve of this ledger", rule=ONCE)
+    body: dict[str, Any] = json.loads(found[0][1])
+    return body
 
 
-def check_pending(connection: Connection, reservation: Reservation) -> None:
-    """Refuses a reservation that was committed, or ended in an incident."""
-    check_reserve(connection, reservation)
-    if release(connection, reservation.seq) is not None:
+def check_pending(transaction: Transaction, reservation: Reservation) -> dict[str, Any]:
+    """The body of a reserve that was neither committed nor ended in an incident."""
+    body = check_reserve(transaction, reservation)
+    if transaction.rows(_COMMITTED, {"at": reservation.seq}):
         raise RefusedError(f"reserve {reservation.seq} is committed already", rule=ONCE)
-    if has_incident(connection, reservation):
+    if has_incident(transaction, reservation):
         raise RefusedError(f"reserve {reservation.seq} ended in an incident", rule=ONCE)
+    return body
+
+
+def hold(transaction: Transaction, seq: int, holder: str) -> None:
+    """This process answers for a reserve until it is committed or fails."""
+    transaction.run(_NEW_PENDING, {"seq": seq, "holder": holder})
+
+
+def let_go(transaction: Transaction, seq: int) -> None:
+    """A reserve was committed or failed."""
+    transaction.run(_DONE, {"at": seq})
+
+
+def held(transaction: Transaction) -> list[tuple[int, str]]:
+    """Every reserve that a process still holds, and which; few."""
+    return [(seq, holder) for seq, holder in transaction.rows(_PENDING)]

@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Engine, QueuePool, create_engine
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import tables
+from dither.privacy.ledger.database import DURABLE, Busy, Database, Transaction
 
-DURABLE = "no answer without a durable charge"
-PATIENCE_S = 20.0
 _CAUSES = {
     sqlite3.SQLITE_BUSY: "another process kept it locked for too long; try again",
     sqlite3.SQLITE_FULL: "the disk is full; free some space",
@@ -33,49 +29,22 @@ _CAUSES = {
     sqlite3.SQLITE_NOTADB: "the file is not a ledger; restore it from a backup, newest first",
     sqlite3.SQLITE_CORRUPT: "the file is damaged; run 'dither ledger verify'",
 }
-_UNCERTAIN = "the disk failed; this step may or may not have been recorded: run 'dither ledger verify'"
-
-Mode = Literal["rw", "rwc", "ro", "immutable"]
-T = TypeVar("T")
+Mode = Literal["rw", "ro", "immutable"]
 
 
-def _code(error: BaseException | None) -> int:
+def _code(error: BaseException) -> int:
     """The primary SQLite result code of an error."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def is_busy(error: Exception) -> bool:
-    """Whether waiting may help."""
-    if isinstance(error, DBAPIError):
-        return _code(error.orig) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-    return isinstance(error, BlockingIOError)
+class SQLite(Database):
+    """One file."""
 
+    errors = (sqlite3.Error,)
 
-def patiently(attempt: Callable[[], T]) -> T:
-    """The result of `attempt`, tried again while the lock is held elsewhere, for at most PATIENCE_S seconds.
-
-    Pauses grow from 1 to 16 ms; each is cut by a fraction that differs between processes, so that waiters do not
-    march in step. The fraction hashes process id and clock: it need not be random, only unequal.
-    """
-    end, pause = time.monotonic() + PATIENCE_S, 0.001
-    while True:
-        try:
-            return attempt()
-        except (DBAPIError, BlockingIOError) as error:
-            if not is_busy(error) or time.monotonic() > end:
-                raise
-        spread = zlib.crc32(f"{os.getpid()}:{time.monotonic_ns()}".encode()) / 2**32
-        time.sleep(pause * (0.5 + spread / 2))
-        pause = min(2 * pause, 0.016)
-
-
-class Database:
-    """One file; connections are pooled per process, and never used on the far side of a fork."""
-
-    def __init__(self, path: Path, mode: Mode) -> None:
+    def __init__(self, path: Path, mode: Mode = "rw") -> None:
         self.path, self._mode = path, mode
-        self._pid, self._engine = os.getpid(), self._new_engine()
-        self._inherited: list[Engine] = []
+        super().__init__(str(path))
 
     def _connect(self) -> sqlite3.Connection:
         options = "mode=ro&immutable=1" if self._mode == "immutable" else f"mode={self._mode}"
@@ -87,7 +56,7 @@ class Database:
             check_same_thread=False,
         )
         try:
-            if self._mode in ("rw", "rwc"):
+            if self._mode == "rw":
                 connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA trusted_schema=OFF")
@@ -97,102 +66,81 @@ class Database:
         return connection
 
     def _new_engine(self) -> Engine:
-        engine = create_engine(
-            "sqlite://", creator=self._connect, poolclass=QueuePool, max_overflow=-1, hide_parameters=True
+        return create_engine(
+            "sqlite://",
+            creator=self._connect,
+            poolclass=QueuePool,
+            max_overflow=-1,
+            hide_parameters=True,
         )
 
-        @event.listens_for(engine, "begin")
-        def begin(connection: Connection) -> None:
-            connection.exec_driver_sql(connection.get_execution_options()["dither_begin"])
-
-        return engine
-
-    @property
-    def engine(self) -> Engine:
-        """This process's engine. One inherited through fork is kept aside: even closing it could touch the file."""
-        if self._pid != os.getpid():
-            self._inherited.append(self._engine)
-            self._pid, self._engine = os.getpid(), self._new_engine()
-        return self._engine
-
-    def close(self) -> None:
-        self.engine.dispose()
-
-    def _begin(self, statement: str) -> Connection:
-        connection = self.engine.connect().execution_options(dither_begin=statement)
+    def _begin(self, raw: Any, write: bool) -> None:
         try:
-            connection.begin()
-            connection.exec_driver_sql("SELECT count(*) FROM sqlite_master")  # a reader takes its snapshot here
-        except BaseException:
-            connection.close()
+            raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            if not write:
+                raw.execute("SELECT count(*) FROM sqlite_master").fetchone()  # a reader takes its snapshot here
+        except sqlite3.Error as error:
+            if _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise Busy from error
             raise
-        return connection
 
-    @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Connection]:
-        """All or nothing; on return from a writing one, it is on the disk."""
-        with explained(self.path):
-            connection = patiently(lambda: self._begin("BEGIN IMMEDIATE" if write else "BEGIN"))
-            try:
-                yield connection
-                connection.commit()
-            except BaseException:
-                with suppress(DBAPIError):
-                    connection.rollback()
-                raise
-            finally:
-                connection.close()
+    def _begun(self, write: bool) -> Any:
+        try:
+            return super()._begun(write)
+        except sqlite3.Error as error:  # also while connecting: the first writer of all switches to WAL
+            if _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise Busy from error
+            raise
 
+    def _cause(self, error: Exception) -> str | None:
+        return _CAUSES.get(sqlite3.SQLITE_BUSY if isinstance(error, Busy) else _code(error))
 
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turns an error of the database into one sentence, whatever it was about to write left out."""
-    try:
-        yield
-    except DBAPIError as error:
-        known = _CAUSES.get(_code(error.orig))
-        cause = _UNCERTAIN if known is None else f"{known}. Nothing was recorded"
-        raise RefusedError(f"the ledger {path} cannot be used: {cause}", rule=DURABLE) from None
+    def check_schema(self, transaction: Transaction) -> str | None:
+        if transaction.scalar("PRAGMA application_id") != tables.APPLICATION_ID:
+            return "the file is not a ledger of dither"
+        version = transaction.scalar("PRAGMA user_version")
+        if version != tables.SCHEMA_VERSION:
+            return (
+                f"the ledger has format {version}, this dither reads {tables.SCHEMA_VERSION}: "
+                "use the dither that wrote it"
+            )
+        alien = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+        if (name := transaction.scalar(alien)) is not None:
+            return f"the ledger holds a trigger or view, {name!r}, which dither never makes"
+        return None
 
-
-def create_schema(path: Path) -> None:
-    """An empty ledger at `path`, complete and durable before its name exists; refused where a file lies already."""
-    beside = path.with_name(f"{path.name}.new-{os.getpid()}")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside.unlink(missing_ok=True)
-        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        database = Database(beside, "rw")
-        with database.transaction(write=True) as connection:
-            tables.metadata.create_all(connection)
-            connection.exec_driver_sql(f"PRAGMA application_id={tables.APPLICATION_ID}")
-            connection.exec_driver_sql(f"PRAGMA user_version={tables.SCHEMA_VERSION}")
-        database.close()  # the last connection moves the log into the file and removes it
-        os.link(beside, path)  # unlike rename, fails if another process was first
-        sync_directory(path.parent)
-    except OSError as error:
-        if path.is_file():
-            message = f"{path} exists already: a ledger is never replaced, since what was spent stays spent"
-            raise RefusedError(message, rule=DURABLE) from None
-        raise RefusedError(f"the ledger {path} cannot be created: {error.strerror}", rule=DURABLE) from None
-    finally:
-        with suppress(OSError):
+    def create_schema(self) -> None:
+        """An empty ledger, complete and durable before its name exists; refused where a file lies already."""
+        path = self.path
+        beside = path.with_name(f"{path.name}.new-{os.getpid()}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             beside.unlink(missing_ok=True)
+            os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            database = SQLite(beside)
+            with database.transaction(write=True) as transaction:
+                create_tables(transaction)
+                transaction.run(f"PRAGMA application_id={tables.APPLICATION_ID}")
+                transaction.run(f"PRAGMA user_version={tables.SCHEMA_VERSION}")
+            database.close()  # the last connection moves the log into the file and removes it
+            os.link(beside, path)  # unlike rename, fails if another process was first
+            sync_directory(path.parent)
+        except OSError as error:
+            if path.is_file():
+                message = f"{path} exists already: a ledger is never replaced, since what was spent stays spent"
+                raise RefusedError(message, rule=DURABLE) from None
+            raise RefusedError(f"the ledger {path} cannot be created: {error.strerror}", rule=DURABLE) from None
+        finally:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
 
 
-def check_schema(connection: Connection) -> str | None:
-    """What makes this file no ledger of ours, or None."""
-    if connection.exec_driver_sql("PRAGMA application_id").scalar_one() != tables.APPLICATION_ID:
-        return "the file is not a ledger of dither"
-    version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
-    if version != tables.SCHEMA_VERSION:
-        return (
-            f"the ledger has format {version}, this dither reads {tables.SCHEMA_VERSION}: use the dither that wrote it"
-        )
-    alien = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
-    if (name := connection.exec_driver_sql(alien).scalars().first()) is not None:
-        return f"the ledger holds a trigger or view, {name!r}, which dither never makes"
-    return None
+def create_tables(transaction: Transaction) -> None:
+    """Every table and index."""
+    for table in tables.metadata.sorted_tables:
+        transaction.run(CreateTable(table))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            transaction.run(CreateIndex(index))
 
 
 def sync_directory(directory: Path) -> None:

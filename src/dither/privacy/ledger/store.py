@@ -11,144 +11,172 @@ Any error after `reserve` reaches an analyst as `UnavailableError` only; turning
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
-
 from dither.canonical import Number
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import chain, pots, rows, sqlite
+from dither.privacy.ledger import chain, pots, readings, rows, tree
+from dither.privacy.ledger.database import DURABLE, Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor, Head
+from dither.privacy.ledger.holder import is_dead, this_process
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.records import Committed, Incident, Record, Registered, Reservation, Stored
-from dither.privacy.ledger.verify import missing_head
-from dither.privacy.losses import Loss, Neighbours
+from dither.privacy.ledger.records import Committed, Reservation
+from dither.privacy.ledger.verify import Location, database_at, is_url, missing_head
+from dither.privacy.losses import Loss, from_json
 from dither.privacy.noise.source import fresh_bytes
 
+Append = Callable[[str, dict[str, Any]], Anchor]
 
-class Ledger:
-    """One ledger file and its head. Safe to use from several processes and threads at once."""
 
-    def __init__(self, path: Path, head_path: Path) -> None:
+class Ledger(readings.Readings):
+    """One ledger and its head. Safe to use from several processes and threads at once."""
+
+    def __init__(self, location: Location, head_path: Path) -> None:
         """Use `create` or `open`."""
-        self.path, self._head = Path(path), Head(Path(head_path), Path(path))
-        self._database = sqlite.Database(self.path, "rw")
+        self.location: Location = location if is_url(location) else Path(location)
+        self._head = Head(Path(head_path), self.location)
+        super().__init__(database_at(self.location))
 
     @classmethod
-    def create(cls, path: Path, head_path: Path) -> Ledger:
-        """An empty ledger, mode 0600; refused where a ledger lies, or a head remembers one."""
-        anchor = Head(Path(head_path), Path(path)).read()
+    def create(cls, location: Location, head_path: Path) -> Ledger:
+        """An empty ledger (a file has mode 0600); refused where a ledger lies, or a head remembers one."""
+        ledger = cls(location, head_path)
+        anchor = ledger._head.read()
         if anchor is not None and anchor.seq:
             raise RefusedError(
-                f"the head {head_path} remembers a ledger of {anchor.seq} entries: restore that ledger to {path}. "
-                "A lost ledger does not give back what was spent",
+                f"the head {head_path} remembers a ledger of {anchor.seq} entries: restore that ledger to "
+                f"{ledger._database.shown}. A lost ledger does not give back what was spent",
                 rule=ROLLBACK,
             )
-        sqlite.create_schema(Path(path))
-        return cls.open(path, head_path)
+        ledger._database.create_schema()
+        return cls.open(location, head_path)
 
     @classmethod
-    def open(cls, path: Path, head_path: Path) -> Ledger:
+    def open(cls, location: Location, head_path: Path) -> Ledger:
         """An existing ledger; refused if it is behind its head or another one. One ahead of it repairs the head."""
-        ledger = cls(path, head_path)
+        ledger = cls(location, head_path)
         anchor = ledger._head.read()
-        with ledger._database.transaction(write=False) as connection:
-            if (problem := sqlite.check_schema(connection)) is not None:
-                raise RefusedError(f"{path}: {problem}", rule=sqlite.DURABLE)
-            last = rows.last(connection)
-            if anchor is None and last.seq:
+        with ledger._database.transaction(write=False) as transaction:
+            if (problem := ledger._database.check_schema(transaction)) is not None:
+                raise RefusedError(f"{ledger._database.shown}: {problem}", rule=DURABLE)
+            if anchor is None and (last := rows.last(transaction)).seq:
                 raise RefusedError(missing_head(ledger._head.path, last), rule=ROLLBACK)
-            last = ledger._follow(connection, anchor or START)
+            last = ledger._follow(transaction, anchor or START)
         ledger._head.advance(last)
         return ledger
 
-    def close(self) -> None:
-        """Closes this process's connections."""
-        self._database.close()
-
     # -- the steward's acts -------------------------------------------------------------------------------------
 
-    def open_pot(
-        self,
-        name: str,
-        epsilon: Number,
-        ceiling: Number,
-        *,
-        neighbours: Neighbours,
-        unit: str,
-        question: str,
-        population: str,
-        recipient: str,
-        rule: str = "pure",
-    ) -> Pot:
-        """Opens a pot with the cap `epsilon`; cap, ceiling, rule and purpose are fixed before any answer is seen."""
-        purpose = {"question": question, "population": population, "recipient": recipient}
-        pot = pots.opened(name, epsilon, ceiling, neighbours=neighbours, unit=unit, rule=rule, **purpose)
-        with self._appending() as connection:
-            if name in rows.openings(connection):
-                raise RefusedError(f"pot {name!r} is open already; its terms never change", rule="a pot is opened once")
-            rows.append(connection, "open", pots.to_body(pot))
-            rows.write_new(connection, pot)
+    def open_pot(self, name: str, cap: Number, ceiling: Number, **terms: Any) -> Pot:
+        """Opens a pot; cap, ceiling, rule, purpose and place (see `pots.opened`) are fixed before any answer."""
+        with self._appending() as (transaction, append):
+            if terms.get("kind") == "partition":
+                now = rows.registered(transaction)
+                terms["version"] = 0 if now is None else now.version
+            pot = pots.opened(name, cap, ceiling, **terms)
+            tree.check_opening(rows.openings(transaction), pot)
+            append("open", pots.to_body(pot))
+            rows.write_new(transaction, pot)
         return pot
 
     def raise_cap(self, pot: str, cap: Number, reason: str) -> Pot:
-        """Raises a pot's cap, at most to its ceiling."""
-        with self._appending() as connection:
-            after = pots.raised(rows.pot(connection, pot), cap, reason)
-            rows.append(connection, "raise", {"pot": pot, "cap": after.cap, "reason": reason})
-            rows.write(connection, after)
+        """Raises a pot's cap, at most to its ceiling less the reserve for reissues."""
+        with self._appending() as (transaction, append):
+            after = pots.raised(
+                self._pots(transaction, tree.path(self._terms_of(transaction, pot), pot)[:1])[pot], cap, reason
+            )
+            append("raise", {"pot": pot, "cap": after.cap, "reason": reason})
+            rows.write(transaction, [after])
         return after
 
     def record_register(self, version: int, catalog_hash: str, public: dict[str, Any] | None = None) -> None:
         """A new version of the data, by its catalog's hash and public facts; versions count 1, 2, 3, ..."""
         _check_hash(catalog_hash, "catalog_hash")
-        with self._appending() as connection:
-            before = rows.registered(connection)
+        with self._appending() as (transaction, append):
+            before = rows.registered(transaction)
             expected = 1 if before is None else before.version + 1
             if version != expected or type(version) is not int:
                 raise ParameterError(f"the next version is {expected}, got {version!r}")
-            body = {"version": version, "catalog_hash": catalog_hash, "public": public or {}}
-            rows.append(connection, "register", body)
+            told = public or {}
+            if before is not None and before.public.get("lineage") != told.get("lineage"):
+                raise RefusedError(
+                    f"this ledger follows the lineage {before.public.get('lineage')!r}, not {told.get('lineage')!r}: "
+                    "a renamed catalog keeps its lineage, other data gets a state folder of its own",
+                    rule="budgets follow the data",
+                )
+            append("register", {"version": version, "catalog_hash": catalog_hash, "public": told})
 
     def clear_incidents(self, reason: str) -> None:
         """Answers may leave again; the incidents stay on record."""
         pots.sentence(reason, "the reason to clear incidents", "the engine ran out of memory, now doubled")
-        with self._appending() as connection:
-            if not rows.incidents_open(connection):
+        with self._appending() as (transaction, append):
+            if not rows.incidents_open(transaction):
                 raise ParameterError("no incident is open")
-            rows.append(connection, "clear", {"reason": reason})
+            append("clear", {"reason": reason})
 
     # -- the kernel's steps -------------------------------------------------------------------------------------
 
-    def reserve(self, pot: str, loss: Loss, request_hash: str, public: dict[str, Any]) -> Reservation:
-        """Charges `pot` for `loss`, for ever. On BudgetError or RefusedError nothing was spent.
+    def reserve(
+        self,
+        pot: str | tuple[str, ...],
+        loss: Loss,
+        request_hash: str,
+        public: dict[str, Any],
+        *,
+        reissue: dict[str, Any] | None = None,
+        leaves_early: bool = False,
+    ) -> Reservation:
+        """Charges `pot` and all that it is inside of for `loss`, for ever. On an error nothing was spent.
 
-        (Only a disk that fails in the act leaves this open; the message then says so.)
-
-        The head need not move: nothing has left yet, and what leaves does so after `commit` moved it past this entry.
+        (Only a disk that fails in the act leaves this open; the message then says so.) Refused while incidents suspend
+        the dataset, in the same transaction. The head need not move: what leaves does so after `commit` moved it past
+        this entry; a lease, whose answers leave before its commit, says so by `leaves_early`.
         """
+        leaves = (pot,) if isinstance(pot, str) else tuple(pot)
         _check_hash(request_hash, "request_hash")
-        chain.canonical_text(public, "public")
         self._head.check_writable()
-        with self._appending(anchored=False) as connection:
-            before = rows.pot(connection, pot)
-            charge = pots.charge(before, loss)
-            after = pots.spend(before, charge)
+        self._count_abandoned()
+        with self._appending(anchored=leaves_early) as (transaction, append):
+            terms = self._terms_of(transaction, *leaves)
+            self._refuse_suspended(transaction, terms)
+            if reissue is not None:
+                readings.check_reissue(transaction, reissue, leaves)
+            now = self._pots(transaction, tree.needed(terms, leaves))
+            charges, changed = tree.pay(now, leaves, loss, reissue=reissue is not None)
             body = {
-                "pot": pot,
-                "charge": charge,
+                "pots": list(leaves),
+                "charges": rows.charges_to(charges),
                 "loss": loss.to_json(),
                 "request_hash": request_hash,
                 "public": public,
+                "reissue": reissue,
+                "lease": leaves_early,
             }
-            entry = rows.append(connection, "reserve", body)
-            rows.write(connection, after)
-        return Reservation(entry.seq, entry.hash, pot, charge, after.spent, after.cap)
+            entry = append("reserve", body)
+            rows.write(transaction, changed.values())
+            rows.hold(transaction, entry.seq, this_process())
+        asked = changed[leaves[0]]
+        amount = charges[leaves[0]].amount
+        return Reservation(entry.seq, entry.hash, leaves[0], amount, asked.spent, asked.cap, charges)
+
+    def _refuse_suspended(self, transaction: Transaction, terms: dict[str, Pot]) -> None:
+        if len(rows.incidents_open(transaction)) >= (tree.worst_case(terms).max_incidents or 1):
+            raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
+
+    def _count_abandoned(self) -> None:
+        """What dead processes left between reserve and commit becomes incidents, before anyone reserves again."""
+        with self._database.transaction(write=False) as transaction:
+            if not any(is_dead(holder) for _, holder in rows.held(transaction)):
+                return
+        with self._appending() as (transaction, append):
+            for seq, holder in rows.held(transaction):
+                if is_dead(holder):
+                    append("incident", {"reserve": seq, "code": "abandoned"})
+                    rows.let_go(transaction, seq)
 
     def commit(
         self, reservation: Reservation, release_bytes: bytes, meta: dict[str, Any], *, released_at: str
@@ -163,12 +191,42 @@ class Ledger:
         _check_time(released_at)
         nonce = fresh_bytes(chain.NONCE_BYTES)
         promise = chain.commitment(nonce, release_bytes, meta_json)
-        with self._appending() as connection:
-            rows.check_pending(connection, reservation)
-            body = {"reserve": reservation.seq, "commitment": promise, "released_at": released_at}
-            entry = rows.append(connection, "commit", body)
-            rows.write_release(connection, reservation.seq, nonce, release_bytes, meta_json)
+        with self._appending() as (transaction, append):
+            reserve = rows.check_pending(transaction, reservation)
+            if not reserve["lease"]:  # another request failed meanwhile: whether this one would have is not told
+                self._refuse_suspended(transaction, self._terms_of(transaction))
+            entry = append("commit", {"reserve": reservation.seq, "commitment": promise, "released_at": released_at})
+            row = {"seq": reservation.seq, "request_hash": reserve["request_hash"], "commit_seq": entry.seq}
+            rows.write_release(
+                transaction, row | {"nonce": nonce, "arrow_bytes": release_bytes, "meta_json": meta_json}
+            )
+            rows.let_go(transaction, reservation.seq)
         return Committed(entry.seq, entry.hash, reservation.seq)
+
+    def share(self, release: int, pot: str, *, released_at: str) -> Reservation:
+        """`pot` pays for a stored release, with all that it is inside of and that has not paid; no data is read."""
+        _check_time(released_at)
+        with self._appending() as (transaction, append):
+            terms = self._terms_of(transaction, pot)
+            if rows.release(transaction, release) is None:
+                raise RefusedError(f"there is no stored release {release}", rule="privacy-rules 12")
+            _, reserve, _ = rows.entry(transaction, release)
+            paid = rows.payers(transaction, release)
+            now = self._pots(transaction, tree.needed(terms, (pot,)))
+            charges, changed = tree.pay(now, (pot,), from_json(reserve["loss"]), paid=paid)
+            if not charges:
+                raise RefusedError(f"pot {pot!r} has paid for release {release}", rule="privacy-rules 12")
+            body = {
+                "release": release,
+                "pots": [pot],
+                "charges": rows.charges_to(charges),
+                "released_at": released_at,
+            }
+            entry = append("share", body)
+            rows.write(transaction, changed.values())
+            rows.write_shares(transaction, release, charges)
+        asked = changed[pot]
+        return Reservation(entry.seq, entry.hash, pot, charges[pot].amount, asked.spent, asked.cap, charges)
 
     def record_incident(self, reservation: Reservation, code: str) -> None:
         """A failure after `reservation`: the charge stays, a later commit of it is refused.
@@ -177,75 +235,39 @@ class Ledger:
         """
         if not re.fullmatch("[a-z][a-z_]{0,39}", code):
             raise ParameterError("an incident's code is one word of small letters, from the kernel's list")
-        with self._appending() as connection:
-            rows.check_reserve(connection, reservation)
-            if rows.has_incident(connection, reservation):
+        with self._appending() as (transaction, append):
+            rows.check_reserve(transaction, reservation)
+            if rows.has_incident(transaction, reservation):
                 raise RefusedError(f"reserve {reservation.seq} has its incident already", rule="one incident each")
-            rows.append(connection, "incident", {"reserve": reservation.seq, "code": code})
-
-    # -- readings -----------------------------------------------------------------------------------------------
-
-    def pot(self, name: str) -> Pot:
-        """Where a pot stands: spent, left, cap, ceiling, and its terms. The sums are exact."""
-        with self._database.transaction(write=False) as connection:
-            return rows.pot(connection, name)
-
-    def pots(self) -> tuple[Pot, ...]:
-        """All pots, in the order of their opening."""
-        with self._database.transaction(write=False) as connection:
-            return tuple(rows.pot(connection, name) for name in rows.openings(connection))
-
-    def registered(self) -> Registered | None:
-        """The newest registered version."""
-        with self._database.transaction(write=False) as connection:
-            return rows.registered(connection)
-
-    def incidents_open(self) -> tuple[Incident, ...]:
-        """Incidents since the steward last cleared them."""
-        with self._database.transaction(write=False) as connection:
-            return rows.incidents_open(connection)
-
-    def release(self, reservation_seq: int) -> Stored | None:
-        """A stored release, for those whose pot paid for it."""
-        with self._database.transaction(write=False) as connection:
-            return rows.release(connection, reservation_seq)
-
-    def history(self, *, unreleased: bool = False) -> tuple[Record, ...]:
-        """Parameters of what was released, in the order of the charges.
-
-        `unreleased=True` adds charges without a release, which only the steward's local command may show: the
-        moment between charge and release tells how long a query runs.
-        """
-        with self._database.transaction(write=False) as connection:
-            times = {body["reserve"]: body["released_at"] for _, body in rows.bodies(connection, "commit")}
-            reserves = list(rows.bodies(connection, "reserve"))
-        return tuple(
-            Record(seq, **(body | {"charge": Fraction(body["charge"])}), released_at=times.get(seq))
-            for seq, body in reserves
-            if unreleased or seq in times
-        )
+            append("incident", {"reserve": reservation.seq, "code": code})
+            rows.let_go(transaction, reservation.seq)
 
     # -- inside one transaction ---------------------------------------------------------------------------------
 
     @contextmanager
-    def _appending(self, *, anchored: bool = True) -> Iterator[Connection]:
+    def _appending(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Append]]:
         """A writing transaction on a ledger that agrees with its head, and the head moved after it."""
-        with self._database.transaction(write=True) as connection:
+        with self._database.transaction(write=True) as transaction:
             anchor = self._head.read()
             if anchor is None:
-                raise RefusedError(missing_head(self._head.path, rows.last(connection)), rule=ROLLBACK)
-            self._follow(connection, anchor)
-            yield connection
-            last = rows.last(connection)
+                raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=ROLLBACK)
+            last = self._follow(transaction, anchor)
+
+            def append(kind: str, body: dict[str, Any]) -> Anchor:
+                nonlocal last
+                last = rows.append(transaction, last, kind, body)
+                return last
+
+            yield transaction, append
         if anchored:
             self._head.advance(last)
 
-    def _follow(self, connection: Connection, anchor: Anchor) -> Anchor:
+    def _follow(self, transaction: Transaction, anchor: Anchor) -> Anchor:
         try:
-            return chain.follow(connection, anchor)
+            return chain.follow(transaction, anchor)
         except chain.Broken as error:
             raise RefusedError(
-                f"the ledger {self.path} was changed or rolled back: {error}. "
+                f"the ledger {self._database.shown} was changed or rolled back: {error}. "
                 "Steward: restore its newest copy, then run 'dither ledger verify'",
                 rule=ROLLBACK,
             ) from None

@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dither.errors import RefusedError
-from dither.privacy.ledger.chain import Broken, Replay, check_releases, check_totals, follow, replayed
+from dither.privacy.ledger.chain import Broken, follow
+from dither.privacy.ledger.database import Database
 from dither.privacy.ledger.head import Anchor, Head
+from dither.privacy.ledger.postgres import Postgres
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.sqlite import Database, Mode, check_schema
+from dither.privacy.ledger.replay import Replay, check_releases, check_totals, replayed
+from dither.privacy.ledger.sqlite import SQLite
+
+Location = Path | str  # a SQLite file, or the URL of a PostgreSQL database
 
 
 @dataclass(frozen=True)
@@ -35,28 +40,41 @@ class Report:
         return f"the ledger verifies: {self.entries} entries, {self.releases} releases, {len(self.pots)} pots"
 
 
-def verify(path: Path, head_path: Path) -> Report:
+def verify(location: Location, head_path: Path) -> Report:
     """Checks a ledger; never raises for a bad one, but says what is wrong first.
 
     SQLite reads a ledger in use through its log and a shared-memory file beside it. One at rest has no log, and is
     read as a plain file. Where a log lies but the folder is closed to us (a crash, a mounted backup), a copy is read.
     """
-    path, head_path = Path(path), Path(head_path)
+    head_path = Path(head_path)
+    if is_url(location):
+        return _checked(Postgres(str(location)), head_path, location)
+    path = Path(location)
     log = path.with_name(path.name + "-wal")
     if not log.exists():
-        report = _checked(path, "immutable", head_path, path)
+        report = _checked(SQLite(path, "immutable"), head_path, path)
         if report.ok or not path.is_file():
             return report  # if not ok, a writer may have come meanwhile: look again
     try:
-        _open_and_close(Database(path, "ro"))
-        return _checked(path, "ro", head_path, path)
+        _open_and_close(SQLite(path, "ro"))
+        return _checked(SQLite(path, "ro"), head_path, path)
     except RefusedError:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / path.name
             shutil.copyfile(path, copy)
             if log.exists():
                 shutil.copyfile(log, copy.with_name(log.name))
-            return _checked(copy, "rw", head_path, path)
+            return _checked(SQLite(copy), head_path, path)
+
+
+def is_url(location: Location) -> bool:
+    """Whether a ledger lies in PostgreSQL."""
+    return isinstance(location, str) and location.startswith("postgres")
+
+
+def database_at(location: Location) -> Database:
+    """The store at a location."""
+    return Postgres(str(location)) if is_url(location) else SQLite(Path(location))
 
 
 def _open_and_close(database: Database) -> None:
@@ -67,21 +85,20 @@ def _open_and_close(database: Database) -> None:
         database.close()
 
 
-def _checked(source: Path, mode: Mode, head_path: Path, path: Path) -> Report:
+def _checked(database: Database, head_path: Path, location: Location) -> Report:
     replay = Replay()
-    database = Database(source, mode)
     try:
-        anchor = Head(head_path, path).read()  # before the ledger, which may grow meanwhile
-        with database.transaction(write=False) as connection:
-            if (problem := check_schema(connection)) is not None:
+        anchor = Head(head_path, location).read()  # before the ledger, which may grow meanwhile
+        with database.transaction(write=False) as transaction:
+            if (problem := database.check_schema(transaction)) is not None:
                 raise Broken(None, problem)
-            replay = replayed(connection)
+            replay = replayed(transaction, database.errors)
             if anchor is not None:
-                follow(connection, anchor)
+                follow(transaction, anchor)
             elif replay.last.seq:
                 raise Broken(None, missing_head(head_path, replay.last))
-            check_releases(connection, replay)
-            check_totals(connection, replay)
+            check_releases(transaction, replay, database.errors)
+            check_totals(transaction, replay)
     except (Broken, RefusedError) as error:
         return Report(False, replay.last.seq, len(replay.commitments), (), getattr(error, "seq", None), str(error))
     finally:

@@ -1,0 +1,1 @@
+"""What checks, attacks and teaches. Unreachable from the kernel (an import contract says so)."""

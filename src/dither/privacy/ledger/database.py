@@ -1,0 +1,163 @@
+"""What both stores share: transactions over a driver's own connection, and waiting for a lock.
+
+Tables and statements are SQLAlchemy Core, compiled once to the store's SQL; running them through the driver spares what
+SQLAlchemy spends per statement, which is several times what the database does.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from sqlalchemy import ClauseElement, Engine
+from sqlalchemy.engine.interfaces import Dialect
+
+from dither.errors import RefusedError
+
+DURABLE = "no answer without a durable charge"
+PATIENCE_S = 20.0
+UNCERTAIN = "the store failed; this step may or may not have been recorded: run 'dither ledger verify'"
+T = TypeVar("T")
+
+
+class Busy(Exception):
+    """Another process holds the lock; waiting may help."""
+
+
+def patiently(attempt: Callable[[], T]) -> T:
+    """The result of `attempt`, tried again while it raises Busy, for at most PATIENCE_S seconds.
+
+    Pauses grow from 1 to 16 ms; each is cut by a fraction that differs between processes, so that waiters do not
+    march in step. The fraction hashes process id and clock: it need not be random, only unequal.
+    """
+    end, pause = time.monotonic() + PATIENCE_S, 0.001
+    while True:
+        try:
+            return attempt()
+        except (Busy, BlockingIOError):
+            if time.monotonic() > end:
+                raise
+        spread = zlib.crc32(f"{os.getpid()}:{time.monotonic_ns()}".encode()) / 2**32
+        time.sleep(pause * (0.5 + spread / 2))
+        pause = min(2 * pause, 0.016)
+
+
+class Transaction:
+    """One transaction: statements in, plain tuples out."""
+
+    _compiled: dict[tuple[str, int], tuple[str, list[str], dict[str, Any], ClauseElement]] = {}
+
+    def __init__(self, raw: Any, dialect: Dialect) -> None:
+        self._cursor, self._dialect = raw.cursor(), dialect
+
+    def rows(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        self.run(statement, values)
+        return list(self._cursor.fetchall())
+
+    def each(self, statement: ClauseElement, values: dict[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query one by one: for walking the whole chain."""
+        self.run(statement, values)
+        yield from self._cursor
+
+    def scalar(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> Any:
+        """The first column of the first row, None where there is none."""
+        found = self.rows(statement, values)
+        return found[0][0] if found else None
+
+    def run(self, statement: ClauseElement | str, values: dict[str, Any] | None = None) -> None:
+        """A statement without rows."""
+        if isinstance(statement, str):
+            self._cursor.execute(statement)
+            return
+        key = (self._dialect.name, id(statement))
+        if key not in self._compiled:
+            compiled: Any = statement.compile(dialect=self._dialect)
+            names = list(getattr(compiled, "positiontup", None) or [])
+            fixed = {name: value for name, value in compiled.params.items() if value is not None} if names else {}
+            self._compiled[key] = (str(compiled), names, fixed, statement)  # kept, so that its id is not re-used
+        text, names, fixed, _ = self._compiled[key]
+        given = fixed | values if values else fixed
+        self._cursor.execute(text, [given[name] for name in names])
+
+
+class Database(ABC):
+    """One store; connections are pooled per process, and never used on the far side of a fork."""
+
+    errors: tuple[type[Exception], ...]
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+        self._pid, self._engine = os.getpid(), self._new_engine()
+        self._inherited: list[Engine] = []
+
+    @abstractmethod
+    def _new_engine(self) -> Engine: ...
+
+    @abstractmethod
+    def _begin(self, raw: Any, write: bool) -> None:
+        """Starts a transaction, a writing one with the lock; Busy where that is held."""
+
+    @abstractmethod
+    def _cause(self, error: Exception) -> str | None:
+        """Why nothing was recorded, as a sentence; None where that is not sure."""
+
+    @abstractmethod
+    def check_schema(self, transaction: Transaction) -> str | None:
+        """What makes this no ledger of ours, or None."""
+
+    @abstractmethod
+    def create_schema(self) -> None:
+        """An empty ledger; refused where one lies already."""
+
+    @property
+    def engine(self) -> Engine:
+        """This process's engine. One inherited through fork is kept aside: even closing it could touch the store."""
+        if self._pid != os.getpid():
+            self._inherited.append(self._engine)
+            self._pid, self._engine = os.getpid(), self._new_engine()
+        return self._engine
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _begun(self, write: bool) -> Any:
+        raw = self.engine.raw_connection()
+        try:
+            self._begin(raw, write)
+        except BaseException:
+            with suppress(*self.errors):
+                raw.rollback()
+            raw.close()
+            raise
+        return raw
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Transaction]:
+        """All or nothing; on return from a writing one, it is on the disk."""
+        with self.explained():
+            raw = patiently(lambda: self._begun(write))
+            try:
+                yield Transaction(raw, self.engine.dialect)
+                raw.commit()
+            except BaseException:
+                with suppress(*self.errors):
+                    raw.rollback()
+                raise
+            finally:
+                raw.close()
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turns an error of the store into one sentence, whatever it was about to write left out."""
+        try:
+            yield
+        except (Busy,) + self.errors as error:  # noqa: RUF005
+            known = self._cause(error)
+            cause = UNCERTAIN if known is None else f"{known}. Nothing was recorded"
+            raise RefusedError(f"the ledger {self.shown} cannot be used: {cause}", rule=DURABLE) from None

@@ -1,0 +1,87 @@
+"""`dither ledger export`: what anyone may see. Parameters of every release, never a value, nonce or salt of one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+from dither.canonical import dumps, fraction_text
+from dither.privacy.ledger.records import Record
+from dither.privacy.ledger.store import Ledger
+
+COLUMNS = (
+    *("release", "released_at", "pot", "measure", "charge", "delta", "loss", "mechanisms", "request_hash", "version"),
+    *("catalog_hash", "supersedes", "superseded_by", "note", "shared_by"),
+)
+
+
+def as_rows(ledger: Ledger) -> list[dict[str, Any]]:
+    """One row for each pot asked and release, in the order of the charges; only what was released."""
+    pots = {pot.name: pot for pot in ledger.pots()}
+    return [_row(record, pots[record.pot].filter.measure) for record in ledger.history()]
+
+
+def _row(record: Record, measure: str) -> dict[str, Any]:
+    taken = record.charges[record.pot]
+    return {
+        "release": record.seq,
+        "released_at": record.released_at,
+        "pot": "+".join(record.pots),
+        "measure": measure,
+        "charge": fraction_text(taken.amount),
+        "delta": fraction_text(taken.delta),
+        "loss": record.loss,
+        "mechanisms": sorted(_mechanisms(record.loss)),
+        "request_hash": record.request_hash,
+        "version": record.public.get("version"),
+        "catalog_hash": record.public.get("catalog_hash"),
+        "supersedes": record.supersedes,
+        "superseded_by": record.superseded_by,
+        "note": record.note,
+        "shared_by": list(record.shared_by),
+    }
+
+
+def _mechanisms(loss: dict[str, Any]) -> set[str]:
+    parts = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
+    return set().union(*map(_mechanisms, parts)) if parts else {str(loss["type"])}
+
+
+def as_json(ledger: Ledger) -> str:
+    """Pots (terms and exact sums), releases, incidents: one canonical JSON object."""
+    pots = [
+        {
+            "pot": pot.name,
+            "kind": pot.kind,
+            "inside": pot.inside,
+            "rule": pot.filter.to_body(),
+            "measure": pot.filter.measure,
+            "purpose": {"question": pot.question, "population": pot.population, "recipient": pot.recipient},
+            "unit": pot.unit,
+            "neighbours": pot.neighbours,
+            "cap": pot.cap,
+            "ceiling": pot.ceiling,
+            "spent": pot.spent,
+            "delta_spent": pot.delta_spent,
+            "reissue_reserve": pot.reissue,
+            "reissued": pot.reissued,
+            "policy": pot.policy,
+            "relations": pot.relations,
+        }
+        for pot in ledger.pots()
+    ]
+    incidents = [{"reserve": incident.reserve, "code": incident.code} for incident in ledger.incidents_open()]
+    return dumps({"dither_ledger": 2, "pots": pots, "releases": as_rows(ledger), "incidents_open": incidents})
+
+
+def as_csv(ledger: Ledger) -> str:
+    """The releases as CSV; nested values as JSON text."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in as_rows(ledger):
+        flat = {key: json.dumps(value) if isinstance(value, (dict, list)) else value for key, value in row.items()}
+        writer.writerow(flat)
+    return text.getvalue()

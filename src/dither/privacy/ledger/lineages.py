@@ -1,0 +1,89 @@
+"""The lineages of one machine: no fresh budget for the same people without a steward saying so (privacy-rules 21, 37).
+
+One small file per dataset in `$XDG_STATE_HOME/dither/lineages`, beside the heads: its lineage, population and where
+its ledger lies. Public facts only. A copied catalog, a new view, a renamed table or a restored backup in another folder
+is a dataset of its own to the file system; opening its total then asks for the relation to every lineage known here:
+*same* people, *disjoint*, or *unknown*, which counts as same. The answer goes into the chain.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dither.canonical import dumps
+from dither.errors import RefusedError
+from dither.privacy.ledger.head import default_head_path
+
+_RULE = "privacy-rules 21: opening a budget declares its relation to existing lineages"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A dataset whose total was opened on this machine."""
+
+    installation: str
+    dataset: str
+    lineage: str
+    population: str
+    ledger: str
+
+    @property
+    def name(self) -> str:
+        """How a steward refers to it: the lineage, with its installation where that is not enough."""
+        return f"{self.lineage}@{self.installation[:8]}"
+
+
+def _folder(installation: str) -> Path:
+    return default_head_path(installation).parent.parent / "lineages"
+
+
+def known(installation: str) -> tuple[Known, ...]:
+    """Every dataset on this machine but this one. A file that cannot be read stops the opening: it may be the one."""
+    found = []
+    for file in sorted(_folder(installation).glob("*.json")):
+        try:
+            found.append(Known(**json.loads(file.read_text(encoding="utf-8"))))
+        except (OSError, ValueError, TypeError):
+            raise RefusedError(f"the lineage file {file} cannot be read: restore or remove it", rule=_RULE) from None
+    return tuple(each for each in found if each.installation != installation)
+
+
+def remember(this: Known) -> None:
+    """Makes a dataset known, durably."""
+    folder = _folder(this.installation)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    beside = folder / f".{this.installation}.new"
+    with os.fdopen(os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        file.write(dumps(vars(this)))
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(folder / f"{this.installation}.json")
+
+
+def forget(installation: str) -> None:
+    """For a dev lineage that is thrown away."""
+    (_folder(installation) / f"{installation}.json").unlink(missing_ok=True)
+
+
+def declared(others: tuple[Known, ...], said: dict[str, str]) -> dict[str, str]:
+    """The relation to each other lineage, by its full name; refused where one is left unsaid.
+
+    `said` may name a lineage by its plain name, or `*` for all that are not named.
+    """
+    relations = {}
+    for other in others:
+        relation = said.get(other.name) or said.get(other.lineage) or said.get("*")
+        if relation is None:
+            raise RefusedError(
+                f"the lineage {other.lineage!r} (dataset {other.dataset}, population {other.population}) has a budget "
+                f"already. Are these the same people? Say --relation {other.lineage}=same, =disjoint or =unknown "
+                "(which counts as same); budgets of the same people add up in every report",
+                rule=_RULE,
+            )
+        relations[other.name] = relation
+    if unknown := set(said) - {name for other in others for name in (other.name, other.lineage)} - {"*"}:
+        raise RefusedError(f"no lineage {sorted(unknown)[0]!r} is known here", rule=_RULE)
+    return relations

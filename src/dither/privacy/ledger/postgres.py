@@ -1,0 +1,126 @@
+"""A ledger in a PostgreSQL database: the same tables, each transaction durable before it returns.
+
+Every writing transaction takes one advisory lock before it reads (READ COMMITTED, so it then sees all that came
+before), which makes check and spend one step; readers see one snapshot. The server must sync: `fsync` is checked and
+`synchronous_commit` set, since an answer whose charge is lost in a power cut was never paid for.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from sqlalchemy import Engine, QueuePool, create_engine
+from sqlalchemy.engine import make_url
+
+from dither.errors import DitherError, RefusedError
+from dither.privacy.ledger import tables
+from dither.privacy.ledger.database import DURABLE, Database, Transaction
+from dither.privacy.ledger.sqlite import create_tables
+
+_LOCK = tables.APPLICATION_ID
+_ABOUT = f"dither ledger format {tables.SCHEMA_VERSION}"
+_UNREACHABLE = "the PostgreSQL server cannot be reached; start it, or check the address"
+_WAIT_MS = 20_000
+
+
+class Postgres(Database):
+    """One schema of one database, by its URL (postgresql://user@host/database?options=-csearch_path%3Dschema)."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise DitherError("a ledger in PostgreSQL needs psycopg: pip install 'dither[postgres]'") from None
+        self._psycopg: Any = psycopg
+        self._address = "postgresql://" + url.partition("://")[2]
+        self.errors = (psycopg.Error,)
+        super().__init__(make_url(self._address).render_as_string(hide_password=True))
+
+    def _connect(self) -> Any:
+        try:
+            connection = self._psycopg.connect(self._address, autocommit=True, connect_timeout=10)
+        except self._psycopg.Error as error:
+            error.dither_unreachable = True
+            raise
+        connection.execute("SET synchronous_commit = on")
+        connection.execute(f"SET lock_timeout = {_WAIT_MS}")
+        if connection.execute("SHOW fsync").fetchone()[0] != "on":
+            connection.close()
+            raise RefusedError(f"the server of {self.shown} runs with fsync off", rule=DURABLE)
+        return connection
+
+    def _new_engine(self) -> Engine:
+        return create_engine(
+            "postgresql+psycopg://",
+            creator=self._connect,
+            poolclass=QueuePool,
+            max_overflow=-1,
+            hide_parameters=True,
+            paramstyle="format",
+        )
+
+    def _begin(self, raw: Any, write: bool) -> None:
+        raw.execute("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        if write:
+            raw.execute(f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))")
+
+    def _begun(self, write: bool) -> Any:
+        """A pooled connection may have died with the server: nothing was asked of it yet, so try a new one once."""
+        try:
+            return super()._begun(write)
+        except self._psycopg.OperationalError as error:
+            if getattr(error, "dither_unreachable", False) or self._is_lock_timeout(error):
+                raise
+        self.engine.dispose()
+        try:
+            return super()._begun(write)
+        except self._psycopg.OperationalError as error:
+            if not self._is_lock_timeout(error):
+                error.dither_unreachable = True
+            raise
+
+    def _is_lock_timeout(self, error: Exception) -> bool:
+        return isinstance(error, self._psycopg.errors.LockNotAvailable)
+
+    def _cause(self, error: Exception) -> str | None:
+        if getattr(error, "dither_unreachable", False):
+            return _UNREACHABLE
+        if self._is_lock_timeout(error):
+            return "another process kept it locked for too long; try again"
+        if isinstance(error, self._psycopg.errors.DiskFull):
+            return "the disk is full; free some space"
+        if isinstance(error, self._psycopg.errors.ReadOnlySqlTransaction | self._psycopg.errors.InsufficientPrivilege):
+            return "the database is read-only for this user; the steward must allow writing"
+        if isinstance(error, self._psycopg.errors.UndefinedTable):
+            return "there is no ledger; check the address and its search_path"
+        return None
+
+    def check_schema(self, transaction: Transaction) -> str | None:
+        about = transaction.scalar("SELECT obj_description(to_regclass('entry'), 'pg_class')")
+        if about is None or not about.startswith("dither ledger format "):
+            return "the database holds no ledger of dither"
+        if about != _ABOUT:
+            return f"it is a {about}, this dither reads {tables.SCHEMA_VERSION}: use the dither that wrote it"
+        alien = (
+            "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN "
+            "(SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace) "
+            "UNION ALL SELECT rulename FROM pg_rules WHERE schemaname = current_schema() "
+            "UNION ALL SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace "
+            "AND relname IN ('entry', 'release', 'share', 'pending', 'pot_state') AND relkind <> 'r'"
+        )
+        if (name := transaction.scalar(alien)) is not None:
+            return f"the ledger holds a trigger, rule or view, {name!r}, which dither never makes"
+        return None
+
+    def create_schema(self) -> None:
+        with self.transaction(write=True) as transaction:
+            if transaction.scalar("SELECT to_regclass('entry')::text") is not None:
+                message = f"{self.shown} holds a ledger already: it is never replaced, since what was spent stays spent"
+                raise RefusedError(message, rule=DURABLE)
+            create_tables(transaction)
+            transaction.run(f"COMMENT ON TABLE entry IS '{_ABOUT}'")
+
+    def close(self) -> None:
+        with suppress(*self.errors):
+            super().close()

@@ -1,0 +1,141 @@
+"""What a ledger tells: where pots stand, what was released, what is stored. Nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dither.errors import ParameterError, RefusedError
+from dither.privacy.ledger import pots, rows, tree
+from dither.privacy.ledger.database import Database, Transaction
+from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.records import Found, Incident, Record, Registered, Stored
+
+
+class Readings:
+    """The reading half of a ledger."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._terms: dict[str, Pot] = {}
+
+    def close(self) -> None:
+        """Closes this process's connections."""
+        self._database.close()
+
+    def pot(self, name: str) -> Pot:
+        """Where a pot stands: spent, left, cap, ceiling, and its terms. The sums are exact."""
+        with self._database.transaction(write=False) as transaction:
+            tree.path(self._terms_of(transaction, name), name)
+            return self._pots(transaction, [name])[name]
+
+    def pots(self) -> tuple[Pot, ...]:
+        """All pots, in the order of their opening."""
+        with self._database.transaction(write=False) as transaction:
+            self._terms = rows.openings(transaction)
+            return tuple(self._pots(transaction, self._terms).values())
+
+    def path(self, name: str) -> tuple[Pot, ...]:
+        """The terms of a pot and of all that it is inside of; BudgetError where it is not open."""
+        with self._database.transaction(write=False) as transaction:
+            terms = self._terms_of(transaction, name)
+        return tuple(terms[each] for each in tree.path(terms, name))
+
+    def registered(self) -> Registered | None:
+        """The newest registered version."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.registered(transaction)
+
+    def incidents_open(self) -> tuple[Incident, ...]:
+        """Incidents since the steward last cleared them."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.incidents_open(transaction)
+
+    def is_suspended(self) -> bool:
+        """Whether incidents have suspended the dataset; `reserve` decides it again, in its transaction."""
+        with self._database.transaction(write=False) as transaction:
+            terms = self._terms_of(transaction)
+            most = (tree.worst_case(terms).max_incidents or 1) if terms else 1
+            return len(rows.incidents_open(transaction)) >= most
+
+    def release(self, reservation_seq: int) -> Stored | None:
+        """A stored release, for those whose pot paid for it."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.release(transaction, reservation_seq)
+
+    def find(self, request_hash: str, pot: str) -> Found | None:
+        """The newest stored answer to a request, and which pots on the way up from `pot` have not paid for it."""
+        with self._database.transaction(write=False) as transaction:
+            answer = rows.newest_answer(transaction, request_hash)
+            if answer is None:
+                return None
+            payers = rows.payers(transaction, answer[0])
+            way = tree.path(self._terms_of(transaction, pot), pot)
+            _, body, _ = rows.entry(transaction, answer[1])
+            stored = rows.release(transaction, answer[0])
+            assert stored is not None
+            owing = tuple(name for name in way if name not in payers)
+            return Found(answer[0], body["released_at"], owing, stored)
+
+    def history(self, *, unreleased: bool = False) -> tuple[Record, ...]:
+        """Parameters of what was released, in the order of the charges.
+
+        `unreleased=True` adds charges without a release, which only the steward's local command may show: the
+        moment between charge and release tells how long a query runs.
+        """
+        with self._database.transaction(write=False) as transaction:
+            times = {body["reserve"]: body["released_at"] for _, body in rows.bodies(transaction, "commit")}
+            reserves = list(rows.bodies(transaction, "reserve"))
+            shared: dict[int, list[str]] = {}
+            for _, body in rows.bodies(transaction, "share"):
+                shared.setdefault(body["release"], []).extend(body["charges"])
+        links = {body["reissue"]["supersedes"]: seq for seq, body in reserves if body["reissue"] and seq in times}
+        return tuple(
+            Record(
+                seq,
+                tuple(body["pots"]),
+                rows.charges_from(body),
+                body["loss"],
+                body["request_hash"],
+                body["public"],
+                times.get(seq),
+                (body["reissue"] or {}).get("supersedes"),
+                links.get(seq),
+                (body["reissue"] or {}).get("note"),
+                tuple(shared.get(seq, ())),
+            )
+            for seq, body in reserves
+            if unreleased or seq in times
+        )
+
+    # -- inside one transaction ---------------------------------------------------------------------------------
+
+    def _terms_of(self, transaction: Transaction, *names: str) -> dict[str, Pot]:
+        """The terms of every pot. They never change, so they are read again only when a name is new.
+
+        Or when a partition is on the way: a part that another process has just opened counts for its largest total.
+        """
+        known = bool(self._terms) and all(name in self._terms for name in names)
+        way = {each for name in names for each in tree.path(self._terms, name)} if known else set()
+        if not known or any(self._terms[each].kind == "partition" for each in way):
+            self._terms = rows.openings(transaction)
+        for name in names:
+            tree.path(self._terms, name)
+        return self._terms
+
+    def _pots(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
+        return rows.totals(transaction, self._terms, names)
+
+
+def check_reissue(transaction: Transaction, reissue: dict[str, Any], leaves: tuple[str, ...]) -> None:
+    """A reissue names a stored release of the same pot that nothing superseded yet, and says why."""
+    if set(reissue) != {"supersedes", "note"}:
+        raise ParameterError("a reissue says which release it supersedes, and why")
+    old = reissue["supersedes"]
+    pots.sentence(reissue["note"], "the note of a reissue", "the catalog had a wrong bound, found in review")
+    if type(old) is not int or rows.release(transaction, old) is None:
+        raise RefusedError(f"there is no stored release {old!r} to reissue", rule="privacy-rules 25")
+    if tuple(rows.entry(transaction, old)[1]["pots"]) != leaves:
+        raise RefusedError(f"release {old} was paid by another pot: reissue it from that one", rule="privacy-rules 25")
+    if any((body["reissue"] or {}).get("supersedes") == old for _, body in rows.bodies(transaction, "reserve")):
+        raise RefusedError(f"release {old} was superseded already", rule="privacy-rules 25")

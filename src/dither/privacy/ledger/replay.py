@@ -1,0 +1,222 @@
+"""Replay: the state that a chain of entries leads to, each entry checked as it was checked when it was written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import bindparam, select
+
+from dither.canonical import exact
+from dither.errors import DitherError
+from dither.privacy.ledger import pots, rows, tables, tree
+from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, entry_hash
+from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.head import START, Anchor
+from dither.privacy.losses import from_json
+
+_ENTRIES = select(tables.entry).order_by(tables.entry.c.seq)
+_RELEASE = select(tables.release).where(tables.release.c.seq == bindparam("at"))
+_RELEASES, _TOTALS, _SHARES = select(tables.release.c.seq), select(tables.pot_state), select(tables.share)
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """What later entries may say about a reserve."""
+
+    leaves: tuple[str, ...]
+    payers: frozenset[str]
+    loss: dict[str, Any]
+    request_hash: str
+    lease: bool
+
+
+@dataclass
+class Replay:
+    """Entries are added one by one; Broken names the first that dither would not have written."""
+
+    last: Anchor = START
+    pots: dict[str, pots.Pot] = field(default_factory=dict)
+    reserves: dict[int, Reserve] = field(default_factory=dict)
+    pending: set[int] = field(default_factory=set)
+    incidents: set[int] = field(default_factory=set)
+    commitments: dict[int, tuple[int, str]] = field(default_factory=dict)
+    shares: dict[int, frozenset[str]] = field(default_factory=dict)
+    superseded: set[int] = field(default_factory=set)
+    version: int = 0
+    lineage: Any = None
+    incidents_open: int = 0
+
+    def add(self, seq: Any, kind: Any, body_json: Any, prev_hash: Any, hashed: Any) -> None:
+        """One more entry; Broken if it does not follow."""
+        here = self.last.seq + 1
+        if seq != here or type(seq) is not int:
+            raise Broken(here, f"missing; the next one in the file is numbered {seq!r}")
+        if not all(isinstance(text, str) for text in (kind, body_json, prev_hash, hashed)):
+            raise Broken(seq, "holds something other than text")
+        if prev_hash != self.last.hash:
+            raise Broken(seq, "does not name the hash of the entry before it")
+        try:
+            if hashed != entry_hash(seq, kind, body_json, prev_hash):
+                raise Broken(seq, "its content does not have its hash")
+            if kind not in tables.BODIES:
+                raise Broken(seq, f"is of the unknown kind {kind!r}")
+            body = json.loads(body_json)
+            if set(body) != tables.BODIES[kind]:
+                raise Broken(seq, f"its body is not that of a {kind} entry")
+            getattr(self, f"_{kind}")(seq, body)
+        except DitherError as error:
+            raise Broken(seq, f"dither would have refused this {kind}: {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ZeroDivisionError):
+            raise Broken(seq, f"its body is not that of a {kind} entry") from None
+        self.last = Anchor(seq, hashed)
+
+    def _open(self, seq: int, body: dict[str, Any]) -> None:
+        pot = pots.from_body(body)
+        tree.check_opening(self.pots, pot)
+        if pot.version not in (None, self.version):
+            raise Broken(seq, "opens a partition for another version than the registered one")
+        self.pots[pot.name] = pot
+
+    def _raise(self, seq: int, body: dict[str, Any]) -> None:
+        self.pots[body["pot"]] = pots.raised(self.pots[body["pot"]], exact(body["cap"], "cap"), body["reason"])
+
+    def _reserve(self, seq: int, body: dict[str, Any]) -> None:
+        leaves, reissue = tuple(body["pots"]), body["reissue"]
+        self._check_suspended(seq)
+        if reissue is not None:
+            check_reissue(seq, reissue, leaves, self.reserves, self.commitments, self.superseded)
+            self.superseded.add(reissue["supersedes"])
+        self._pay(seq, body, leaves, body["loss"], reissue=reissue is not None)
+        self.pending.add(seq)
+        payers = frozenset(body["charges"])
+        self.reserves[seq] = Reserve(leaves, payers, body["loss"], body["request_hash"], body["lease"])
+
+    def _check_suspended(self, seq: int) -> None:
+        if self.incidents_open >= (tree.worst_case(self.pots).max_incidents or 1):
+            raise Broken(seq, "was made while incidents had suspended the dataset")
+
+    def _pay(self, seq: int, body: dict[str, Any], leaves: tuple[str, ...], loss: Any, **how: Any) -> None:
+        for leaf in leaves:
+            if leaf not in self.pots:
+                raise Broken(seq, f"charges {leaf!r}, which no entry opened")
+        charges, changed = tree.pay(self.pots, leaves, from_json(loss), **how)
+        if rows.charges_to(charges) != body["charges"]:
+            raise Broken(seq, "its charge is not that of its loss")
+        self.pots.update(changed)
+
+    def _commit(self, seq: int, body: dict[str, Any]) -> None:
+        if body["reserve"] not in self.pending:
+            raise Broken(seq, f"commits {body['reserve']!r}, which is not an open reserve")
+        if not self.reserves[body["reserve"]].lease:
+            self._check_suspended(seq)
+        self.pending.remove(body["reserve"])
+        self.commitments[body["reserve"]] = (seq, body["commitment"])
+
+    def _share(self, seq: int, body: dict[str, Any]) -> None:
+        release = body["release"]
+        if release not in self.commitments:
+            raise Broken(seq, f"shares {release!r}, which is not a stored release")
+        paid = self.reserves[release].payers | self.shares.get(release, frozenset())
+        leaves = tuple(body["pots"])
+        self._pay(seq, body, leaves, self.reserves[release].loss, paid=paid)
+        if not body["charges"]:
+            raise Broken(seq, "nobody pays by it")
+        self.shares[release] = self.shares.get(release, frozenset()) | set(body["charges"])
+
+    def _incident(self, seq: int, body: dict[str, Any]) -> None:
+        reserve = body["reserve"]
+        if reserve in self.incidents or reserve not in self.reserves:
+            raise Broken(seq, f"reports {reserve!r}, which is not a reserve without an incident")
+        self.incidents.add(reserve)
+        self.pending.discard(reserve)
+        self.incidents_open += 1
+
+    def _clear(self, seq: int, body: dict[str, Any]) -> None:
+        pots.sentence(body["reason"], "the reason", "")
+        if not self.incidents_open:
+            raise Broken(seq, "clears incidents where none were open")
+        self.incidents_open = 0
+
+    def _register(self, seq: int, body: dict[str, Any]) -> None:
+        if body["version"] != self.version + 1:
+            raise Broken(seq, f"registers version {body['version']!r} after {self.version}")
+        lineage = body["public"].get("lineage")
+        if self.version and lineage != self.lineage:
+            raise Broken(seq, f"registers another lineage, {lineage!r}")
+        self.version, self.lineage = self.version + 1, lineage
+
+
+def check_reissue(
+    seq: int,
+    reissue: dict[str, Any],
+    leaves: tuple[str, ...],
+    reserves: dict[int, Reserve],
+    commitments: dict[int, tuple[int, str]],
+    superseded: set[int],
+) -> None:
+    """A reissue names a stored release of the same pot that nothing superseded yet, and says why."""
+    old = reissue["supersedes"]
+    if set(reissue) != {"supersedes", "note"} or old not in commitments or old in superseded:
+        raise Broken(seq, f"reissues {old!r}, which is not a stored release that still stands")
+    if reserves[old].leaves != leaves:
+        raise Broken(seq, "reissues a release that another pot paid for")
+    pots.sentence(reissue["note"], "the note of a reissue", "")
+
+
+def replayed(transaction: Transaction, errors: tuple[type[Exception], ...]) -> Replay:
+    """Every entry from the first."""
+    replay = Replay()
+    try:
+        for row in transaction.each(_ENTRIES):
+            replay.add(*row)
+    except errors as error:
+        if not _is_bad_value(error):
+            raise
+        raise Broken(replay.last.seq + 1, "it cannot be read") from None
+    return replay
+
+
+def check_releases(transaction: Transaction, replay: Replay, errors: tuple[type[Exception], ...]) -> None:
+    """Every commit has its release, the one it committed to, and no release is without a commit."""
+    for seq, (commit, promised) in replay.commitments.items():
+        other = f"its release (reserve {seq}) is not the one committed to"
+        try:
+            found = transaction.rows(_RELEASE, {"at": seq})
+        except errors + (TypeError,) as error:  # noqa: RUF005
+            if not _is_bad_value(error):
+                raise
+            raise Broken(commit, other) from None
+        if not found:
+            raise Broken(commit, f"its release (reserve {seq}) is missing")
+        _, request_hash, commit_seq, nonce, arrow_bytes, meta_json = found[0]
+        whole = isinstance(nonce, bytes) and isinstance(arrow_bytes, bytes) and isinstance(meta_json, str)
+        if not whole or len(nonce) != NONCE_BYTES or commitment(nonce, arrow_bytes, meta_json) != promised:
+            raise Broken(commit, other)
+        if (request_hash, commit_seq) != (replay.reserves[seq].request_hash, commit):
+            raise Broken(commit, f"its release (reserve {seq}) is filed under another request")
+    stored = {row[0] for row in transaction.each(_RELEASES)}
+    if extra := stored - set(replay.commitments):
+        raise Broken(None, f"release {min(extra, key=str)} belongs to no commit")
+
+
+def _is_bad_value(error: Exception) -> bool:
+    """Whether a *value* could not be read (text that is no UTF-8, text where bytes belong), rather than the store."""
+    return not getattr(error, "sqlite_errorcode", 0) and not getattr(error, "sqlstate", "")
+
+
+def check_totals(transaction: Transaction, replay: Replay) -> None:
+    """The running totals, and who shared what, are those that the entries add up to."""
+    stored = {row[0]: row[1:] for row in transaction.rows(_TOTALS)}
+    for name, pot in replay.pots.items():
+        derived = tuple(rows.texts(pot).values())
+        if tuple(stored.pop(name, ())) != derived:
+            raise Broken(None, f"pot_state of {name!r} is not what the entries add up to: {', '.join(derived)}")
+    if stored:
+        raise Broken(None, f"pot_state holds {sorted(map(str, stored))[0]!r}, which no entry opened")
+    if extra := {seq for seq, _ in rows.held(transaction)} - replay.pending:
+        raise Broken(None, f"pending holds {min(extra)}, which is no open reserve")
+    shared = {tuple(row) for row in transaction.rows(_SHARES)}
+    if shared != {(seq, pot) for seq, names in replay.shares.items() for pot in names}:
+        raise Broken(None, "share is not what the entries add up to")

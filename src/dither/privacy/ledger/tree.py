@@ -1,0 +1,136 @@
+"""Pots inside pots: a charge goes to a pot and to everything it is inside of, all or nothing.
+
+The dataset's total is the root. Ordinary pots (analyst, group, purpose) add up: each pays for every release that it or
+a pot inside it asked for. The parts of a *partition* do not: one unit lies in one part, so the partition stands at the
+largest running total of its parts (the two largest under replace), per component, and those above it pay only what that
+grows by. Parts may be used at once and in any order: docs/proofs/filters.md, theorem 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.privacy.ledger.pots import Pot, charge_of, spend
+from dither.privacy.ledger.rules import Charge
+from dither.privacy.losses import Loss
+
+
+def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
+    """A pot and all that it is inside of, the dataset's total last."""
+    if name not in pots:
+        raise BudgetError(
+            f"no pot {name!r} is open. Steward: dither budget open {name} --epsilon 1 --ceiling 2 "
+            "--question '...' --population '...' --recipient '...'"
+        )
+    found = [name]
+    while (outer := pots[found[-1]].inside) is not None:
+        found.append(outer)
+    return tuple(found)
+
+
+def check_opening(pots: Mapping[str, Pot], new: Pot) -> None:
+    """Whether a pot may be opened beside those that are: one total, and no fresh budget for the same people."""
+    if new.name in pots:
+        raise RefusedError(f"pot {new.name!r} is open already; its terms never change", rule="a pot is opened once")
+    root = next((pot for pot in pots.values() if pot.inside is None), None)
+    if new.inside is None:
+        if root is not None:
+            raise RefusedError(
+                f"this lineage has its total, {root.name!r}: a second one would give the same people a fresh budget. "
+                f"Open {new.name!r} inside it (--inside {root.name} --kind analyst|group|purpose)",
+                rule="budgets follow the data",
+            )
+        return
+    if new.inside not in pots:
+        raise ParameterError(f"pot {new.name!r} is to lie inside {new.inside!r}, which is not open")
+    outer = pots[new.inside]
+    if (new.neighbours, new.unit) != (outer.neighbours, outer.unit):
+        raise RefusedError(f"pot {new.name!r} protects others than {outer.name!r}", rule="one guarantee per pot")
+    if (outer.kind == "partition") != (new.kind == "part"):
+        raise ParameterError("inside a partition lie its parts and nothing else; a part lies inside a partition")
+    siblings = [pot for pot in pots.values() if pot.inside == new.inside]
+    if new.kind == "part" and any(pot.value == new.value for pot in siblings):
+        raise ParameterError(f"the part {new.value!r} of {new.inside!r} has its pot already")
+    if new.kind in ("partition", "part"):
+        for name in path(pots, new.inside):
+            if pots[name].filter != new.filter:
+                raise RefusedError(
+                    f"pot {name!r} counts by another rule: a partition, its parts and all that they are inside of "
+                    "share one rule, since the largest of unlike numbers means nothing",
+                    rule="privacy-rules 15",
+                )
+
+
+def needed(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
+    """The pots whose totals a charge may read: the paths, and every part of a partition on them."""
+    names = {name for leaf in leaves for name in path(pots, leaf)}
+    partitions = {name for name in names if pots[name].kind == "partition"}
+    return names | {name for name, pot in pots.items() if pot.inside in partitions}
+
+
+def pay(
+    pots: Mapping[str, Pot],
+    leaves: tuple[str, ...],
+    loss: Loss,
+    *,
+    reissue: bool = False,
+    paid: frozenset[str] = frozenset(),
+) -> tuple[dict[str, Charge], dict[str, Pot]]:
+    """What each pot pays and where it stands afterwards; BudgetError or RefusedError changes nothing.
+
+    `leaves` is one pot, or several parts of one partition (a release over several windows). Pots in `paid` paid for
+    this very release before and pay nothing; if a pot has paid, all that it is inside of have.
+    """
+    _check_leaves(pots, leaves)
+    now, charges = dict(pots), dict[str, Charge]()
+    for leaf in leaves:
+        if leaf not in paid:
+            charges[leaf] = charge_of(now[leaf], loss)
+            now[leaf] = spend(now[leaf], charges[leaf], reissue=reissue)
+    grown: Charge | None = None
+    for name in path(pots, leaves[0])[1:]:
+        if name in paid:
+            break
+        if now[name].kind == "partition":
+            before = now[name]
+            grown, now[name] = _grown(before, [pot for pot in now.values() if pot.inside == name], reissue)
+            charges[name] = grown
+        else:
+            charges[name] = charge_of(now[name], loss) if grown is None else grown
+            now[name] = spend(now[name], charges[name], reissue=reissue)
+    return charges, {name: now[name] for name in charges}
+
+
+def _check_leaves(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> None:
+    if not leaves or len(set(leaves)) != len(leaves):
+        raise ParameterError("a charge goes to one pot, or to several different parts of one partition")
+    for leaf in leaves:
+        path(pots, leaf)
+    if any(pots[leaf].kind == "partition" for leaf in leaves):
+        raise RefusedError("a partition is spent through its parts: name one of them", rule="privacy-rules 15")
+    if len(leaves) > 1 and (
+        {pots[leaf].kind for leaf in leaves} != {"part"} or len({pots[p].inside for p in leaves}) > 1
+    ):
+        raise ParameterError("several pots pay together only as parts of one partition")
+
+
+def _grown(partition: Pot, parts: list[Pot], reissue: bool) -> tuple[Charge, Pot]:
+    """What a partition stands at after one of its parts paid, and by how much it grew."""
+    kept = 2 if partition.neighbours == "replace" else 1
+
+    def largest(amounts: list[Fraction]) -> Fraction:
+        return sum(sorted(amounts, reverse=True)[:kept], Fraction(0))
+
+    before = partition.reissued if reissue else partition.spent
+    amount = largest([part.reissued if reissue else part.spent for part in parts]) - before
+    grown = Charge(amount, largest([part.delta_spent for part in parts]) - partition.delta_spent)
+    if min(grown) < 0:
+        raise RefusedError(f"the totals of pot {partition.name!r} are damaged", rule="a total never falls")
+    return grown, spend(partition, grown, reissue=reissue)
+
+
+def worst_case(pots: Mapping[str, Pot]) -> Pot:
+    """All groups together: the dataset's total, whatever the policy."""
+    return next(pot for pot in pots.values() if pot.inside is None)

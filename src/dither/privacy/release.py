@@ -1,0 +1,115 @@
+"""What goes through the kernel: a priced request on the way in, a release on the way out. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from dither.canonical import digest
+from dither.catalog import Catalog
+from dither.privacy.calibrate import Calibrated
+from dither.privacy.ledger import Charge
+from dither.privacy.losses import Loss
+from dither.privacy.request import Request
+from dither.version import LOSS_VERSION
+
+Values: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Version:
+    """One registered version: what a request is priced and answered by, all seven steps through."""
+
+    number: int
+    catalog: Catalog
+    catalog_hash: str
+    context: str
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A request with everything that follows from it and the catalog: public, and known before any data is read."""
+
+    request: Request
+    steps: tuple[Calibrated, ...]
+    loss: Loss
+    at: Version
+    key: str
+
+
+@dataclass(frozen=True)
+class Release:
+    """What leaves: noisy integers (one list per step), their noise, their price, and where they stand.
+
+    `repeated` says that it is the stored answer to a question asked before; `charged` is then 0, or what a pot paid
+    that had not paid for it.
+    """
+
+    release_id: str
+    priced: Priced
+    values: Values
+    charged: Fraction
+    spent_after: Fraction
+    cap: Fraction
+    released_at: str
+    charges: dict[str, Charge] = field(default_factory=dict)
+    repeated: bool = False
+
+    @property
+    def at(self) -> Version:
+        """The registered version that it speaks of."""
+        return self.priced.at
+
+
+def repeat_key(request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, at: Version) -> str:
+    """The hash under which a release is stored: all that its law depends on, and nothing else (privacy-rules 12).
+
+    Lineage, version, catalog (bounds, limits, domains), unit, neighbours, queries, families, weights, price, delta, the
+    exact mechanisms and their loss, the meaning of losses. Not the pot: another group may pay for the same answer.
+    """
+    asked = request.to_json()
+    return digest(
+        {
+            "v": 1,
+            "lineage": at.catalog.lineage,
+            "version": at.number,
+            "catalog": at.catalog_hash,
+            "unit": at.catalog.unit.label,
+            "neighbours": at.catalog.neighbours,
+            "steps": asked["steps"],
+            "price": asked["price"],
+            "delta": delta,
+            "mechanisms": [[type(each.mechanism).__name__, each.mechanism.loss().to_json()] for each in steps],
+            "widths": [each.width for each in steps],
+            "loss": loss.to_json(),
+            "loss_version": LOSS_VERSION,
+        }
+    )
+
+
+def to_bytes(priced: Priced, values: Values) -> bytes:
+    """The noisy integers as an Arrow stream, one column per step, its type from the public width."""
+    columns = [
+        pa.array(cells, pa.int64()) if each.width < 2**63 else pa.array(map(Decimal, cells), pa.decimal128(38, 0))
+        for each, cells in zip(priced.steps, values, strict=True)
+    ]
+    # steps of one release have one shape
+    return table_bytes(pa.table(columns, names=[f"step_{i}" for i in range(len(columns))]))
+
+
+def table_bytes(table: pa.Table) -> bytes:
+    """An Arrow table as a stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def from_bytes(stream: bytes) -> Values:
+    """The noisy integers of a stored release."""
+    table = pa.ipc.open_stream(stream).read_all()
+    return tuple(tuple(int(value) for value in column.to_pylist()) for column in table.columns)

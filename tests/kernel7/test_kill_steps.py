@@ -1,0 +1,61 @@
+"""SIGKILL after every named step, on both stores: a charge is kept from RESERVE on, nothing leaves unpaid."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clinic7 import BY_REGION, Clinic
+from kill_steps import STEPS, WHEN
+
+CHARGED = STEPS.index("reserve")
+
+
+def outcomes(folder: Path, *url: str) -> list[dict[str, Any]]:
+    here = Path(__file__).parent
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(here)])}
+    command = [sys.executable, str(here / "kill_steps.py"), str(folder), *url]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_killed_at_every_step(store: str, tmp_path: Path) -> None:
+    if store == "sqlite":
+        found = outcomes(tmp_path)
+    else:
+        pgserver = pytest.importorskip("pgserver")
+        with pgserver.get_server(tmp_path / "postgres", cleanup_mode="stop") as server:
+            found = outcomes(tmp_path, server.get_uri())
+    assert [(each["step"], each["when"]) for each in found] == [(s, w) for s in STEPS for w in WHEN]
+    for each in found:
+        number = STEPS.index(each["step"])
+        charged = number > CHARGED or (number == CHARGED and each["when"] == "after")
+        stored = number > STEPS.index("commit") or (each["step"], each["when"]) == ("commit", "after")
+        assert each["killed"] and not each["sent"] and each["ok"], each
+        assert each["incidents"] == (charged and not stored), each  # whether a query kills may depend on one row
+        assert each["charged"] == ("1/10" if charged else "0") and each["stored"] == stored, each
+
+
+def test_forked_children_draw_noise_of_their_own(clinic: Clinic) -> None:
+    """privacy-rules 22: two answers with the same noise subtract."""
+    clinic.open()
+    con = clinic.connect()
+    reader, writer = os.pipe()
+    children = []
+    for _ in range(2):
+        child = os.fork()
+        if not child:
+            values = con.sql(BY_REGION, epsilon="0.0001", fresh=True).to_dict(intervals=False)["n"]
+            os.write(writer, (json.dumps(values) + "\n").encode())
+            os._exit(0)
+        children.append(child)
+    assert all(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 for child in children)
+    first, second = (json.loads(line) for line in os.read(reader, 1000).decode().splitlines())
+    assert first != second and len(clinic.ledger().history()) == 2

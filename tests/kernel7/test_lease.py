@@ -1,0 +1,187 @@
+"""Leases: the whole charge first, each step the planned one, dead with its process (decisions 1.8)."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import signal
+import threading
+from fractions import Fraction
+
+import pytest
+from clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
+
+from dither import steward
+from dither.errors import BudgetError, RefusedError, UnavailableError
+from dither.privacy.kernel import Kernel
+from dither.privacy.lease import Lease, events
+from dither.privacy.ledger.head import Head, default_head_path
+from dither.privacy.losses import DiscreteGaussian, Loss, Pure
+from dither.privacy.request import Request
+
+F = Fraction
+SIGMA_TEN = DiscreteGaussian(10, 1, unit="person")
+
+
+@pytest.fixture
+def rho(clinic: Clinic) -> tuple[Clinic, Kernel, Request]:
+    """A zCDP pot, and a request whose loss is sigma 10."""
+    clinic.open(**GAUSSIAN)
+    kernel, request = clinic.kernel(), clinic.connect().request(COUNT, rho="0.005")
+    assert kernel.price(request).loss == SIGMA_TEN
+    return clinic, kernel, request
+
+
+def test_a_plan_is_charged_first_and_served_without_a_sync(
+    rho: tuple[Clinic, Kernel, Request], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinic, kernel, request = rho
+    other = clinic.connect().request(BY_REGION, rho="0.005")  # another query, the same loss: adaptive queries are fine
+    with Lease(kernel, SIGMA_TEN * 20, "total") as lease:
+        assert clinic.spent() == {"total": F(20, 200)} and clinic.ledger().history() == ()
+        writes: list[object] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(kernel.ledger, "_appending", lambda **_: writes.append(1))
+            answers = [lease.release(request if i % 2 else other) for i in range(20)]
+        assert writes == [] and len(set(answers)) > 2
+        with pytest.raises(RefusedError, match="the plan has None next"):
+            lease.release(request)
+    assert clinic.spent() == {"total": F(20, 200)} and clinic.verify().ok
+    (record,) = clinic.ledger().history()
+    assert record.public["lease"] is True and clinic.ledger().release(record.seq) is not None
+    with pytest.raises(RefusedError, match="over"):
+        lease.release(request)
+
+
+def test_only_the_planned_loss_leaves(rho: tuple[Clinic, Kernel, Request]) -> None:
+    clinic, kernel, request = rho
+    larger = clinic.connect().request(COUNT, rho="0.0051")
+    with Lease(kernel, SIGMA_TEN * 2, "total") as lease:
+        for wrong in (larger, clinic.connect().request(COUNT, epsilon=1)):
+            with pytest.raises(RefusedError, match="the plan has DiscreteGaussian"):
+                lease.release(wrong)
+        with pytest.raises(RefusedError, match="paid by 'total'"):
+            lease.release(Request(request.steps, request.price, "other"))
+        lease.release(request)  # a refused step can be asked again
+        lease.release(request)
+    assert len(clinic.ledger().history()) == 1
+
+
+def test_plans_in_order() -> None:
+    one, two = Pure(1), Pure(2)
+    assert list(events(one * 2 + two)) == [one, one, two]
+    assert list(events((one + two) * 2)) == [one + two, one + two]
+    assert list(events(one)) == [one]
+
+
+def test_a_plan_that_does_not_fit_is_refused_whole(rho: tuple[Clinic, Kernel, Request]) -> None:
+    clinic, kernel, _ = rho
+    for planned in (SIGMA_TEN * 201, SIGMA_TEN * 10**9):
+        with pytest.raises(BudgetError):
+            Lease(kernel, planned, "total")
+    assert clinic.spent() == {"total": 0}
+
+
+def test_a_lease_is_not_inherited_copied_or_pickled(rho: tuple[Clinic, Kernel, Request]) -> None:
+    clinic, kernel, request = rho
+    with Lease(kernel, SIGMA_TEN * 2, "total") as lease:
+        for make in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="spent twice"):
+                make(lease)  # type: ignore[operator]
+        child = os.fork()
+        if not child:
+            try:
+                lease.release(request)
+                os._exit(1)
+            except RefusedError:
+                lease.close()
+                os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        lease.release(request)
+    assert clinic.verify().ok and len(clinic.ledger().history()) == 1
+
+
+def test_a_killed_process_keeps_the_charge_and_the_head_knows(rho: tuple[Clinic, Kernel, Request]) -> None:
+    """Answers of a lease leave before its commit: an older copy of the ledger must be noticed even so."""
+    clinic, kernel, request = rho
+    kernel.ledger.close()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        lease = Lease(clinic.kernel(), SIGMA_TEN * 10, "total")
+        os.write(writer, str(lease.release(request)[0][0]).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100)  # an answer left
+    anchor = Head(default_head_path(clinic.place.installation_id()), "elsewhere").read()
+    ledger = clinic.ledger()
+    (reserve,) = ledger.history(unreleased=True)
+    assert anchor is not None and anchor.seq >= reserve.seq
+    assert clinic.spent() == {"total": F(10, 200)} and clinic.verify().ok and ledger.history() == ()
+
+
+def test_a_failing_step_ends_the_lease(rho: tuple[Clinic, Kernel, Request], monkeypatch: pytest.MonkeyPatch) -> None:
+    clinic, kernel, request = rho
+    lease = Lease(kernel, SIGMA_TEN * 5, "total")
+    lease.release(request)
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("row 17 of Jane Doe")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Kernel, "measure", fail)
+        with pytest.raises(UnavailableError) as caught:
+            lease.release(request)
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+    with pytest.raises(RefusedError):
+        lease.release(request)
+    lease.close()
+    assert len(clinic.ledger().incidents_open()) == 1 and clinic.ledger().history() == ()
+    assert clinic.spent() == {"total": F(5, 200)} and clinic.verify().ok
+
+
+def test_a_suspended_dataset_and_a_new_version_end_leases(rho: tuple[Clinic, Kernel, Request]) -> None:
+    clinic, kernel, request = rho
+    lease = Lease(kernel, SIGMA_TEN * 5, "total")
+    other = clinic.kernel()
+    other.record_incident(other.reserve(other.price(request)))
+    with pytest.raises(RefusedError, match="suspended"):
+        lease.release(request)
+    steward.clear_incidents(clinic.place, "the engine has more memory now")
+    lease.release(request)
+    steward.register(clinic.file)
+    lease.release(request)  # still the version it was opened for
+    kernel.refresh()  # the same kernel has seen version 2
+    with pytest.raises(RefusedError, match="another version"):
+        lease.release(request)
+
+
+def test_threads_never_share_a_step(rho: tuple[Clinic, Kernel, Request]) -> None:
+    _, kernel, request = rho
+    answers: list[object] = []
+    refused: list[RefusedError] = []
+    lease = Lease(kernel, SIGMA_TEN * 10, "total")
+
+    def ask() -> None:
+        for _ in range(5):
+            try:
+                answers.append(lease.release(request))
+            except RefusedError as error:
+                refused.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (len(answers), len(refused)) == (10, 10)
+    lease.close()
+
+
+def test_a_lease_needs_a_pot_that_can_charge_its_plan(clinic: Clinic) -> None:
+    clinic.open()
+    planned: Loss = SIGMA_TEN * 3
+    with pytest.raises(RefusedError, match="a pure pot cannot pay"):
+        Lease(clinic.kernel(), planned, "total")
+    assert clinic.spent() == {"total": 0}

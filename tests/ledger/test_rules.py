@@ -1,0 +1,191 @@
+"""The total function from a loss to its charge, under each rule; numbers from proofs and independent oracles."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dither.errors import ParameterError, RefusedError
+from dither.privacy import losses
+from dither.privacy.ledger.logarithms import epsilon_of_order, epsilon_up, log_down, log_up
+from dither.privacy.ledger.rules import PURE, Charge, Rule, charge, rho_of_pure
+from dither.privacy.losses import Loss, Pure
+
+F = Fraction
+APPROX = Rule("approx", delta=F(1, 10**5), delta_per_question=F(1, 10**6))
+ZCDP = Rule("zcdp", delta_conversion=F(1, 10**6), delta_selection=F(1, 10**7))
+RDP = Rule("rdp", delta_conversion=F(1, 10**6), delta_selection=F(1, 10**7), alpha=F(8))
+RULES = [PURE, APPROX, ZCDP, RDP]
+SAMPLES: list[Loss] = [
+    Pure("0.3"),
+    losses.Approx(1, "1e-9"),
+    losses.Laplace(4, 2),
+    losses.Gaussian(2),
+    losses.DiscreteLaplace("2.5", 3),
+    losses.DiscreteGaussian(10, 2),
+    losses.DiscreteGaussianVector(10, 6),
+    losses.RandomizedResponse(1, neighbours="add_remove"),
+    losses.BoundedRange(1),
+    losses.ZCDP("0.1", "1e-9"),
+    losses.RDP(16, "0.2"),
+    losses.PoissonSampled("0.01", losses.Gaussian(1)),
+    losses.SampledWithoutReplacement(1, 10, Pure(1)),
+    losses.Repeated(Pure("0.1"), 3),
+    Pure(1) + losses.DiscreteGaussian(10, 1),
+    losses.Parallel((Pure(1), Pure(2))),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
+    assert {type(loss) for loss in SAMPLES} == set(losses._TYPES.values())
+    for loss in SAMPLES:
+        try:
+            taken = charge(rule, loss)
+        except RefusedError:
+            with pytest.raises(RefusedError, match="What fits: .*privacy-rules 14"):
+                charge(rule, loss)
+            continue
+        assert isinstance(taken, Charge) and all(type(value) is Fraction and value >= 0 for value in taken)
+    for number in (0.5, F(1, 2), "0.5", None):
+        with pytest.raises(ParameterError, match="charges a Loss"):
+            charge(rule, number)  # type: ignore[arg-type]
+
+
+# rho to epsilon at delta 1e-6, tight: composition.md section 6, computed there with mpmath
+@pytest.mark.parametrize(
+    ("rho", "epsilon"), [("0.01", 0.6216927), ("0.1", 2.141939), ("0.5", 5.221534), ("1", 7.766217), ("5", 20.55195)]
+)
+def test_conversion_from_zcdp(rho: str, epsilon: float) -> None:
+    found = epsilon_up(F(rho), F(1, 10**6))
+    assert float(found) == pytest.approx(epsilon, rel=1e-6) and found.denominator <= 10**18
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.fractions(F(1, 10**4), 20, max_denominator=10**4), st.sampled_from([F(1, 10**k) for k in (2, 5, 9, 15)]))
+def test_the_conversion_is_valid_and_nearly_the_best(rho: Fraction, delta: Fraction) -> None:
+    # an independent route: minimise in arbitrary precision over alpha
+    found = float(epsilon_up(rho, delta))
+    with mpmath.workdps(30):
+        r, log = (
+            mpmath.mpf(rho.numerator) / rho.denominator,
+            -mpmath.log(mpmath.mpf(delta.numerator) / delta.denominator),
+        )
+
+        def at(u: Any) -> Any:
+            t = mpmath.e**u
+            return (t + 1) * r + (log - mpmath.log(1 + t)) / t - mpmath.log(1 + 1 / t)
+
+        best = min(at(mpmath.mpf(k) / 50) for k in range(-400, 800))
+    assert found >= 0 and float(best) * (1 - 1e-3) - 1e-9 <= found <= max(0.0, float(best)) * (1 + 1e-9) + 1e-9
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.fractions(1, 10**9, max_denominator=10**6))
+def test_logarithms_enclose(x: Fraction) -> None:
+    with mpmath.workdps(60):
+        true = mpmath.log(mpmath.mpf(x.numerator) / x.denominator)
+        low, high = (mpmath.mpf(v.numerator) / v.denominator for v in (log_down(x), log_up(x)))
+        assert low <= true <= high and high - low < mpmath.mpf(2) ** -100
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.fractions(F(1, 1000), 30, max_denominator=1000))
+def test_the_rho_of_a_pure_loss(epsilon: Fraction) -> None:
+    # never below sup over alpha of D_alpha / alpha of randomised response, never above eps^2/2 or eps
+    rho = rho_of_pure(epsilon)
+    assert rho <= min(epsilon**2 / 2, epsilon)
+    with mpmath.workdps(40):
+        e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
+        r = mpmath.mpf(rho.numerator) / rho.denominator
+        assert r >= e * mpmath.tanh(e / 2)
+        for alpha in ("1.0001", "1.5", "2", "5", "50"):
+            a = mpmath.mpf(alpha)
+            renyi = mpmath.log(mpmath.cosh((2 * a - 1) * e / 2) / mpmath.cosh(e / 2)) / (a - 1)
+            assert renyi <= a * r
+
+
+def test_charges_under_zcdp() -> None:
+    assert charge(ZCDP, losses.DiscreteGaussian(10, 2)) == (F(4, 200), 0)
+    assert charge(ZCDP, losses.DiscreteGaussianVector(10, 6) * 5) == (F(30, 200), 0)
+    assert charge(ZCDP, losses.BoundedRange(1)) == (F(1, 8), 0)
+    assert charge(ZCDP, losses.ZCDP("0.1", "1e-9")) == (F(1, 10), F(1, 10**9))
+    assert charge(ZCDP, losses.Approx(1, "1e-9")) == (rho_of_pure(F(1)), F(1, 10**9))
+    # privacy-rules 5: integer Laplace is never the smaller continuous curve, 0.3679 at epsilon 1
+    assert F("0.46211") < charge(ZCDP, losses.DiscreteLaplace(1, 1)).amount < F("0.46213")
+    # privacy-rules 15, per component
+    parts = (losses.ZCDP("0.1", "1e-9"), losses.ZCDP("0.2", "1e-10"), losses.ZCDP("0.3", 0))
+    assert charge(ZCDP, losses.Parallel(parts)) == (F(3, 10), F(1, 10**9))
+    replaced = tuple(losses.ZCDP(part.rho, part.delta, neighbours="replace") for part in parts)
+    assert charge(ZCDP, losses.Parallel(replaced)) == (F(1, 2), F(11, 10**10))
+
+
+def test_charges_under_epsilon_delta() -> None:
+    share = APPROX.delta_per_question
+    assert charge(APPROX, losses.DiscreteLaplace(10, 2)) == (F(1, 5), 0)
+    assert charge(APPROX, losses.Approx(1, "1e-9")) == (1, F(1, 10**9))
+    one = charge(APPROX, losses.DiscreteGaussian(10, 1))
+    assert one == (epsilon_up(F(1, 200), share), share)
+    # a question with several Gaussian steps takes its delta once, and their rhos add up first
+    several = charge(APPROX, losses.DiscreteGaussian(10, 1) * 4 + Pure("0.1"))
+    assert several == (epsilon_up(F(4, 200), share) + F(1, 10), share)
+    assert several.amount < 4 * one.amount
+
+
+def test_charges_at_one_renyi_order() -> None:
+    assert charge(RDP, losses.DiscreteGaussian(10, 1)) == (F(8, 200), 0)
+    assert charge(RDP, losses.RDP(16, "0.2")) == (F(1, 5), 0)
+    assert charge(RDP, Pure("0.1")).amount == 8 * rho_of_pure(F(1, 10))
+    assert charge(RDP, Pure(3)).amount == 3  # D_alpha never exceeds epsilon
+    with pytest.raises(RefusedError, match=r"order 4, and the pot counts at 8 \(orders are never mixed\)"):
+        charge(RDP, losses.RDP(4, "0.2"))
+
+
+def test_a_zcdp_pot_refuses_what_only_holds_at_one_order() -> None:
+    # privacy-rules 14
+    for rule in (PURE, APPROX, ZCDP):
+        with pytest.raises(RefusedError, match="rdp pot of that order"):
+            charge(rule, Pure(1) + losses.RDP(8, "0.2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "terms"),
+    [
+        ("advanced", {}),
+        ("pure", {"delta": F(1, 10)}),
+        ("approx", {}),
+        ("approx", {"delta": F(1, 10)}),
+        ("approx", {"delta": F(1, 10**6), "delta_per_question": F(1, 10)}),
+        ("zcdp", {}),
+        ("zcdp", {"delta_conversion": F(1)}),
+        ("zcdp", {"delta_conversion": F(1, 10), "alpha": F(2)}),
+        ("rdp", {"delta_conversion": F(1, 10)}),
+        ("rdp", {"delta_conversion": F(1, 10), "alpha": F(1)}),
+    ],
+)
+def test_impossible_rules_are_refused(name: str, terms: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError):
+        Rule(name, **terms)  # type: ignore[arg-type]
+
+
+def test_guarantees_are_stated_for_the_ceiling() -> None:
+    assert PURE.guarantee(F(2)) == (2, 0)
+    assert APPROX.guarantee(F(2)) == (2, F(1, 10**5))
+    epsilon, delta = ZCDP.guarantee(F(1, 2))
+    assert float(epsilon) == pytest.approx(5.221534, rel=1e-6) and delta == F(1, 10**6) + F(1, 10**7)
+    assert RDP.guarantee(F(1))[0] == epsilon_of_order(F(1), F(8), F(1, 10**6))
+    # composition.md section 6 at alpha = 8: 1 + log(7/8) - (log 1e-6 + log 8)/7
+    assert float(RDP.guarantee(F(1))[0]) == pytest.approx(2.5430498954, rel=1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_rules_survive_the_ledger(rule: Rule) -> None:
+    body = {key: str(value) for key, value in rule.to_body().items()}
+    assert Rule.from_body(body) == rule
+    with pytest.raises(ParameterError):
+        Rule.from_body(body | {"extra": "1/2"})
