@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+from seeded_words import SeededWords
 
-from conftest import SeededWords
 from dither import local
 from dither.local import wire
 

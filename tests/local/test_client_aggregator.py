@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from seeded_words import SeededWords
 
-from conftest import SeededWords
 from dither import BudgetError, ParameterError, local
 from dither.local import postprocess
 from dither.local.check import largest_ratio

@@ -1,4 +1,4 @@
-"""Every python block of the local pages runs; every test named in errata and promises exists."""
+"""Every python block of the local pages runs, in one namespace, top to bottom."""
 
 from __future__ import annotations
 

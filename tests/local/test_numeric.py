@@ -8,8 +8,8 @@ from math import exp
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from seeded_words import SeededWords
 
-from conftest import SeededWords
 from dither import BudgetError, ParameterError, local
 from dither.local.mean import Mean, round_at_random
 from dither.local.onebit import OneBit, RepeatedOneBit

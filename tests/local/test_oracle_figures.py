@@ -7,8 +7,8 @@ from math import exp, log
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from seeded_words import SeededWords
 
-from conftest import SeededWords
 from dither import local
 from dither.local.localhash import best_size
 from dither.local.support import Oracle

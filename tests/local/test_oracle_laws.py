@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from seeded_words import SeededWords
 
-from conftest import SeededWords
 from dither import local
 from dither.local.bits import count_ones, random_rows, random_words
 from dither.local.check import largest_ratio

@@ -9,9 +9,9 @@ from math import exp
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from seeded_words import SeededWords
 from typer.testing import CliRunner
 
-from conftest import SeededWords
 from dither import ParameterError, local
 from dither.cli.local import app
 from dither.local import graph, poisoning, shuffle, text

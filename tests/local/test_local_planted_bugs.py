@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from seeded_words import SeededWords
 
-from conftest import SeededWords
 from dither import local
 from dither.local.odds import odds
 from dither.privacy.noise import Words
