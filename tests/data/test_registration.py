@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import clinic
 from dither import DitherError, RefusedError, connect, steward
-from dither.data import limits, registration
+from dither.data import limits, registration, sources
 from dither.data.registration import RegistrationError
 from dither.state import State
 
@@ -61,7 +61,7 @@ class TestOwnersRowsDependOnNobodyElse:
 
     def test_planted_bug_rank_by_position_is_caught(self, tmp_path, monkeypatch):
         honest = limits.limited_rows
-        swap = ("AS ordinal FROM (SELECT *", "AS ordinal, position FROM (SELECT *, rowid AS position")
+        swap = ("AS dither_n FROM (SELECT *", "AS dither_n, position FROM (SELECT *, rowid AS position")
         monkeypatch.setattr(registration, "limited_rows", lambda *given: honest(*given).replace(*swap))
         monkeypatch.setattr(limits, "digest", lambda columns: "lpad(CAST(position AS VARCHAR), 12, '0')")
         with pytest.raises(AssertionError):
@@ -144,7 +144,7 @@ class TestOneLineIsOneRow:
     def test_the_reader_is_not_parallel(self):
         import inspect
 
-        assert "parallel = false" in inspect.getsource(registration._read_text)
+        assert "parallel = false" in inspect.getsource(sources.text_rows)
 
 
 def test_tables_and_columns_may_have_any_name(tmp_path):

@@ -36,8 +36,9 @@ def limited_rows(catalog: Catalog, table: Table, source: str) -> str:
     for unique in table.unique:
         parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}
         sql = (
-            f"SELECT * EXCLUDE (dither_place) FROM (SELECT *, row_number() OVER (PARTITION BY {', '.join(sorted(parts))} "
-            f"ORDER BY {order}) AS dither_place FROM ({sql})) WHERE dither_place = 1"
+            "SELECT * EXCLUDE (dither_place) FROM "
+            f"(SELECT *, row_number() OVER (PARTITION BY {', '.join(sorted(parts))} ORDER BY {order}) AS dither_place "
+            f"FROM ({sql})) WHERE dither_place = 1"
         )
     ranked = f"SELECT *, row_number() OVER (PARTITION BY {OWNER} ORDER BY {order}) AS {RANK} FROM ({sql})"
     kept = _with_hash(f"SELECT * FROM ({ranked}) WHERE {RANK} <= {table.rows_per_unit}")

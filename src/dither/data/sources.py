@@ -3,10 +3,10 @@
 CSV is read with declared columns as text; Parquet and DuckDB values become the text that DuckDB writes for their type.
 An empty text is a null. Names of columns are schema; everything else of a source is data.
 
-In CSV one line is one row and is read by itself: by one thread from the start (a parallel reader guesses whether its part
-begins inside quotes, and guesses by other people's rows), and every line is accounted for: a record that spans lines stops
-registration, since an unclosed quote would silently swallow the rows after it. So nobody's row can change how
-another's is read (privacy-rules 19).
+In CSV one line is one row and is read by itself: by one thread from the start (a parallel reader guesses whether its
+part begins inside quotes, and guesses by other people's rows), and every line is accounted for: a record that spans
+lines stops registration, since an unclosed quote would silently swallow the rows after it. So nobody's row can change
+how another's is read (privacy-rules 19).
 """
 
 from __future__ import annotations

@@ -61,10 +61,16 @@ def analyse(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Analysed:
     return found
 
 
+_NODES = (Scan, Join, UnionAll, Filter, Project, Distinct, PerUnit, Group, SampleUnits, LimitGroups)
+
+
 def _check_size(plan: Plan) -> None:
+    """Nodes of the ten known types, exactly, and not too many of them."""
     level, nodes = [plan], 0
     while level:
         nodes += len(level)
+        if unknown := [node for node in level if type(node) not in _NODES]:
+            raise RefusedError(f"no rule for {type(unknown[0]).__name__}", rule="a node without a rule is refused")
         if nodes > MAX_NODES:
             raise RefusedError(f"a plan of more than {MAX_NODES} nodes", rule="work is bounded")
         level = [source for node in level for source in sources_of(node)]
