@@ -14,17 +14,17 @@ from fractions import Fraction
 from dither.errors import RefusedError
 from dither.plan.domain import FIRST_DAY, LAST_DAY, LIMIT, Columns, Domain
 from dither.plan.expressions import Call, Column, Constant, Expression, Value
-from dither.plan.functions import conditions, dates, numbers, text
+from dither.plan.functions import choices, conditions, dates, numbers, rounding, text
 from dither.plan.functions.refused import REFUSED
 from dither.plan.functions.table import Arguments, Function
 
 __all__ = ["FAMILIES", "REFUSED", "TABLE", "Arguments", "Function", "arguments_of", "depth_of", "domain_of"]
 
 FAMILIES: dict[str, tuple[Function, ...]] = {
-    "numbers": numbers.FUNCTIONS,
+    "numbers": numbers.FUNCTIONS + rounding.FUNCTIONS,
     "text": text.FUNCTIONS,
     "dates": dates.FUNCTIONS,
-    "conditions": conditions.FUNCTIONS,
+    "conditions": conditions.FUNCTIONS + choices.FUNCTIONS,
 }
 TABLE: dict[str, Function] = {function.name: function for family in FAMILIES.values() for function in family}
 MAX_DEPTH = 40

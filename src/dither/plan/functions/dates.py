@@ -7,22 +7,14 @@ result's domain is checked when the plan is made.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date
 from fractions import Fraction
 
 from dither.plan.domain import FIRST_DAY, LAST_DAY, Domain, number
+from dither.plan.functions.calendar import date_of_days, days_of_date, month_days, plus_months
 from dither.plan.functions.table import Arguments, Function, NullRule, cast, floor_divided, truth
 
 DAY = 86_400
-_EPOCH = date(1970, 1, 1)
-
-
-def _date(days: int) -> date:
-    return _EPOCH + timedelta(days=days)
-
-
-def _days(day: date) -> int:
-    return (day - _EPOCH).days
 
 
 def _day(low: int, high: int, nullable: bool, a: Arguments) -> Domain:
@@ -50,7 +42,7 @@ def _part(low: int, high: int) -> Callable[[Arguments], Domain]:
 def _year(a: Arguments) -> Domain:
     a.expect("date")
     x = a.domains[0]
-    return number(_date(x.low).year, _date(x.high).year, Fraction(1), x.nullable)
+    return number(date_of_days(x.low).year, date_of_days(x.high).year, Fraction(1), x.nullable)
 
 
 def _engine(function: str) -> Callable[[Arguments, Domain], str]:
@@ -112,25 +104,10 @@ def _between_sql(a: Arguments, result: Domain) -> str:
     return f"{cast(a.sql[1], *sizes)} - {cast(a.sql[0], *sizes)}"
 
 
-def _plus_months(days: int, months: int) -> int:
-    """The same day of another month, or its last."""
-    day = _date(days)
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    if not 1 <= year <= 9999:
-        return FIRST_DAY - 1 if months < 0 else LAST_DAY + 1
-    return _days(date(year, month + 1, 1)) + min(day.day, _month_days(year, month + 1)) - 1
-
-
-def _month_days(year: int, month: int) -> int:
-    if month == 12:
-        return 31
-    return (date(year, month + 1, 1) - date(year, month, 1)).days
-
-
 def _add_months(a: Arguments) -> Domain:
     a.expect("date", "number")
     months, x = a.whole(1, -120_000, 120_000), a.domains[0]
-    return _day(_plus_months(x.low, months), _plus_months(x.high, months), x.nullable, a)
+    return _day(plus_months(x.low, months), plus_months(x.high, months), x.nullable, a)
 
 
 def _add_months_sql(a: Arguments, result: Domain) -> str:
@@ -142,7 +119,7 @@ def _truncated(shape: Callable[[date], date]) -> Callable[[Arguments], Domain]:
     def result(a: Arguments) -> Domain:
         a.expect("date")
         x = a.domains[0]
-        return _day(_days(shape(_date(x.low))), _days(shape(_date(x.high))), x.nullable, a)
+        return _day(days_of_date(shape(date_of_days(x.low))), days_of_date(shape(date_of_days(x.high))), x.nullable, a)
 
     return result
 
@@ -173,7 +150,7 @@ def _ymd(sql: str) -> str:
 
 
 def _number_of(days: int) -> int:
-    day = _date(days)
+    day = date_of_days(days)
     return day.year * 10_000 + day.month * 100 + day.day
 
 
@@ -283,7 +260,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "the last day of its month",
         _ANY,
         _RANGE,
-        _truncated(lambda day: day.replace(day=_month_days(day.year, day.month))),
+        _truncated(lambda day: day.replace(day=month_days(day.year, day.month))),
         lambda a, result: f"last_day({_sql_day(a.sql[0])}) - DATE '1970-01-01'",
     ),
     Function(

@@ -113,6 +113,15 @@ def cast(sql: str, *sizes: int) -> str:
     return f"CAST({sql} AS {'BIGINT' if largest < WIDE else 'HUGEINT'})"
 
 
+def scaled(a: Arguments) -> tuple[list[tuple[int, int]], Fraction, list[str]]:
+    """All arguments on their common grid: intervals, step, SQL."""
+    step, factors = a.common()
+    intervals = [(d.low * f, d.high * f) for d, f in zip(a.domains, factors, strict=True)]
+    most = max(abs(end) for interval in intervals for end in interval)
+    sql = [f"({cast(s, most)} * {f})" for s, f in zip(a.sql, factors, strict=False)]
+    return intervals, step, sql
+
+
 def floor_divided(top: str, bottom: str) -> str:
     """SQL of floor(top / bottom) for bottom > 0 (or null), where `//` cuts towards zero.
 

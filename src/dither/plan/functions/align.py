@@ -1,0 +1,56 @@
+"""Values of a kind on one grid: what a comparison or a choice needs before it can be made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dither.plan.domain import INTEGERS, Domain, hull
+from dither.plan.functions.table import Arguments, cast
+
+
+def aligned(a: Arguments) -> Arguments:
+    """All arguments as one kind on one grid: numbers on their common step, constant labels as codes."""
+    kinds = {domain.kind for domain in a.domains}
+    if kinds == {"number"}:
+        step, factors = a.common()
+        domains = tuple(
+            replace(d, low=d.low * f, high=d.high * f, step=step, keys=None)
+            for d, f in zip(a.domains, factors, strict=True)
+        )
+        most = max(domain.largest for domain in domains)
+        return replace(
+            a, domains=domains, sql=tuple(f"{cast(s, most)} * {f}" for s, f in zip(a.sql, factors, strict=False))
+        )
+    if kinds == {"category", "text"}:
+        return _with_labels(a)
+    if kinds == {"timestamp"}:  # a constant has no zone of its own
+        zones = [domain.offset for domain, constant in zip(a.domains, a.constants, strict=True) if constant is None]
+        offset = zones[0] if zones else 0
+        a = replace(
+            a,
+            domains=tuple(
+                domain if constant is None else replace(domain, offset=offset)
+                for domain, constant in zip(a.domains, a.constants, strict=True)
+            ),
+        )
+    hull(a.domains, a.function)
+    if kinds <= set(INTEGERS):
+        return replace(a, sql=tuple(cast(sql, 0) for sql in a.sql))
+    return a
+
+
+def _with_labels(a: Arguments) -> Arguments:
+    labels = next(domain.labels for domain in a.domains if domain.kind == "category")
+    domains, sql = [], []
+    for place, domain in enumerate(a.domains):
+        text = a.sql[place] if a.sql else ""
+        if domain.kind == "text":
+            if a.constants[place] not in labels:
+                raise a.refuse(f"a category is compared with one of its labels ({', '.join(labels[:20])})")
+            at = labels.index(a.text(place))
+            domain, text = Domain("category", False, at, at, labels=labels), str(at)
+        elif domain.labels != labels:
+            raise a.refuse("two categories with different labels")
+        domains.append(domain)
+        sql.append(text)
+    return replace(a, domains=tuple(domains), sql=tuple(sql) if a.sql else ())
