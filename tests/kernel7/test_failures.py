@@ -20,6 +20,7 @@ from dither.errors import BudgetError, DitherError, RefusedError, UnavailableErr
 from dither.privacy.kernel import Kernel
 from dither.privacy.ledger import Ledger
 
+pytest_plugins = ["clinic7_fixtures"]
 SECRET = "Jane Doe, 47, oncology"
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import fresh_url
-from ledger_place import TIME, Place, release, reserve
+from ledger_place import TIME, Place, fresh_url, release, reserve
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import Ledger

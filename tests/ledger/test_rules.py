@@ -48,7 +48,7 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
         try:
             taken = charge(rule, loss)
         except RefusedError:
-            with pytest.raises(RefusedError, match="What fits: .*privacy-rules 14"):
+            with pytest.raises(RefusedError, match=r"What fits: .*privacy-rules 14"):
                 charge(rule, loss)
             continue
         assert isinstance(taken, Charge) and all(type(value) is Fraction and value >= 0 for value in taken)
@@ -81,8 +81,8 @@ def test_the_conversion_is_valid_and_nearly_the_best(rho: Fraction, delta: Fract
             t = mpmath.e**u
             return (t + 1) * r + (log - mpmath.log(1 + t)) / t - mpmath.log(1 + 1 / t)
 
-        best = min(at(mpmath.mpf(k) / 50) for k in range(-400, 800))
-    assert found >= 0 and float(best) * (1 - 1e-3) - 1e-9 <= found <= max(0.0, float(best)) * (1 + 1e-9) + 1e-9
+        best = min(at(mpmath.mpf(k) / 50) for k in range(-400, 800, 2))
+    assert found >= 0 and float(best) * (1 - 1e-3) - 1e-9 <= found <= max(0.0, float(best)) * (1 + 1e-6) + 1e-6
 
 
 @settings(max_examples=100, deadline=None)
