@@ -50,3 +50,7 @@ class UnavailableError(DitherError):
 
     def __init__(self) -> None:
         super().__init__(self.TEXT)
+
+
+class PrivacyWarning(UserWarning):
+    """A parameter is allowed but promises little, such as a delta at or above 1 / number of people."""

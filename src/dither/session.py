@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.answer.budget import Budget
-from dither.answer.intervals import level_of
+from dither.answer.intervals import half_width, level_of
 from dither.answer.preview import Preview, preview
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
@@ -25,18 +25,26 @@ from dither.sql.bind import bind
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
 
+_ADVICE = "choose e.g. epsilon=0.5, or run preview() to see what it buys"
+
 
 class Connection:
     """Questions to one registered dataset, paid from one pot."""
 
-    def __init__(self, catalog_file: str | Path, *, pot: str = "total", state: str | Path | None = None) -> None:
-        file = Path(catalog_file)
-        written = load(file)
+    def __init__(self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> None:
+        written = catalog if isinstance(catalog, Catalog) else load(catalog)
+        file = Path(written.file)
         self._kernel = Kernel(State.beside(file, state))
         self._pot = pot
-        if catalog_hash(written) != self._kernel.at.catalog_hash:
+        self._file, self._catalog_hash = file, catalog_hash(written)
+        self._check_catalog()
+
+    def _check_catalog(self) -> None:
+        """The catalog that this connection was opened with is the registered one."""
+        if self._kernel.at.catalog_hash != self._catalog_hash:
             raise RefusedError(
-                f"catalog changed since version {self._kernel.at.number}: run 'dither register {file}'",
+                f"catalog changed since version {self._kernel.at.number}: run 'dither register {self._file}', or "
+                "connect again if it was registered just now",
                 rule="the registered catalog is the one that counts",
             )
 
@@ -71,8 +79,9 @@ class Connection:
                 "delta is not the asker's to choose: a question takes what its pot states per question "
                 "(dither budget open --rule approx --delta-per-question)"
             )
-        level_of(confidence)
         recipe, priced = self._priced(sql, epsilon, rho)
+        for each in priced.steps:  # whatever can fail in making the table fails before the charge
+            half_width(each.mechanism, level_of(confidence))
         self._check_pot()
         kernel = self._kernel
         release = kernel.release(priced.request) if fresh else kernel.answer(priced.request)
@@ -81,6 +90,11 @@ class Connection:
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
         return Budget(self._kernel.ledger.pots())
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel behind this connection."""
+        return self._kernel
 
     @property
     def catalog(self) -> Catalog:
@@ -98,9 +112,11 @@ class Connection:
     def _priced(self, sql: str, epsilon: Number | None, rho: Number | None) -> tuple[Recipe, Priced]:
         """Of the families that the price can buy from this pot, the one with the smaller error."""
         price = Price(
-            None if epsilon is None else positive(epsilon, "epsilon", "choose e.g. epsilon=0.5"),
+            None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
             None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),
         )
+        self._kernel.refresh()
+        self._check_catalog()
         recipe = self.bind(sql)
         families: list[Family] = ["gaussian"] if price.epsilon is None else ["laplace"]
         pot = next((pot for pot in self._kernel.ledger.pots() if pot.name == self._pot), None)
@@ -160,6 +176,6 @@ def _quote(pot: Pot | None, priced: Priced) -> Charge:
     return Charge(charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0)
 
 
-def connect(catalog_file: str | Path, *, pot: str = "total", state: str | Path | None = None) -> Connection:
-    """Open a registered dataset by its catalog file."""
-    return Connection(catalog_file, pot=pot, state=state)
+def connect(catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> Connection:
+    """Open a registered dataset by its catalog: a file, or a Catalog loaded from one."""
+    return Connection(catalog, pot=pot, state=state)

@@ -12,7 +12,7 @@ from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 def level_of(confidence: Number) -> Fraction:
     """A confidence level, checked."""
     level = exact(confidence, "confidence")
-    if not 0 < level < 1:
+    if not 0 < level < 1 or not 0.0 < float(level) < 1.0:
         raise ParameterError(f"confidence must lie in (0, 1), got {confidence}: choose e.g. 0.95")
     return level
 

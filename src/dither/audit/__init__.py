@@ -1,1 +1,1 @@
-"""Testers and attacks; unreachable from the kernel."""
+"""What checks, attacks and teaches. Unreachable from the kernel (an import contract says so)."""

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.syntax import Syntax
 
-from dither import BudgetError, connect, steward
+from dither import BudgetError, ParameterError, connect, steward
 from dither.catalog import guarantee
 from dither.privacy import noise
 from dither.session import Connection
@@ -61,9 +61,16 @@ def invented_rows(people: int) -> str:
 
 def demo(
     people: Annotated[int, typer.Option(help="How many patients to invent.", min=10, max=100_000)] = 2000,
+    keep: Annotated[
+        Path | None, typer.Option(help="Only write clinic.yaml and visits.csv into this folder, to try things on.")
+    ] = None,
 ) -> None:
     """Register an invented clinic, open a budget, preview a question, ask it, and check the ledger."""
     console = Console()
+    if keep is not None:
+        _write_clinic(keep / "clinic.yaml", people)
+        console.print(f"wrote {keep / 'clinic.yaml'} and {keep / 'visits.csv'}; next: dither register", highlight=False)
+        return
     with tempfile.TemporaryDirectory(prefix="dither-demo-") as folder:
         file = Path(folder) / "clinic" / "clinic.yaml"
         file.parent.mkdir()
@@ -72,10 +79,16 @@ def demo(
         steward.forget_head(place)
 
 
+def _write_clinic(file: Path, people: int) -> None:
+    for path, text in ((file, CATALOG), (file.parent / "visits.csv", invented_rows(people))):
+        if path.exists():
+            raise ParameterError(f"{path} exists already: choose an empty folder")
+        path.write_text(text)
+
+
 def _walk(console: Console, file: Path, place: State, people: int) -> None:
     console.rule("1. the steward declares who is protected, and registers")
-    file.write_text(CATALOG)
-    (file.parent / "visits.csv").write_text(invented_rows(people))
+    _write_clinic(file, people)
     done = steward.register(file, state=place, dev=True)
     console.print(guarantee(done.catalog), highlight=False, markup=False)
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from dither import DitherError, __version__
 from dither.cli import ask, budget, catalog, ledger
+from dither.cli.account import account
 from dither.cli.demo import demo
 from dither.cli.register import register
 
@@ -37,7 +38,7 @@ def _options(
     """Options of the command itself."""
 
 
-for command in (demo, register, ask.preview, ask.sql, ask.reissue, ledger.history):
+for command in (demo, register, ask.preview, ask.sql, ask.reissue, ledger.history, account):
     app.command()(command)
 for group in (budget.app, ledger.app, catalog.app):
     app.add_typer(group)

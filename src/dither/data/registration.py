@@ -21,6 +21,8 @@ from dither.data.repair import changed, dropped, parsed, repaired
 from dither.errors import DitherError
 
 OWNER, RANK = "dither_owner", "dither_rank"
+ORDINAL, DIGEST, PLACE = "dither_ordinal", "dither_digest", "dither_place"  # no declared name starts with dither_
+RAW, PARSED = "dither_raw", "dither_parsed"
 
 
 class RegistrationError(DitherError):
@@ -58,19 +60,26 @@ def _register(
     stage(f"{table.name}: reading {table.source_name}")
     counts: list[tuple[str, int]] = [("lines that could not be read", _read_text(connection, table, folder))]
     stage(f"{table.name}: repairing values")
-    connection.execute(f"CREATE TEMP TABLE parsed AS {_parsed_rows(table)}")
+    connection.execute(f"CREATE TEMP TABLE {PARSED} AS {_parsed_rows(table)}")
     counts += _count_repairs(connection, table)
-    connection.execute("DROP TABLE raw")
+    connection.execute(f"DROP TABLE {RAW}")
     stage(f"{table.name}: limiting to {table.rows_per_unit} rows per person")
-    connection.execute(f"CREATE TABLE {name(table.name)} AS {_limited_rows(table)}")
-    kept = _one(connection, f"SELECT count(*) FROM {name(table.name)}")
-    connection.execute("DROP TABLE parsed")
+    copy = f"{name(_file_name(connection))}.main.{name(table.name)}"  # in full: a temporary table may have any name
+    connection.execute(f"CREATE TABLE {copy} AS {_limited_rows(table)}")
+    kept = _one(connection, f"SELECT count(*) FROM {copy}")
+    connection.execute(f"DROP TABLE {PARSED}")
     if table.max_rows is None or kept > table.max_rows:
         raise RegistrationError(
             f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. Nothing was "
             "registered: raise max_rows in the catalog, to a round number that leaves room and does not follow the data"
         )
     return Repairs(table.name, (*counts, ("rows registered", kept)))
+
+
+def _file_name(connection: duckdb.DuckDBPyConnection) -> str:
+    row = connection.execute("SELECT current_database()").fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def _one(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
@@ -80,25 +89,47 @@ def _one(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
 
 
 def _read_text(connection: duckdb.DuckDBPyConnection, table: Table, folder: Path) -> int:
-    """Load the declared columns as text into `raw`; the number of lines that were no CSV."""
+    """Load the declared columns as text; the number of lines that were no CSV.
+
+    One line is one row, and is read by itself: by one thread from the start (a parallel reader guesses whether its part
+    begins inside quotes, and guesses by other people's rows), and every line is accounted for: a record that spans
+    lines stops registration, since an unclosed quote would silently swallow the rows after it. So nobody's row can
+    change how another's is read.
+    """
     path = folder / table.source_name
     header = _header(path, table)
     columns = "{" + ", ".join(f"{text(column)}: 'VARCHAR'" for column in header) + "}"
     wanted = ", ".join(name(column.name) for column in table.columns)
     connection.execute(
-        f"CREATE TEMP TABLE raw AS SELECT {wanted} FROM read_csv({text(str(path))}, auto_detect = false, "
+        f"CREATE TEMP TABLE {RAW} AS SELECT {wanted} FROM read_csv({text(str(path))}, auto_detect = false, "
         f"header = true, delim = ',', quote = '\"', escape = '\"', nullstr = '', columns = {columns}, "
-        "ignore_errors = true, store_rejects = true, rejects_limit = 0)"
+        "ignore_errors = true, store_rejects = true, rejects_limit = 0, parallel = false, hive_partitioning = false)"
     )
-    return _one(connection, "SELECT count(DISTINCT line) FROM reject_errors")
+    unread = _one(connection, "SELECT count(DISTINCT line) FROM reject_errors")
+    lost = _lines(path) - 1 - _one(connection, f"SELECT count(*) FROM {RAW}") - unread
+    if lost:
+        raise RegistrationError(
+            f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several lines, because of a "
+            "line break inside quotes or a quote that is never closed. Nothing was registered: such a quote swallows "
+            "other people's rows, so remove line breaks inside fields at the source"
+        )
+    return unread
+
+
+def _lines(path: Path) -> int:
+    """Lines of a file that are not blank."""
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip(b"\r\n"))
 
 
 def _header(path: Path, table: Table) -> list[str]:
     """The names in the file's first line: schema, not data. Types and values are never looked at."""
+    if set("*?[") & set(str(path)):
+        raise RegistrationError(f"{table.name}: {path} holds a wildcard; name one file")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file), [])
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            header = next(csv.reader([file.readline(1 << 20).decode("utf-8-sig")]), [])
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RegistrationError(f"{table.name}: cannot read {path}: {type(error).__name__}") from None
     missing = [column for column in table.column_names if column not in header]
     if missing or len(set(header)) != len(header):
@@ -125,20 +156,22 @@ def _parsed_rows(table: Table) -> str:
     raws = ", ".join(f"{name(column.name)} AS {name('r_' + column.name)}" for column in _stored(table))
     owner = name(_owner(table))
     parts = ", ".join(part for part in (f"{owner} AS {OWNER}", values, raws) if part)
-    return f"SELECT {parts} FROM raw WHERE {owner} IS NOT NULL"
+    return f"SELECT {parts} FROM {RAW} WHERE {owner} IS NOT NULL"
 
 
 def _count_repairs(connection: duckdb.DuckDBPyConnection, table: Table) -> list[tuple[str, int]]:
-    orphans = _one(connection, f"SELECT count(*) FROM raw WHERE {name(_owner(table))} IS NULL")
-    counts = [("rows without an owner, dropped", orphans)]
+    tests = {"rows": "true"}
     for column in _stored(table):
         value = name("p_" + column.name)
-        test = changed(column, name("r_" + column.name), value)
-        counts.append((f"{column.name}: values repaired", _one(connection, f"SELECT count_if({test}) FROM parsed")))
-        reason = dropped(column, value)
-        if reason:
-            counts.append((f"{column.name}: rows dropped", _one(connection, f"SELECT count_if({reason}) FROM parsed")))
-    return counts
+        tests[f"{column.name}: values repaired"] = changed(column, name("r_" + column.name), value)
+        if reason := dropped(column, value):
+            tests[f"{column.name}: rows dropped"] = reason
+    counted = ", ".join(f"count_if({test})" for test in tests.values())
+    row = connection.execute(f"SELECT {counted} FROM {PARSED}").fetchone()
+    assert row is not None
+    found = {what: int(count or 0) for what, count in zip(tests, row, strict=True)}
+    orphans = _one(connection, f"SELECT count(*) FROM {RAW}") - found.pop("rows")
+    return [("rows without an owner, dropped", orphans), *found.items()]
 
 
 def _limited_rows(table: Table) -> str:
@@ -148,15 +181,15 @@ def _limited_rows(table: Table) -> str:
     values = [f"{repaired(column, name('p_' + column.name))} AS {name(column.name)}" for column in columns]
     gone = [f"({reason})" for column in columns if (reason := dropped(column, name("p_" + column.name)))]
     keep = f" WHERE NOT ({' OR '.join(gone)})" if gone else ""
-    sql = f"SELECT {', '.join([OWNER, *values])} FROM parsed{keep}"
-    sql = f"SELECT *, row_number() OVER (PARTITION BY {names}) AS ordinal FROM ({sql})"
-    sql = f"SELECT *, {_digest(columns)} AS digest FROM ({sql})"
-    order = f"digest, {names}, ordinal"
+    sql = f"SELECT {', '.join([OWNER, *values])} FROM {PARSED}{keep}"
+    sql = f"SELECT *, row_number() OVER (PARTITION BY {names}) AS {ORDINAL} FROM ({sql})"
+    sql = f"SELECT *, {_digest(columns)} AS {DIGEST} FROM ({sql})"
+    order = f"{DIGEST}, {names}, {ORDINAL}"
     for unique in table.unique:
         parts = {OWNER, *(name(part) for part in unique if part != _owner(table))}
         sql = (
-            f"SELECT * EXCLUDE (place) FROM (SELECT *, row_number() OVER (PARTITION BY {', '.join(sorted(parts))} "
-            f"ORDER BY {order}) AS place FROM ({sql})) WHERE place = 1"
+            f"SELECT * EXCLUDE ({PLACE}) FROM (SELECT *, row_number() OVER (PARTITION BY {', '.join(sorted(parts))} "
+            f"ORDER BY {order}) AS {PLACE} FROM ({sql})) WHERE {PLACE} = 1"
         )
     ranked = f"SELECT *, row_number() OVER (PARTITION BY {OWNER} ORDER BY {order}) AS {RANK} FROM ({sql})"
     shown = ", ".join([OWNER, f"CAST({RANK} AS INTEGER) AS {RANK}", *(name(column.name) for column in columns)])
@@ -167,7 +200,7 @@ def _digest(columns: list[Column]) -> str:
     """SQL: sha256 over key, owner, every declared column and the ordinal, each as `length:bytes`, null as `-`."""
     fields = ["concat('64:', getvariable('dither_key'))", _field(OWNER, is_text=True)]
     fields += [_field(name(column.name), is_text=isinstance(column, Id)) for column in columns]
-    fields.append(_field("ordinal", is_text=False))
+    fields.append(_field(ORDINAL, is_text=False))
     return f"sha256(concat({', '.join(fields)}))"
 
 

@@ -6,6 +6,7 @@ import datetime
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, prod
+from typing import get_args
 
 from dither.catalog import Boolean, Bounded, Catalog, Category, Column, Date, Integer, Table
 from dither.errors import RefusedError
@@ -17,9 +18,11 @@ from dither.plan.algebra import (
     Filter,
     IsNull,
     Not,
+    Operator,
     Or,
     Plan,
     Scan,
+    Sum,
     conditions_of,
     scan_of,
 )
@@ -155,16 +158,32 @@ def _shown(column: Column, code: int, first: int) -> Key:
     return float((first + code) * column.step)
 
 
+def check_query(query: Cells, catalog: Catalog) -> None:
+    """A query over declared columns, spelled as declared, with at least one aggregate."""
+    if type(query) is not Cells:
+        raise RefusedError(f"no rule for {type(query).__name__}", rule="a node without a rule is refused")
+    check_plan(query.plan, catalog)
+    names = table_of(query.plan, catalog).column_names
+    used = [*query.keys, *(aggregate.column for aggregate in query.columns if isinstance(aggregate, Sum))]
+    if unknown := [name for name in used if name not in names]:
+        raise RefusedError(f"no column {unknown[0]}", rule="plans use declared names")
+    if not query.columns:
+        raise RefusedError("a query without an aggregate", rule="a node without a rule is refused")
+
+
 def check_plan(plan: Plan, catalog: Catalog) -> None:
     """Every node, column and constant has a rule; anything else is refused (allow-list)."""
-    table = table_of(plan, catalog)
-    if table.kind != "private":
-        raise RefusedError(f"{table.name} is not a private table", rule="plans read registered private tables")
+    conditions = []
     while isinstance(plan, Filter):
-        _check_condition(plan.condition, table)
+        conditions.append(plan.condition)
         plan = plan.source
     if not isinstance(plan, Scan):
         raise RefusedError(f"no rule for {type(plan).__name__}", rule="a node without a rule is refused")
+    table = next((table for table in catalog.private_tables if table.name == plan.table), None)
+    if table is None:
+        raise RefusedError(f"{plan.table} is not a private table", rule="plans read registered private tables")
+    for condition in conditions:
+        _check_condition(condition, table)
 
 
 def _check_condition(condition: Condition, table: Table) -> None:
@@ -175,7 +194,8 @@ def _check_condition(condition: Condition, table: Table) -> None:
             _check_condition(part, table)
     elif isinstance(condition, Not):
         _check_condition(condition.condition, table)
-    elif isinstance(condition, (Compare, IsNull)):
+    elif type(condition) in (Compare, IsNull):
+        assert isinstance(condition, (Compare, IsNull))
         try:
             column = table.column(condition.column)
         except KeyError:
@@ -191,6 +211,8 @@ def _check_condition(condition: Condition, table: Table) -> None:
 
 
 def _check_constant(compare: Compare, column: Bounded | Category) -> None:
+    if type(compare.operator) is not str or compare.operator not in get_args(Operator):
+        raise RefusedError(f"no rule for the operator {compare.operator!r}", rule="a node without a rule is refused")
     if isinstance(column, Category):
         labels = [label for label in column.key_rows() if label is not None]
         if compare.operator not in ("=", "<>") or compare.constant not in labels:
@@ -198,5 +220,5 @@ def _check_constant(compare: Compare, column: Bounded | Category) -> None:
                 f"{column.name} can be compared with = and <> to one of {labels}",
                 rule="categories are compared by label",
             )
-    elif not isinstance(compare.constant, Fraction):
+    elif type(compare.constant) is not Fraction:
         raise RefusedError(f"{column.name} is compared with a number", rule="types are declared")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dither.catalog import Catalog
 from dither.errors import RefusedError
 from dither.plan.algebra import Aggregate, Cells, Count, Sum
-from dither.plan.domains import bounds, check_plan, shape, table_of
+from dither.plan.domains import bounds, check_query, shape, table_of
 from dither.plan.sensitivity import Sensitivity
 from dither.plan.stability import stability
 
@@ -18,7 +18,7 @@ MAX_SUM = 10**38 - 1
 
 def sensitivity(query: Cells, catalog: Catalog) -> Sensitivity:
     """Exact bounds over all add/remove neighbours of the registered table."""
-    check_plan(query.plan, catalog)
+    check_query(query, catalog)
     if catalog.neighbours != "add_remove":
         raise RefusedError("replace neighbours have no rule here", rule="a node without a rule is refused")
     rows = stability(query.plan, catalog).rows

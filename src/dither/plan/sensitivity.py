@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
 
 from dither.errors import ParameterError
 
@@ -12,11 +13,13 @@ from dither.errors import ParameterError
 class Sensitivity:
     """Bounds over all neighbours of the change in a vector of integers: cells changed, L1, squared L2, Linf.
 
-    Cells are integers, so every bound is one too: a rational bound is floored, never rounded up. `of` fills in what
-    follows from the cells changed and the largest change of one cell.
+    Cells are integers, so every bound is one too: a rational bound is floored, never rounded up. Bounds that follow
+    from the others are drawn, so that all four agree. `of` needs only the cells changed and the largest change of one.
 
     >>> Sensitivity.of(cells=3, largest=2)
     Sensitivity(l0=3, l1=6, l2_squared=12, linf=2)
+    >>> Sensitivity(l0=1, l1=9, l2_squared=4, linf=3)
+    Sensitivity(l0=1, l1=2, l2_squared=4, linf=2)
     """
 
     l0: int
@@ -33,12 +36,20 @@ class Sensitivity:
                 raise ParameterError(f"sensitivity {name} must be an exact integer or Fraction, got {value!r}")
             if getattr(self, name) < 0:
                 raise ParameterError(f"sensitivity {name} must not be negative, got {value}")
+        before = None
+        while before != (bounds := (self.l0, self.l1, self.l2_squared, self.linf)):
+            before, (l0, l1, l2_squared, linf) = bounds, bounds
+            object.__setattr__(self, "linf", min(linf, l1, isqrt(l2_squared), linf if l0 else 0))
+            object.__setattr__(self, "l1", min(l1, l0 * linf, l2_squared))  # a change of an integer is at least 1
+            object.__setattr__(self, "l2_squared", min(l2_squared, l1 * linf))
+            object.__setattr__(self, "l0", min(l0, l1))
 
     @classmethod
     def of(cls, *, cells: int = 1, largest: int | Fraction = 1, l1: int | Fraction | None = None) -> Sensitivity:
         """At most `cells` cells change, each by at most `largest`, together by at most `l1` if that is known."""
-        linf = largest.numerator // largest.denominator if isinstance(largest, Fraction) else largest
-        if isinstance(linf, float) or isinstance(cells, float):
-            raise ParameterError("sensitivity must be an exact integer or Fraction, got a float")
-        total = cells * linf if l1 is None else min(cells * linf, l1.numerator // l1.denominator)
-        return cls(l0=min(cells, total), l1=total, l2_squared=min(total * linf, total * total), linf=min(linf, total))
+        for value in (cells, largest, 0 if l1 is None else l1):
+            if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
+                raise ParameterError(f"sensitivity must be an exact integer or Fraction, got {value!r}")
+        linf = largest.numerator // largest.denominator
+        total = cells * linf if l1 is None else l1.numerator // l1.denominator
+        return cls(l0=cells, l1=total, l2_squared=total * total, linf=linf)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dither.catalog import Catalog, catalog_hash, from_json
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
+from dither.plan.algebra import Aggregate, Cells, Plan
 from dither.plan.domains import shape
 from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.ledger import Ledger, Pot, Reservation, default_head_path
@@ -52,10 +53,19 @@ class Kernel:
     def __init__(self, state: State) -> None:
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
         self._state, self._unrecorded = state, list[Reservation]()
-        self._load()
+        self._warm: tuple[int, Measurer] | None = None
+        self.at = self._newest()
 
-    def _load(self) -> None:
-        """The newest registered version and its catalog, which must be the one whose hash the ledger holds."""
+    def refresh(self) -> None:
+        """Take the newest registered version and its catalog, which must be the one whose hash the ledger holds.
+
+        Everything between two refreshes speaks of one version: what is bound, priced, measured and released.
+        """
+        registered = self.ledger.registered()
+        if registered is None or registered.version != self.at.number:
+            self.at = self._newest()
+
+    def _newest(self) -> Version:
         registered = self.ledger.registered()
         if registered is None:
             raise DitherError("nothing is registered: the data steward runs 'dither register CATALOG' first")
@@ -64,7 +74,7 @@ class Kernel:
         if catalog_hash(catalog) != registered.catalog_hash:
             raise RefusedError("the stored catalog is not the registered one", rule="the ledger holds its hash")
         context = str(registered.public["context"])
-        self.at = Version(registered.version, catalog, registered.catalog_hash, context)
+        return Version(registered.version, catalog, registered.catalog_hash, context)
 
     @property
     def catalog(self) -> Catalog:
@@ -109,8 +119,14 @@ class Kernel:
         return measurer
 
     def connect(self, at: Version) -> Measurer:
-        """The copy of one registered version with its own catalog, opened read-only."""
-        return Measurer(self._state.version(at.number) / "data.duckdb", at.catalog)
+        """The copy of one registered version with its own catalog, opened read-only.
+
+        One connection to the newest version stays open: while it does, opening another is quick.
+        """
+        copy = self._state.version(at.number) / "data.duckdb"
+        if self._warm is None or self._warm[0] != at.number:
+            self._warm = (at.number, Measurer(copy, at.catalog))
+        return Measurer(copy, at.catalog)
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
         """RESERVE: check and charge, durably; the pot, and all that it is inside of."""
@@ -119,8 +135,18 @@ class Kernel:
         return self.ledger.reserve(priced.request.pot, priced.loss, priced.key, public, **how)
 
     def measure(self, priced: Priced, measurer: Measurer) -> list[NDArray[Any]]:
-        """MEASURE: exact integers, one array per step."""
-        return [measurer.measure(each.step.query).ravel() for each in priced.steps]
+        """MEASURE: exact integers, one array per step; steps over the same rows and keys share one statement."""
+        asked: dict[tuple[Plan, tuple[str, ...]], list[Aggregate]] = {}
+        for query in (each.step.query for each in priced.steps):
+            asked.setdefault((query.plan, query.keys), []).extend(query.columns)
+        found = {where: measurer.measure(Cells(*where, tuple(columns))) for where, columns in asked.items()}
+        taken = dict.fromkeys(found, 0)
+        exact = []
+        for query in (each.step.query for each in priced.steps):
+            where = (query.plan, query.keys)
+            exact.append(found[where][:, taken[where] : taken[where] + len(query.columns)].ravel())
+            taken[where] += len(query.columns)
+        return exact
 
     def randomise(self, priced: Priced, exact: list[NDArray[Any]]) -> Values:
         """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its public width."""
@@ -142,7 +168,6 @@ class Kernel:
 
     def release(self, request: Request, **how: Any) -> Release:
         """All seven steps. With a lease's, the only caller of `measure`."""
-        self._load()
         priced = self.price(request)
         measurer = self.prepare(priced)
         try:
@@ -152,7 +177,7 @@ class Kernel:
         finally:
             with suppress(Exception):
                 measurer.close()
-        if values is None:
+        if values is None:  # raised out here, so that neither cause nor frames travel with the constant response
             self.record_incident(reservation)
             raise UnavailableError
         return self.send(priced, reservation, values, released_at)
@@ -185,7 +210,6 @@ class Kernel:
         Global: the dataset's total has paid, and it alone is promised, so the answer is free to all. Separate: pots on
         the way up that have not paid do so now, and receive the same answer (privacy-rules 12). No data is read.
         """
-        self._load()
         priced = self.price(request)
         way = self._way(request.pot)
         found = self.ledger.find(priced.key, request.pot) if way else None

@@ -23,7 +23,13 @@ MAX_COLUMNS = 50
 
 def bind(sql: str, catalog: Catalog) -> Recipe:
     """The queries and output columns of a question."""
-    select = parse(sql)
+    try:
+        return _bind(parse(sql), sql, catalog)
+    except RecursionError:
+        raise refuse("the question is nested too deeply: write it flatter", sql) from None
+
+
+def _bind(select: exp.Select, sql: str, catalog: Catalog) -> Recipe:
     for part, value in select.args.items():
         if value and part not in _ANSWERED:
             name = _NAMES.get(part, part.rstrip("_").upper())

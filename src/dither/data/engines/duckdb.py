@@ -8,12 +8,17 @@ import duckdb
 
 
 def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
-    """A read-only connection that can reach no other file and cannot be re-configured."""
-    connection = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})
-    for setting in ("enable_progress_bar", "preserve_insertion_order", "python_enable_replacements"):
-        connection.execute(f"SET {setting} = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
+    """A read-only connection that can reach no other file and cannot be re-configured.
+
+    All settings are given at once: connections of one process to one file share them, and the first locks them.
+    """
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "enable_external_access": "false",
+        "python_enable_replacements": "false",
+        "preserve_insertion_order": "false",
+        "lock_configuration": "true",
+    }
+    return duckdb.connect(str(path), read_only=True, config=settings)
 
 
 def open_for_registration(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:

@@ -9,6 +9,8 @@ from dither.catalog import Bounded, Category, Table
 from dither.data.engines.duckdb import name
 from dither.plan.algebra import And, Compare, Condition, IsNull, Not, Or
 
+_SQL = {"=": "=", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
 
 def condition_sql(condition: Condition, table: Table) -> str:
     """SQL of a condition; three-valued, as in the plan."""
@@ -28,8 +30,9 @@ def condition_sql(condition: Condition, table: Table) -> str:
 
 def _compare(compare: Compare, table: Table) -> str:
     column = table.column(compare.column)
+    operator = _SQL[compare.operator]  # a fixed word: no text of a request ever becomes SQL
     if isinstance(column, Category):
-        return f"({name(column.name)} {compare.operator} {column.key_rows().index(str(compare.constant))})"
+        return f"({name(column.name)} {operator} {column.key_rows().index(str(compare.constant))})"
     assert isinstance(column, Bounded) and isinstance(compare.constant, Fraction)
     at = compare.constant / column.step
     if compare.operator in ("=", "<>") and at.denominator != 1:
@@ -37,4 +40,4 @@ def _compare(compare: Compare, table: Table) -> str:
         return f"(CASE WHEN {name(column.name)} IS NULL THEN NULL ELSE {truth} END)"
     whole = floor(at) if compare.operator in ("<=", ">") else ceil(at)
     low, high = column.lower_grid - 1, column.upper_grid + 1  # beyond the bounds all constants compare alike
-    return f"({name(column.name)} {compare.operator} {max(low, min(high, whole))})"
+    return f"({name(column.name)} {operator} {max(low, min(high, whole))})"

@@ -1,12 +1,14 @@
 """zCDP to (epsilon, delta) and back, by the tight tail bound.
 
 delta = inf over t > 0 of exp(t (t+1) rho - eps t) / (t+1) * (1 - 1/(t+1))^t  (Canonne, Kamath, Steinke 2020; Asoodeh et
-al. 2020). Every t gives a valid bound, so an optimiser that stops early costs utility, never privacy.
+al. 2020). Every t gives a valid bound, so an optimiser that stops early costs utility, never privacy; what float64 can
+lose in one evaluation is added on our side.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from scipy.optimize import minimize_scalar
@@ -14,11 +16,8 @@ from scipy.optimize import minimize_scalar
 from dither.canonical import Number, exact, positive
 from dither.errors import ParameterError
 
-_SLACK = 1e-12  # above the rounding of the closed forms below, relative
-
-
-def _log_delta(rho: float, epsilon: float, t: float) -> float:
-    return t * (t + 1) * rho - epsilon * t - math.log1p(t) - t * math.log1p(1 / t)
+_ROUNDING = 2.0**-46  # of the sum of all terms' sizes: 64 units in the last place for a handful of operations
+_SMALLEST = 5e-324
 
 
 def delta_from_rho(rho: Number, epsilon: Number) -> float:
@@ -27,14 +26,17 @@ def delta_from_rho(rho: Number, epsilon: Number) -> float:
     >>> round(delta_from_rho(0.5, 5.221534) * 1e6, 4)
     1.0
     """
-    r, e = float(exact(rho, "rho")), float(exact(epsilon, "epsilon"))
-    if r < 0 or e < 0:
-        raise ParameterError("rho and epsilon must not be negative")
+    r, e = _float(rho, "rho"), _float(epsilon, "epsilon")
     if r == 0:
         return 0.0
-    best = minimize_scalar(lambda u: _log_delta(r, e, math.exp(u)), bounds=(-12.0, 16.0), method="bounded")
-    exponent = _log_delta(r, e, math.exp(best.x))
-    return min(1.0, math.exp(exponent + _SLACK * (1 + abs(exponent))))
+
+    def at(u: float) -> float:
+        t = math.exp(u)
+        terms = (t * (t + 1) * r, -e * t, -math.log1p(t), -t * math.log1p(1 / t))
+        return sum(terms) + _ROUNDING * sum(map(abs, terms))
+
+    exponent = at(_best(at))
+    return 1.0 if exponent >= 0 else min(1.0, max(_SMALLEST, math.exp(exponent) * (1 + _ROUNDING)))
 
 
 def epsilon_from_rho(rho: Number, delta: Number) -> float:
@@ -43,15 +45,16 @@ def epsilon_from_rho(rho: Number, delta: Number) -> float:
     >>> round(epsilon_from_rho(0.5, 1e-6), 6)
     5.221534
     """
-    r, d = float(exact(rho, "rho")), float(_delta(delta))
+    r, log_delta = _float(rho, "rho"), _log(_delta(delta))
     if r == 0:
         return 0.0
 
-    def at(t: float) -> float:
-        return (t + 1) * r - (math.log(d) + math.log1p(t)) / t - math.log1p(1 / t)
+    def at(u: float) -> float:
+        t = math.exp(u)
+        terms = ((t + 1) * r, -log_delta / t, -math.log1p(t) / t, -math.log1p(1 / t))
+        return sum(terms) + _ROUNDING * sum(map(abs, terms))
 
-    best = minimize_scalar(lambda u: at(math.exp(u)), bounds=(-12.0, 16.0), method="bounded")
-    return max(0.0, at(math.exp(best.x)) * (1 + _SLACK) + _SLACK)
+    return max(0.0, at(_best(at)))
 
 
 def rho_for(epsilon: Number, delta: Number) -> Fraction:
@@ -61,13 +64,40 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     0.02435597
     """
     goal, allowed = positive(epsilon, "epsilon"), _delta(delta)
+    _float(goal, "epsilon")
     low, high = 0.0, float(goal) + 1.0
     for _ in range(200):
         middle = (low + high) / 2
         if middle in (low, high):
             break
         low, high = (middle, high) if epsilon_from_rho(Fraction(middle), allowed) <= goal else (low, middle)
+    if low == 0.0:
+        raise ParameterError(f"epsilon {float(goal):g} is too small for any noise at this delta: choose a larger one")
     return Fraction(low)
+
+
+def _best(bound: Callable[[float], float]) -> float:
+    """log t where `bound` is about smallest."""
+    return float(minimize_scalar(bound, bounds=(-14.0, 18.0), method="bounded", options={"xatol": 1e-9}).x)
+
+
+def _float(value: Number, name: str) -> float:
+    """The number as a float, zero only if it is zero; the error of rounding is among the terms' slack."""
+    number = exact(value, name)
+    if number < 0:
+        raise ParameterError(f"{name} must not be negative, got {value}")
+    if number > 2**256:
+        raise ParameterError(f"{name} must be at most 2**256, got {value}")
+    return max(float(number), 1e-300) if number else 0.0
+
+
+def _log(delta: Fraction) -> float:
+    """log(delta) within a few units in its last place, also where delta is near 1 or below the smallest float."""
+    if delta > Fraction(1, 2):
+        return math.log1p(-float(1 - delta))
+    if delta > Fraction(1, 2**1000):
+        return math.log(float(delta))
+    return math.log(delta.numerator) - math.log(delta.denominator)
 
 
 def _delta(value: Number) -> Fraction:

@@ -2,7 +2,8 @@
 
 For noise with log-concave weights the best event is a half-line {x >= t} (the likelihood ratio is monotone), so
 delta(eps) = P(Z >= t - D) - e^eps P(Z >= t) at the first integer t whose log-ratio exceeds eps, and it grows with the
-shift D: a unit that moves the count by less than D is covered. docs/proofs/integer-noise.md.
+shift D: a unit that moves the count by less than D is covered. Every result is a bracket whose width holds all that
+float64 can lose. docs/proofs/integer-noise.md, theorems 1 to 4.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from dither.privacy.accounting.bounds import Bounds, down, up
 from dither.privacy.noise.enclosure import exp_minus
 
 _BITS = 512
-_SUMMED_UP_TO = 1 << 17  # sigma beyond which sums are replaced by integrals on both sides
+_SUMMED_UP_TO = 1 << 12  # sigma up to which the sums are taken term by term
+_TINY = 1e-300  # more than all that underflow and cut tails can hold
+_ROUNDING = 2.0**-44  # 256 units in the last place, far above what NumPy's exp, expm1 and pairwise sums lose
+_LARGEST_EPSILON = Fraction(2**40)  # beyond, delta is only bounded from above, by monotonicity
 
 
 def _epsilon(value: Number) -> Fraction:
@@ -29,25 +33,31 @@ def _epsilon(value: Number) -> Fraction:
     return epsilon
 
 
+def _sensitivity(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ParameterError(f"sensitivity must be a non-negative integer, got {value!r}")
+    return value
+
+
 def delta_discrete_laplace(scale: Fraction, sensitivity: int, epsilon: Number) -> Bounds:
     """delta(epsilon) of integer Laplace noise on a count that one unit moves by at most `sensitivity`.
 
     >>> delta_discrete_laplace(Fraction(10), 1, 0.1)
     Bounds(lower=0.0, upper=0.0)
     """
-    eps = _epsilon(epsilon)
-    if eps >= sensitivity / scale:
+    eps, shift, scale = _epsilon(epsilon), _sensitivity(sensitivity), Fraction(scale)
+    if eps >= shift / scale:
         return Bounds(0.0, 0.0)
-    threshold = (eps * scale + sensitivity) / 2
+    threshold = (eps * scale + shift) / 2
     t = threshold.numerator // threshold.denominator + 1
     step = exp_minus(1 / scale, _BITS)
     # P(Z >= t - D) = 1 - a^(D-t+1) / (1+a) and e^eps P(Z >= t) = e^(eps - t/scale) / (1+a), a = e^(-1/scale)
-    lost = exp_minus((sensitivity - t + 1) / scale, _BITS)
+    lost = exp_minus((shift - t + 1) / scale, _BITS)
     gain = exp_minus(t / scale - eps, _BITS)
     one = 1 << _BITS
     low = Fraction(one + step.low - lost.high - gain.high, one + step.high)
     high = Fraction(one + step.high - lost.low - gain.low, one + step.low)
-    return Bounds(max(0.0, down(float(low))), up(float(high)))
+    return Bounds(max(0.0, down(float(low))), min(1.0, up(float(high))))
 
 
 def delta_discrete_gaussian(sigma: Fraction, sensitivity: int, epsilon: Number) -> Bounds:
@@ -57,41 +67,59 @@ def delta_discrete_gaussian(sigma: Fraction, sensitivity: int, epsilon: Number) 
     >>> 1.0345e-5 < lower <= upper < 1.0346e-5
     True
     """
-    eps = _epsilon(epsilon)
-    threshold = (2 * sigma * sigma * eps + sensitivity * sensitivity) / (2 * sensitivity)
+    eps, shift, sigma = _epsilon(epsilon), _sensitivity(sensitivity), Fraction(sigma)
+    if shift == 0:
+        return Bounds(0.0, 0.0)
+    if eps > _LARGEST_EPSILON:
+        return Bounds(0.0, delta_discrete_gaussian(sigma, shift, _LARGEST_EPSILON).upper)
+    threshold = (2 * sigma * sigma * eps + shift * shift) / (2 * shift)
     t = threshold.numerator // threshold.denominator + 1
-    if sigma > _SUMMED_UP_TO:
-        return _by_integrals(float(sigma), sensitivity, float(eps), t)
-    s, d, e = float(sigma), float(sensitivity), float(eps)
+    if t - shift > 39 * sigma + 2:  # P(Z >= t - D) is below the sum of e^(-x^2 / 2 sigma^2) from 39 sigma on
+        return Bounds(0.0, _TINY)
+    found = _by_sums(sigma, shift, eps, t) if sigma <= _SUMMED_UP_TO else _by_integrals(sigma, shift, eps, t)
+    return Bounds(max(0.0, found.lower), min(1.0, found.upper))
+
+
+def _by_sums(sigma: Fraction, shift: int, eps: Fraction, t: int) -> Bounds:
+    """Term by term, over x = shift + y; terms left out lie past 40 sigma and weigh less than 1e-300 together."""
+    s, d = float(sigma), float(shift)
     reach = math.ceil(40 * s) + 1
-    x = np.arange(t, max(t, sensitivity) + reach + 1, dtype=np.float64)
-    weight = np.exp(-((x - d) ** 2) / (2 * s * s))
-    ratio = (2 * x * d - d * d) / (2 * s * s)
-    gained = float(np.sum(weight * -np.expm1(e - ratio)))
-    reached = float(np.sum(weight))
+    y = np.arange(max(t - shift, -reach), max(t - shift, 0) + reach + 1, dtype=np.float64)
+    power = y * y / (2 * s * s)
+    # log-ratio minus epsilon at x is (x - threshold) D / sigma^2: positive from t on, and exact at its start
+    excess = float((t * shift - Fraction(shift * shift, 2)) / sigma**2 - eps)
+    over = excess + (y - float(t - shift)) * (d / (s * s))
+    weight = np.exp(-power)
+    gained = float(np.sum(weight * -np.expm1(-over)))
     k = np.arange(1, reach + 1, dtype=np.float64)
-    total = 1.0 + 2.0 * float(np.sum(np.exp(-(k**2) / (2 * s * s))))
-    # every operation above errs by less than 2^-48 of the terms; what is cut off has weight below e^-800
-    slack = 2.0**-44 * (1.0 + e + float(ratio[0])) * reached + 1e-300
-    return Bounds(max(0.0, (gained - slack) / total * (1 - 2.0**-44)), (gained + slack) / total * (1 + 2.0**-44))
+    total = 1.0 + 2.0 * float(np.sum(np.exp(-k * k / (2 * s * s))))
+    # exponents err by a few units in the last place of themselves, so weights by that times the exponent
+    slack = _ROUNDING * float(np.sum(weight * (1.0 + power) * -np.expm1(-over))) + _TINY
+    return Bounds((gained - slack) / total * (1 - _ROUNDING), (gained + slack) / total * (1 + _ROUNDING))
 
 
-def _by_integrals(s: float, d: int, e: float, t: int) -> Bounds:
-    """Sums of a decreasing function lie between its integrals; the total is at least sigma * sqrt(2 pi)."""
-    if t - 1 - d < 0:
-        raise ParameterError("sigma is too small for this sensitivity: choose a larger epsilon or a coarser resolution")
-    upper = _tail((t - 1 - d) / s) - _scaled_tail(e, t / s)
-    lower = _tail((t - d) / s) - _scaled_tail(e, (t - 1) / s)
-    slack = 2.0**-40 * _tail((t - 1 - d) / s) * (1 + e)
-    # sum over all integers is sigma sqrt(2 pi) (1 + 2 sum e^(-2 pi^2 sigma^2 k^2)), the factor below 1 + 1e-300 here
-    return Bounds(max(0.0, lower - slack), upper + slack)
+def _by_integrals(sigma: Fraction, shift: int, eps: Fraction, t: int) -> Bounds:
+    """Midpoint rule: a sum from n on differs from the integral from n - 1/2 by at most 1/8 of the integral of |f''|.
+
+    The total is sigma sqrt(2 pi) (1 + 2 sum exp(-2 pi^2 sigma^2 k^2)), whose second factor is below 1 + 1e-300 here.
+    """
+    s, e = float(sigma), float(eps)
+    near, far = float((t - shift - Fraction(1, 2)) / sigma), float((t - Fraction(1, 2)) / sigma)
+    one, two = _tail(0.0, near), _tail(e, far)
+    curved = (_variation(0.0, near) + _variation(e, far)) / (8 * s * s)
+    slack = _ROUNDING * ((1 + near * near) * one + (1 + e + far * far) * two) + _TINY
+    return Bounds(one - two - curved - slack, one - two + curved + slack)
 
 
-def _tail(z: float) -> float:
-    """P(N(0,1) >= z), z >= 0."""
-    return 0.5 * float(erfcx(z / math.sqrt(2))) * math.exp(-z * z / 2)
-
-
-def _scaled_tail(e: float, z: float) -> float:
+def _tail(e: float, z: float) -> float:
     """e^e P(N(0,1) >= z), with the exponents joined before they can overflow."""
+    if z < 0:
+        return math.exp(e) - _tail(e, -z)
     return 0.5 * float(erfcx(z / math.sqrt(2))) * math.exp(e - z * z / 2)
+
+
+def _variation(e: float, z: float) -> float:
+    """e^e times the total variation on [z, inf) of the derivative of the normal density, or above it."""
+    if z >= 1:
+        return z * math.exp(e - z * z / 2) / math.sqrt(2 * math.pi)
+    return 4 * math.exp(e - 0.5) / math.sqrt(2 * math.pi)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError
+from dither.plan.sensitivity import Sensitivity
 
 _DIGITS = 20
 
@@ -17,23 +18,35 @@ def exact_integers(values: Any) -> NDArray[Any]:
     """`values` as an int64 or Python-integer array; floats are refused, since their rounding depends on data."""
     if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
         values = [values]
-    given = np.asarray(values)
+    # a list goes through Python integers: NumPy would make floats of [-1, 2**63], an error that depends on data
+    given = values if isinstance(values, np.ndarray) else np.array(values, object)
+    if not given.size:  # an empty list has no type to refuse, and emptiness must never be an error
+        return np.zeros(given.shape, np.int64)
     if given.dtype.kind == "i":
         return given.astype(np.int64)
-    if given.dtype.kind == "u" or given.dtype == object:
+    if given.dtype.kind in "uO":
         flat = given.ravel().tolist()
-        if all(isinstance(value, int) and not isinstance(value, bool) for value in flat):
-            return np.array([*flat, None], object)[:-1].reshape(given.shape)
+        if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in flat):
+            wide = np.empty(len(flat), object)
+            wide[:] = [int(value) for value in flat]
+            return _narrow(wide.reshape(given.shape))
     raise ParameterError(f"a mechanism takes exact integers, got {given.dtype}: round to the grid in the data layer")
+
+
+def check_sensitivity(sensitivity: Any) -> Sensitivity:
+    """`sensitivity` itself; anything but a `Sensitivity` (a bare number, say) is refused."""
+    if not isinstance(sensitivity, Sensitivity):
+        raise ParameterError("sensitivity must be a Sensitivity, such as Sensitivity.of(largest=1)")
+    return sensitivity
 
 
 def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
     """values + noise, exactly: int64 if every *sum* fits, else Python integers; a function of the sums alone."""
     if values.dtype == object or noise.dtype == object:
-        return _narrow(values.astype(object) + noise.astype(object))
-    total: NDArray[Any] = values + noise
+        return _narrow(np.asarray(values.astype(object) + noise.astype(object), object))
+    total: NDArray[Any] = np.asarray(values + noise)
     if (((values ^ total) & (noise ^ total)) < 0).any():
-        total = values.astype(object) + noise.astype(object)
+        total = np.asarray(values.astype(object) + noise.astype(object), object)
     return total
 
 
@@ -58,8 +71,9 @@ def round_down(number: Fraction) -> Fraction:
 
 
 def _grid(number: Fraction, *, up: bool) -> Fraction:
-    exponent = number.numerator.bit_length() - number.denominator.bit_length() - _DIGITS
-    step = Fraction(2) ** exponent
+    step = Fraction(2) ** (number.numerator.bit_length() - number.denominator.bit_length() - _DIGITS)
+    if number >= step * 2**_DIGITS:  # the two lengths leave one bit open
+        step *= 2
     steps = number / step
     whole = -(-steps.numerator // steps.denominator) if up else steps.numerator // steps.denominator
     return whole * step

@@ -1,6 +1,7 @@
 """The error law of integer noise: what a reader of the answer may rely on. Public; no data enters.
 
-`interval(c)` is the smallest whole number w with P(|noise| <= w) >= c, so coverage is at least the level.
+`interval(c)` is the smallest whole number w whose P(|noise| <= w) certainly reaches c: coverage is at least the level,
+also after the rounding of float64, for which the miss 1 - c is made smaller by one part in 1e12.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ from scipy.special import ndtri
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
 
-_GUARD = 1e-13
-_TABLED_UP_TO = 1 << 14
+_GUARD = 1e-12
+_TABLED_UP_TO = 1 << 12
 
 
-def _level(confidence: Number) -> float:
+def _miss(confidence: Number) -> float:
+    """1 - confidence, a little less, from the exact number: 1 - 0.99999999999999999999 is not 0."""
     level = exact(confidence, "confidence")
     if not 0 < level < 1:
         raise ParameterError(f"confidence must lie in (0, 1), got {confidence}: choose e.g. 0.95")
-    return float(level)
+    if level > 1 - Fraction(1, 10**280):
+        raise ParameterError("confidence must be at most 1 - 1e-280: choose e.g. 0.95")
+    return float(1 - level) * (1 - _GUARD)
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class LaplaceError:
     @property
     def variance(self) -> float:
         """2a / (1-a)^2, a little below the continuous 2 scale^2."""
-        return 1 / (2 * math.sinh(0.5 / float(self.scale)) ** 2)
+        rate = 1 / float(self.scale)
+        return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
     def pmf(self, z: int) -> float:
         return math.tanh(0.5 / float(self.scale)) * math.exp(-abs(z) / float(self.scale))
@@ -53,19 +58,21 @@ class LaplaceError:
         return 1.0 if t <= 0 else 2 * math.exp(-t / float(self.scale)) / (1 + a)
 
     def quantile(self, p: float) -> int:
-        """The smallest z with P(noise <= z) >= p."""
+        """The smallest z with P(noise <= z) >= p, up to the rounding of float64."""
         if not 0 < p < 1:
             raise ParameterError(f"p must lie in (0, 1), got {p}")
         s, a = float(self.scale), math.exp(-1 / float(self.scale))
-        if p > 1 / (1 + a) * (1 - _GUARD) or p > a / (1 + a):
-            return max(0, math.ceil(-s * math.log((1 - p) * (1 + a)) - 1 - _GUARD))
-        return -math.floor(-s * math.log(p * (1 + a)) + _GUARD)
+        if p > a / (1 + a) * (1 + _GUARD):  # P(noise <= -1) = a / (1 + a) falls short
+            return max(0, math.ceil(-s * math.log((1 - p) * (1 + a) * (1 + _GUARD)) - 1))
+        return min(-1, -math.floor(-s * math.log(p * (1 + a) * (1 - _GUARD))))
 
     def interval(self, confidence: Number) -> int:
-        level = _level(confidence)
-        s = float(self.scale)
-        half = max(0, math.ceil(s * math.log(2 / ((1 - level) * (1 + math.exp(-1 / s)))) - 1))
-        while self.tail(half + 1) > (1 - level) * (1 + _GUARD):
+        """The half-width that holds the noise with at least this probability."""
+        miss, s = _miss(confidence), float(self.scale)
+        half = max(0, math.ceil(s * math.log(2 / (miss * (1 - _GUARD) * (1 + math.exp(-1 / s)))) - 1))
+        if half and self.tail(half) <= miss:  # the closed form is one too large where it was rounded up past a whole
+            half -= 1
+        while self.tail(half + 1) > miss:
             half += 1
         return half
 
@@ -117,7 +124,7 @@ class GaussianError:
         return math.erfc((t - 1) / float(self.sigma) / math.sqrt(2))
 
     def quantile(self, p: float) -> int:
-        """The smallest z with P(noise <= z) >= p (past the table: at most one above it)."""
+        """The smallest z with P(noise <= z) >= p, up to the rounding of float64 (past the table: or one above it)."""
         if not 0 < p < 1:
             raise ParameterError(f"p must lie in (0, 1), got {p}")
         if not self._tabled:
@@ -127,9 +134,10 @@ class GaussianError:
         return place - (len(self._mass) - 1)
 
     def interval(self, confidence: Number) -> int:
-        level = _level(confidence)
-        half = max(0, math.floor(float(self.sigma) * -float(ndtri((1 - level) / 2))) - 2)
-        while self.tail(half + 1) > (1 - level) * (1 + _GUARD):
+        """The half-width that holds the noise with at least this probability."""
+        miss = _miss(confidence)
+        half = max(0, math.floor(float(self.sigma) * -float(ndtri(miss * (1 - _GUARD) / 2))) - 2)
+        while self.tail(half + 1) > miss:
             half += 1
         return half
 

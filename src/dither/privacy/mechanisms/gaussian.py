@@ -19,13 +19,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, positive
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.accounting.conversions import rho_for
 from dither.privacy.accounting.lattice import delta_discrete_gaussian
 from dither.privacy.losses import DiscreteGaussian, DiscreteGaussianVector, Loss, Neighbours, Pure
-from dither.privacy.mechanisms.additive import add, exact_integers, round_down, round_up
+from dither.privacy.mechanisms.additive import add, check_sensitivity, exact_integers, round_down, round_up
+from dither.privacy.mechanisms.delta import small_delta
 from dither.privacy.mechanisms.error import GaussianError
 from dither.privacy.noise import Words, discrete_gaussian
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
@@ -44,21 +45,27 @@ class IntegerGaussian:
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
         if not SMALLEST <= self.sigma <= LARGEST:
             raise ParameterError(f"sigma must lie between 1/1000 and 2**60, got {float(self.sigma):g}")
-        if not isinstance(self.sensitivity, Sensitivity):
-            raise ParameterError("sensitivity must be a Sensitivity, such as Sensitivity.of(largest=1)")
+        check_sensitivity(self.sensitivity)
+        self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
 
     @classmethod
     def for_rho(cls, rho: Number, sensitivity: Sensitivity, **towards: Any) -> IntegerGaussian:
         """The least noise that meets rho-zCDP: sigma = sqrt(l2_squared / (2 rho)), rounded up."""
-        price = positive(rho, "rho")
-        return cls(max(SMALLEST, _sqrt_up(max(1, sensitivity.l2_squared) / (2 * price))), sensitivity, **towards)
+        price, squared = positive(rho, "rho"), check_sensitivity(sensitivity).l2_squared
+        return cls(max(SMALLEST, _sqrt_up(max(1, squared) / (2 * price))), sensitivity, **towards)
 
     @classmethod
     def for_epsilon_delta(
-        cls, epsilon: Number, delta: Number, sensitivity: Sensitivity, **towards: Any
+        cls,
+        epsilon: Number,
+        delta: Number,
+        sensitivity: Sensitivity,
+        *,
+        public_size: int | None = None,
+        **towards: Any,
     ) -> IntegerGaussian:
         """The least noise that meets (epsilon, delta): by the lattice law for one cell, by tight zCDP for a vector."""
-        price, allowed = positive(epsilon, "epsilon"), exact(delta, "delta")
+        price, allowed = positive(epsilon, "epsilon"), small_delta(delta, public_size)
         safe = cls.for_rho(rho_for(price, allowed), sensitivity, **towards)
         if sensitivity.l0 != 1:
             return safe
@@ -80,7 +87,7 @@ class IntegerGaussian:
     ) -> IntegerGaussian:
         """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
         wanted = positive(half_width, "half_width")
-        low, high = SMALLEST, min(LARGEST, round_up(1000 * wanted + 1))
+        low, high = SMALLEST, LARGEST
         if GaussianError(low).interval(confidence) > wanted:
             raise ParameterError(f"no sigma gives an interval of {half_width}: allow a wider one")
         while high - low > low / 2**19:

@@ -22,7 +22,7 @@ from dither.canonical import Number, positive
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
-from dither.privacy.mechanisms.additive import add, exact_integers, round_down, round_up
+from dither.privacy.mechanisms.additive import add, check_sensitivity, exact_integers, round_down, round_up
 from dither.privacy.mechanisms.error import LaplaceError
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
@@ -41,14 +41,15 @@ class IntegerLaplace:
         object.__setattr__(self, "scale", positive(self.scale, "scale"))
         if not SMALLEST <= self.scale <= LARGEST:
             raise ParameterError(f"scale must lie between 1/1000 and 2**60, got {float(self.scale):g}")
-        if not isinstance(self.sensitivity, Sensitivity):
-            raise ParameterError("sensitivity must be a Sensitivity, such as Sensitivity.of(largest=1)")
+        check_sensitivity(self.sensitivity)
+        self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
 
     @classmethod
     def for_epsilon(cls, epsilon: Number, sensitivity: Sensitivity, **towards: Any) -> IntegerLaplace:
         """The least noise that meets epsilon: scale = l1 / epsilon, rounded up to 20 significant bits."""
         price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys")
-        return cls(max(SMALLEST, round_up(Fraction(max(1, sensitivity.l1)) / price)), sensitivity, **towards)
+        moved = max(1, check_sensitivity(sensitivity).l1)
+        return cls(max(SMALLEST, round_up(moved / price)), sensitivity, **towards)
 
     @classmethod
     def for_interval(
@@ -56,7 +57,7 @@ class IntegerLaplace:
     ) -> IntegerLaplace:
         """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
         wanted = positive(half_width, "half_width")
-        low, high = SMALLEST, min(LARGEST, round_up(64 * wanted + 1))
+        low, high = SMALLEST, LARGEST
         if LaplaceError(low).interval(confidence) > wanted:
             raise ParameterError(f"no scale gives an interval of {half_width}: allow a wider one")
         while high - low > low / 2**19:

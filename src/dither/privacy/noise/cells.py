@@ -3,7 +3,7 @@
 A magnitude a = m * 2**shift + f is proposed: m from the table of the law seen from 2**shift times as far, the place
 uniform, f = place for a non-negative value and place + 1 for a negative one (value -a), so that every integer has
 exactly one proposal. It is accepted with probability exp(-y), y the growth of the law's exponent from the start of
-the cell to a. Float arithmetic (only + and *, no library function) bounds exp(-y) within 2**-36; a uniform that falls
+the cell to a. Float arithmetic (only + and *, no library function) bounds exp(-y) within 2**-23; a uniform that falls
 inside the bound is decided exactly. docs/proofs/exact-sampling.md, theorem 3.
 """
 
@@ -22,9 +22,9 @@ from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.source import Words
 from dither.privacy.noise.table import RESIDUAL, Table
 
-_MARGIN = 2.0**-36
+_MARGIN = 2.0**-23  # wide enough for a short polynomial, narrow enough that few uniforms fall inside
 _LARGEST_EXPONENT = Fraction(1, 8)
-_BLOCK = 1 << 15  # elements at a time, so that intermediate arrays stay in the processor's cache
+_BLOCK = 1 << 14  # elements at a time, so that intermediate arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +52,19 @@ class Plan:
         return float(self.table.law.rate)
 
     @cached_property
+    def surely(self) -> int:
+        """Uniforms below this are accepted wherever they lie: (u + 1) / 2**spare <= 1 - largest y <= e**-y."""
+        bound = (1 - self.exponent(self.table.largest, 1 << self.shift)) * (1 << self.spare)
+        return bound.numerator // bound.denominator
+
+    @cached_property
     def coefficients(self) -> list[float]:
-        """Of the Taylor polynomial of exp(-y), highest first: remainder at most 2**-38 for all y of the table."""
+        """Of the Taylor polynomial of exp(-y), highest first: remainder at most 2**-24 for all y of the table."""
         largest = self.exponent(self.table.largest, 1 << self.shift)
         if largest > _LARGEST_EXPONENT:
             raise AssertionError("cells are too wide for the polynomial")
         degree = 1
-        while largest ** (degree + 1) / factorial(degree + 1) > Fraction(1, 2**38):
+        while largest ** (degree + 1) / factorial(degree + 1) > Fraction(1, 2**24):
             degree += 1
         return [(-1) ** k / factorial(k) for k in range(degree, -1, -1)]
 
@@ -113,18 +119,22 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
     last = inside if plan.shared else words[2 * count :] >> np.uint64(width - spare)
     uniforms = (last & np.uint64((1 << spare) - 1)).view(np.int64)
     signs = ((inside >> np.uint64(width - shift - 1)) & np.uint64(1 if plan.signed else 0)).view(np.int64)
-    accepted, decided = _accept(plan, cells, places + signs, uniforms)
-    decided &= cells != RESIDUAL
+    accepted = uniforms < plan.surely
+    rest = np.flatnonzero(~accepted)
+    accepted[rest], decided = _accept(plan, cells[rest], places[rest] + signs[rest], uniforms[rest])
+    open_ones = rest[~decided]
+    if cells.min() < 0:
+        open_ones = np.union1d(open_ones, np.flatnonzero(cells == RESIDUAL))
     if plan.python_integers:
         values = ((cells.astype(object) << shift) + places.astype(object)) * (1 - 2 * signs) - signs
     else:
         values = cells << shift
         values += places
         values ^= -signs  # -1 - value where the sign is set
-    if decided.all():
+    if not len(open_ones):
         return values, accepted
     exact = {}
-    for i in np.flatnonzero(~decided):
+    for i in open_ones:
         cell = int(cells[i]) if cells[i] != RESIDUAL else plan.table.residual(source)
         place, sign = int(places[i]), int(signs[i])
         value = (cell << shift) + place
@@ -136,7 +146,7 @@ def propose(plan: Plan, source: Words, count: int) -> tuple[NDArray[Any], NDArra
 def _accept(
     plan: Plan, cells: NDArray[np.int64], places: NDArray[np.int64], uniforms: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(accepted, decided) by a polynomial that is within 2**-36 of exp(-y)."""
+    """(accepted, decided) by a polynomial that is within 2**-23 of exp(-y)."""
     y = places * plan.place_unit
     if plan.table.law.family == "gaussian":
         y *= 2.0 * cells + y

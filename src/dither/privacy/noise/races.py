@@ -1,16 +1,20 @@
 """Selection by noise, decided exactly: the index of the largest score[i] / scale + noise[i].
 
-With Gumbel noise the winner has probability proportional to exp(score / scale) (the exponential mechanism); with
-exponential noise it is report-noisy-max. Noise is real-valued, so it is never rounded: each candidate has an interval
-that certainly holds its key, computed in float with a margin far above any error of the machine's logarithm, and
-only candidates whose intervals reach the best lower end are looked at again, with more bits, until one is left.
-Real noise has no ties. docs/proofs/exact-sampling.md, theorem 5.
+With Gumbel noise the winner has probability proportional to weight * exp(score / scale) (the exponential mechanism, a
+candidate of weight w standing for w equal ones); with exponential noise it is report-noisy-max. Noise is real-valued
+and never rounded: each candidate has an interval that certainly holds its key, computed in float with a margin far
+above any error of the machine's logarithm, and only candidates whose intervals reach the best lower end are looked at
+again, with more bits, until one is left. Real noise has no ties. docs/proofs/exact-sampling.md, theorem 5; weights and
+the sieve of long races: docs/proofs/selection.md#weighted-race.
 """
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Sequence
 from fractions import Fraction
+from numbers import Rational
 from typing import Any, Literal
 
 import numpy as np
@@ -21,16 +25,25 @@ from dither.errors import ParameterError
 from dither.privacy.noise.source import Words, check_source
 
 Noise = Literal["gumbel", "exponential"]
+_mine = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
+_SIEVED_FROM = 4096
 
 
-def argmax_gumbel(scores: Sequence[int] | NDArray[Any], scale: Fraction | int, *, source: Words | None = None) -> int:
-    """The index of the largest score / scale + Gumbel: i with probability proportional to exp(score[i] / scale).
+def argmax_gumbel(
+    scores: Sequence[int] | NDArray[Any],
+    scale: Fraction | int,
+    *,
+    weights: Sequence[int] | NDArray[Any] | None = None,
+    source: Words | None = None,
+) -> int:
+    """i with probability proportional to weights[i] * exp(scores[i] / scale): the largest score / scale + Gumbel.
 
-    >>> argmax_gumbel([0, 10**6, 3], 1)
-    1
+    >>> argmax_gumbel([0, 10**6, 3], 1), argmax_gumbel([5, 5, 5], 1, weights=[0, 1, 0])
+    (1, 1)
     """
-    return _argmax(scores, Fraction(scale), "gumbel", check_source(source))
+    checked = None if weights is None else _weights(weights, len(scores))
+    return _argmax(scores, _scale(scale), "gumbel", check_source(source), weights=checked)
 
 
 def argmax_exponential(
@@ -41,52 +54,104 @@ def argmax_exponential(
     >>> argmax_exponential([0, 10**6, 3], 1)
     1
     """
-    return _argmax(scores, Fraction(scale), "exponential", check_source(source))
+    return _argmax(scores, _scale(scale), "exponential", check_source(source))
 
 
-def _argmax(scores: Sequence[int] | NDArray[Any], scale: Fraction, noise: Noise, source: Words, width: int = 64) -> int:
+def _scale(value: Fraction | int) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, Rational) or value <= 0:
+        raise ParameterError(f"scale must be a positive integer or Fraction, got {value!r}")
+    return Fraction(int(value.numerator), int(value.denominator))
+
+
+def _argmax(
+    scores: Sequence[int] | NDArray[Any],
+    scale: Fraction,
+    noise: Noise,
+    source: Words,
+    width: int = 64,
+    weights: NDArray[Any] | None = None,
+) -> int:
     gaps = _gaps(scores)
-    if scale <= 0:
-        raise ParameterError(f"scale must be positive, got {scale}")
+    if weights is not None and not weights.all():
+        running = np.flatnonzero(weights)
+        return int(running[_argmax(gaps[running], scale, noise, source, width, weights[running])])
     words = source.words(len(gaps), width)
-    low, high = _keys(gaps, scale, words, width, noise)
-    rivals = np.flatnonzero(high >= low.max())
+    places = _sieve(gaps, scale, weights, words, width, noise)
+    shares = _shares(gaps[places], scale, None if weights is None else weights[places])
+    low, high = _keys(shares, words[places], width, noise)
+    rivals = places[high >= low.max()]
     drawn = {int(i): int(words[i]) for i in rivals}
     bits = width
     while len(drawn) > 1:
         drawn = {i: word << width | int(source.words(1, width)[0]) for i, word in drawn.items()}
         bits += width
-        keys = {i: _exact_key(int(gaps[i]) / scale, word, bits, noise) for i, word in drawn.items()}
-        best = max(key.a for key in keys.values())
-        drawn = {i: word for i, word in drawn.items() if keys[i].b >= best}
+        weight = {i: 1 if weights is None else int(weights[i]) for i in drawn}
+        keys = {i: _exact_key(int(gaps[i]) / scale, word, bits, noise, weight[i]) for i, word in drawn.items()}
+        best = max(key[0] for key in keys.values())
+        drawn = {i: word for i, word in drawn.items() if keys[i][1] >= best}
     return next(iter(drawn))
+
+
+def _weights(weights: Sequence[int] | NDArray[Any], count: int) -> NDArray[Any]:
+    """Non-negative integers, one for each score, not all zero."""
+    given = weights if isinstance(weights, np.ndarray) else np.array(weights, object)
+    if given.dtype.kind not in "iu" and not all(isinstance(weight, int) for weight in given.ravel()):
+        raise ParameterError(f"weights must be integers, got {given.dtype}")
+    if given.shape != (count,) or not (given >= 0).all() or not (given > 0).any():
+        raise ParameterError("weights must be non-negative integers, one for each score, and not all zero")
+    return given
+
+
+def _sieve(
+    gaps: NDArray[Any],
+    scale: Fraction,
+    weights: NDArray[Any] | None,
+    words: NDArray[np.uint64],
+    width: int,
+    noise: Noise,
+) -> NDArray[np.int64]:
+    """The candidates that may win; a long Gumbel race drops those that certainly lose to the best of a few.
+
+    A key is share - log(E) with E >= U >= word / 2**width, so it reaches `best` only if word / 2**width is at most
+    exp(share - best): one exponential instead of four logarithms. Shares near `best` err by far less than the slack;
+    far below it `reach` is under one word whatever the error, and only the word 0 survives.
+    """
+    if noise != "gumbel" or len(gaps) < _SIEVED_FROM:
+        return np.arange(len(gaps))
+    shares = _shares(gaps, scale, weights)
+    few = np.append(np.arange(0, len(gaps), len(gaps) // 1024), shares.argmax())
+    best = _keys(shares[few], words[few], width, noise)[0].max()
+    if not best > -1024.0:  # never seen: it takes a uniform closer to 1 than words can say
+        return np.arange(len(gaps))
+    with np.errstate(all="ignore"):
+        shares += width * math.log(2.0) - best + 2.0**-10
+        reach = np.exp(shares, out=shares)
+    return np.flatnonzero(words.astype(np.float64) <= reach)
 
 
 def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     """score - max(score): integers, exact, at most zero."""
-    given = np.asarray(scores)
+    given = scores if isinstance(scores, np.ndarray) else np.array(scores, object)
     if given.ndim != 1 or not len(given):
         raise ParameterError("scores must be a non-empty list of integers")
-    if given.dtype == object or given.dtype.kind == "u":
-        whole = [int(score) for score in scores]
-        if any(score != exact for score, exact in zip(scores, whole, strict=True)):
-            raise ParameterError("scores must be integers")
-        top = max(whole)
-        return np.array([score - top for score in whole], object)
-    if given.dtype.kind != "i":
+    if given.dtype.kind not in "iuO":
         raise ParameterError(f"scores must be integers, got {given.dtype}")
-    if int(given.max()) - int(given.min()) >= 1 << 63:
-        return _gaps(given.astype(object))
+    if given.dtype.kind != "i" or int(given.max()) - int(given.min()) >= 1 << 63:
+        whole = given.tolist()
+        if not all(isinstance(score, (int, np.integer)) and not isinstance(score, bool) for score in whole):
+            raise ParameterError("scores must be integers")
+        top = max(int(score) for score in whole)
+        wide = [int(score) - top for score in whole]
+        return np.array(wide, np.int64 if min(wide) >= -(1 << 63) else object)
     gaps: NDArray[Any] = given.astype(np.int64) - int(given.max())
     return gaps
 
 
 def _keys(
-    gaps: NDArray[Any], scale: Fraction, words: NDArray[np.uint64], width: int, noise: Noise
+    shares: NDArray[np.float64], words: NDArray[np.uint64], width: int, noise: Noise
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Certain lower and upper ends of every key, in float."""
     with np.errstate(all="ignore"):
-        shares = gaps.astype(np.float64) / float(scale)
         early, late = _waiting(words, width)
         if noise == "gumbel":
             low, high = shares - np.log(late), shares - np.log(early)
@@ -95,6 +160,19 @@ def _keys(
         slack = _MARGIN * (1.0 + np.abs(shares) + np.minimum(np.abs(low), 1e3) + np.minimum(np.abs(high), 1e3))
         low, high = low - slack, high + slack
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def _shares(gaps: NDArray[Any], scale: Fraction, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """gap / scale + log(weight), within a few last places of the larger part; minus infinity past float64."""
+    if weights is not None:
+        logs: NDArray[np.float64] = _shares(gaps, scale)
+        logs += np.log(weights.astype(np.float64)) if weights.dtype != object else [math.log(w) for w in weights]
+        return logs
+    if gaps.dtype != object and 2.0**-1000 < scale < 2.0**1000:
+        return gaps.astype(np.float64) / float(scale)
+    least = Fraction(-(2**1000))
+    exact = [Fraction(int(gap)) / scale for gap in gaps]
+    return np.array([float(share) if share > least else -np.inf for share in exact])
 
 
 def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -111,19 +189,26 @@ def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64]
     return early, late
 
 
-def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise) -> Any:
-    """Interval of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the precision."""
-    iv = MPIntervalContext()
+def _intervals() -> Any:
+    """This thread's own context: the precision is a property of the context, and another thread may want another."""
+    if not hasattr(_mine, "context"):
+        _mine.context = MPIntervalContext()
+    return _mine.context
+
+
+def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise, weight: int = 1) -> tuple[Any, Any]:
+    """Ends of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the precision."""
+    iv = _intervals()
     iv.prec = 2 * bits + 64
     whole = iv.mpf(1 << bits)
     early = -iv.log(1 - iv.mpf(drawn) / whole)
     last = drawn + 1 == 1 << bits
     late = iv.mpf([early.a, "inf"]) if last else -iv.log(1 - iv.mpf(drawn + 1) / whole)
     base = iv.mpf(share.numerator) / iv.mpf(share.denominator)
+    if weight != 1:
+        base += iv.log(iv.mpf(weight))
     if noise == "exponential":
-        return iv.mpf([(base + early).a, (base + late).b])
-    if drawn == 0:
-        return iv.mpf([(base - iv.log(late)).a, "inf"])
-    if last:
-        return iv.mpf(["-inf", (base - iv.log(early)).b])
-    return iv.mpf([(base - iv.log(late)).a, (base - iv.log(early)).b])
+        return (base + early).a, (base + late).b
+    low = iv.mpf("-inf").a if last else (base - iv.log(late)).a
+    high = iv.mpf("inf").b if drawn == 0 else (base - iv.log(early)).b
+    return low, high

@@ -39,7 +39,8 @@ def _read(value: Parameter, name: str) -> Fraction:
         raise ParameterError(f"{name} must be an int, float or Fraction, got {type(value).__name__}")
     if isinstance(value, float) and not math.isfinite(value):
         raise ParameterError(f"{name} must be finite, got {value}")
-    return Fraction(value)
+    # as_integer_ratio of a NumPy integer holds NumPy integers, which wrap; Python's do not
+    return Fraction(value) if isinstance(value, float) else Fraction(int(value.numerator), int(value.denominator))
 
 
 def _scale(value: Parameter, name: str) -> Fraction:
@@ -50,8 +51,8 @@ def _scale(value: Parameter, name: str) -> Fraction:
 
 
 def _count(size: Size) -> int:
-    shape = (1,) if size is None else (size,) if isinstance(size, int) and not isinstance(size, bool) else size
-    if not isinstance(shape, tuple) or not all(isinstance(n, (int, np.integer)) and n >= 0 for n in shape):
+    shape = (1,) if size is None else size if isinstance(size, tuple) else (size,)
+    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in shape):
         raise ParameterError(f"size must be None, a non-negative integer or a tuple of them, got {size!r}")
     return math.prod(int(n) for n in shape)
 
@@ -107,7 +108,7 @@ def bernoulli(probability: Parameter, size: Size = None, *, source: Words | None
     p = _read(probability, "probability")
     if not 0 <= p <= 1:
         raise ParameterError(f"probability must lie in [0, 1], got {probability}")
-    return _threshold(p.numerator * 2**64 // p.denominator, lambda word, more: _below(p, word, more), size, source)
+    return _threshold((p.numerator << 64) // p.denominator, lambda word, more: _below(p, word, more), size, source)
 
 
 def bernoulli_exp(x: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
@@ -123,34 +124,36 @@ def bernoulli_exp(x: Parameter, size: Size = None, *, source: Words | None = Non
 
 
 @lru_cache(maxsize=512)
-def _exp_floor(x: Fraction) -> int:
-    """floor(2**64 e**-x): the number of words that decide for True."""
-    bits = 128
+def _exp_floor(x: Fraction, width: int = 64) -> int:
+    """floor(2**width e**-x): the number of words that decide for True."""
+    extra = 64
     while x:
-        bound = exp_minus(x, bits)
-        if bound.low >> (bits - 64) == min(bound.high >> (bits - 64), 2**64 - 1):
-            return bound.low >> (bits - 64)
-        bits += 64
-    return 2**64
+        bound = exp_minus(x, width + extra)
+        if bound.low >> extra == min(bound.high >> extra, 2**width - 1):
+            return bound.low >> extra
+        extra += 64
+    return 1 << width
 
 
-def _below(p: Fraction, word: int, source: Words) -> bool:
+def _below(p: Fraction, word: int, source: Words, width: int = 64) -> bool:
     """Whether a uniform with the given first word lies below a rational p."""
-    bits = 64
+    bits = width
     while True:
         if (word + 1) * p.denominator <= p.numerator << bits:
             return True
         if word * p.denominator >= p.numerator << bits:
             return False
-        word = word << 64 | int(source.words(1)[0])
-        bits += 64
+        word = word << width | int(source.words(1, width)[0])
+        bits += width
 
 
-def _threshold(words_for_true: int, decide: Callable[[int, Words], bool], size: Size, source: Words | None) -> Any:
+def _threshold(
+    words_for_true: int, decide: Callable[[int, Words], bool], size: Size, source: Words | None, width: int = 64
+) -> Any:
     """True below the threshold, False above; the one word at it is decided with more bits."""
     count, supply = _count(size), check_source(source)
-    words = supply.words(count)
-    if words_for_true == 2**64:
+    words = supply.words(count, width)
+    if words_for_true == 1 << width:
         return _shaped(np.ones(count, np.bool_), size)
     values = words < np.uint64(words_for_true)
     for i in np.flatnonzero(words == np.uint64(words_for_true)):
@@ -165,21 +168,28 @@ def uniform_below(n: int, size: Size = None, *, source: Words | None = None) -> 
     n, count, supply = int(n), _count(size), check_source(source)
     if n > 2**63:
         return _shaped(np.array([_wide_below(n, supply) for _ in range(count)], object), size)
-    whole = 2**64 // n * n
+    return _shaped(_kept_below(n, count, supply), size)
+
+
+def _kept_below(n: int, count: int, source: Words, width: int = 64) -> NDArray[np.int64]:
+    whole = (1 << width) // n * n
     kept: list[NDArray[np.uint64]] = []
     missing = count
     while missing > 0 or not kept:
-        words = supply.words(missing)
-        if whole < 2**64:
+        words = source.words(missing, width)
+        if whole < 1 << width:
             words = words[words < np.uint64(whole)]
         kept.append(words)
         missing -= len(words)
-    return _shaped((np.concatenate(kept) % np.uint64(n)).astype(np.int64), size)
+    return (np.concatenate(kept) % np.uint64(n)).astype(np.int64)
 
 
-def _wide_below(n: int, source: Words) -> int:
-    words = -(-n.bit_length() // 64)
+def _wide_below(n: int, source: Words, width: int = 64) -> int:
+    bits = n.bit_length()
     while True:
-        drawn = int.from_bytes(source.words(words).tobytes(), "little") & ((1 << n.bit_length()) - 1)
+        drawn = 0
+        for word in source.words(-(-bits // width), width):
+            drawn = drawn << width | int(word)
+        drawn &= (1 << bits) - 1
         if drawn < n:
             return drawn

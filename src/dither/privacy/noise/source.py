@@ -38,6 +38,8 @@ def fresh_bytes(count: int) -> bytes:
 class Words(ABC):
     """A supply of independent uniform words: `words(n, width)` are n integers in [0, 2**width)."""
 
+    __slots__ = ()
+
     @abstractmethod
     def words(self, count: int, width: int = 64) -> NDArray[np.uint64]: ...
 

@@ -37,13 +37,14 @@ class Law:
     rate: Fraction
     two_sided: bool
 
-    def weights(self, bits: int) -> list[Enclosure]:
-        """Enclosures of w(0), w(1), ... until the first that is at most 2**-bits, by w(k+1) = w(k) * ratio(k)."""
+    def weights(self, bits: int, until: int | None = None) -> list[Enclosure]:
+        """Enclosures of w(0), w(1), ... to the first that is at most 2**-until, by w(k+1) = w(k) * ratio(k)."""
         work = bits + _GUARD
+        smallest = 1 << (work - (bits if until is None else until))
         step = exp_minus(self.rate, work)
         turn = times(step, step, work) if self.family == "gaussian" else Enclosure(1 << work, 1 << work)
         found = [Enclosure(1 << work, 1 << work)]
-        while found[-1].high > 1 << _GUARD:
+        while found[-1].high > smallest:
             found.append(times(found[-1], step, work))
             step = times(step, turn, work)
         return [Enclosure(low >> _GUARD, -(-high >> _GUARD)) for low, high in found]
@@ -51,10 +52,11 @@ class Law:
     def cdf(self, bits: int) -> tuple[int, list[Enclosure]]:
         """(first, [enclosure of 2**bits * CDF(first + j)]); what lies outside the list has mass below 2**-bits."""
         work = bits + _GUARD
-        weights = self.weights(work)
+        weights = self.weights(work, until=bits)
         last, before = weights[-1], weights[-2]
-        # log-concave: later ratios are no larger than this one, so the tail is at most last / (1 - ratio) - last
-        tail = -(-last.high * before.low // max(1, before.low - last.high))
+        # log-concave: later ratios are no larger than last / before, so what follows sums to at most
+        # last * ratio / (1 - ratio); both weights have _GUARD bits below the unit here, so the ratio is known well
+        tail = -(-last.high * last.high // (before.low - last.high))
         half_low = sum(w.low for w in weights[1:])
         half_high = sum(w.high for w in weights[1:]) + tail
         one = 1 << work

@@ -1,0 +1,158 @@
+"""Accounting against dp-accounting 0.6 and prv-accountant 0.2: time and true error side by side.
+
+Every line gives our time (best of several, warm), our bracket's relative width, the peer's time and its distance from
+the truth (the middle of our bracket, whose width is below 1e-9). `--quick` stays under a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+from dither import accounting as acc
+
+warnings.filterwarnings("ignore")
+
+
+def best_of(work: Callable[[], Any], times: int) -> tuple[float, Any]:
+    """The shortest wall time, and the last result."""
+    shortest, result = math.inf, None
+    for _ in range(times):
+        start = time.perf_counter()
+        result = work()
+        shortest = min(shortest, time.perf_counter() - start)
+    return shortest, result
+
+
+def peer_pld(events: list[tuple[Any, int]], delta: float, grid: float) -> Callable[[], float]:
+    from dp_accounting.pld import pld_privacy_accountant as pld
+
+    def work() -> float:
+        accountant = pld.PLDAccountant(value_discretization_interval=grid)
+        for event, count in events:
+            accountant.compose(event, count)
+        return float(accountant.get_epsilon(delta))
+
+    return work
+
+
+def peer_prv(mechanisms: list[Any], counts: list[int], delta: float, error: float) -> Callable[[], float]:
+    from prv_accountant import PRVAccountant
+
+    def work() -> float:
+        accountant = PRVAccountant(
+            prvs=mechanisms, max_self_compositions=counts, eps_error=error, delta_error=delta / 1000
+        )
+        return float(accountant.compute_epsilon(delta, counts)[1])
+
+    return work
+
+
+def line(name: str, loss: acc.Loss, delta: float, target: float, base: Callable[[], float] | None) -> dict[str, Any]:
+    """Our bracket and time against one peer; `ok` when the time target and, with a peer, fifty times are met."""
+    acc.epsilon(loss, delta)
+    ours, bounds = best_of(lambda: acc.epsilon(loss, delta), 5)
+    truth = (bounds.lower + bounds.upper) / 2
+    row: dict[str, Any] = {
+        "name": name,
+        "ours_s": ours,
+        "base_s": None,
+        "ratio": None,
+        "target": target,
+        "ok": ours <= target,
+        "epsilon": bounds.upper,
+        "our_relative_width": (bounds.upper - bounds.lower) / bounds.upper,
+    }
+    if base is not None:
+        theirs, value = best_of(base, 1)
+        row["base_s"], row["ratio"] = theirs, theirs / ours
+        row["base_error"] = value - truth
+        row["ok"] = row["ok"] and row["ratio"] >= 50 and abs(value - truth) > bounds.upper - bounds.lower
+    return row
+
+
+def lines(quick: bool) -> Iterator[dict[str, Any]]:
+    """Every comparison, one at a time."""
+    import dp_accounting as dp
+    from prv_accountant import GaussianMechanism, LaplaceMechanism, PoissonSubsampledGaussianMechanism
+
+    def poisson(q: float, sigma: float) -> Any:
+        return dp.PoissonSampledDpEvent(q, dp.GaussianDpEvent(sigma))
+
+    sgd = acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(Fraction(11, 10))) * 10_000
+    base = peer_pld([(poisson(0.01, 1.1), 10_000)], 1e-5, 1e-4)
+    yield (line("10,000 sampled Gaussian steps, both directions | dp-accounting PLD 1e-4", sgd, 1e-5, 0.020, base))
+    mechanism = PoissonSubsampledGaussianMechanism(0.01, 1.1)
+    error = 0.1 if quick else 0.01
+    base = peer_prv([mechanism], [10_000], 1e-5, error)
+    yield line(f"the same | prv-accountant eps_error {error}", sgd, 1e-5, 0.020, base)
+
+    scales = [20 + Fraction(60 * i, 499) for i in range(500)]
+    thousand = acc.compose(*(acc.Laplace(b) for b in scales), *(acc.Gaussian(b) for b in scales))
+    events = [(dp.LaplaceDpEvent(float(b)), 1) for b in scales] + [(dp.GaussianDpEvent(float(b)), 1) for b in scales]
+    grid = 1e-3 if quick else 1e-4
+    base = peer_pld(events, 1e-6, grid)
+    yield line(f"1,000 distinct mechanisms | dp-accounting PLD {grid:g}", thousand, 1e-6, 0.050, base)
+    if not quick:
+        prvs = [LaplaceMechanism(float(b)) for b in scales] + [GaussianMechanism(float(b)) for b in scales]
+        base = peer_prv(prvs, [1] * 1000, 1e-6, 0.1)
+        yield line("1,000 distinct mechanisms | prv-accountant 0.1", thousand, 1e-6, 0.050, base)
+
+    long = acc.PoissonSampled(Fraction(1, 1000), acc.Gaussian(Fraction(11, 10))) * 10**6
+    base = peer_pld([(poisson(0.001, 1.1), 10**6)], 1e-6, 1e-4)
+    yield line("1e6 sampled steps | dp-accounting PLD 1e-4", long, 1e-6, 0.050, base)
+    huge = acc.PoissonSampled(Fraction(1, 10**4), acc.Gaussian(Fraction(11, 10))) * 10**8
+    base = None if quick else peer_prv([PoissonSubsampledGaussianMechanism(0.0001, 1.1)], [10**8], 1e-5, 0.1)
+    yield line("1e8 sampled steps" + ("" if quick else " | prv-accountant 0.1"), huge, 1e-5, 0.050, base)
+
+    phases = [Fraction(10 + i, 10) for i in range(20)]
+    schedule = acc.compose(*(acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(s)) * 100 for s in phases))
+    grid = 1e-3 if quick else 1e-4
+    base = peer_pld([(poisson(0.01, float(s)), 100) for s in phases], 1e-6, grid)
+    yield line(f"20 phases of 100 steps | dp-accounting PLD {grid:g}", schedule, 1e-6, 0.200, base)
+
+    more = schedule + acc.Gaussian(Fraction(30))
+    event = dp.GaussianDpEvent(30.0)
+    base = peer_pld([*((poisson(0.01, float(s)), 100) for s in phases), (event, 1)], 1e-6, grid)
+    yield line(f"the schedule with one event appended | dp-accounting PLD {grid:g}", more, 1e-6, 0.200, base)
+
+    gaussian = acc.Gaussian(Fraction(1, 20))
+    base = peer_pld([(dp.GaussianDpEvent(0.05), 1)], 1e-6, 1e-3 if quick else 1e-4)
+    yield line("one Gaussian, sigma 0.05 | dp-accounting PLD", gaussian, 1e-6, 0.010, base)
+
+    tiny = acc.PoissonSampled(Fraction(1, 100), acc.Gaussian(Fraction(11, 10))) * 1000
+    yield line("1,000 sampled steps at delta 1e-50 (peers: inf or an error)", tiny, 1e-50, 0.100, None)
+
+
+def main() -> None:
+    """Run, print a table or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="coarser peers, below a minute")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    versions = {
+        name: importlib.metadata.version(name) for name in ("dp-accounting", "prv-accountant", "numpy", "scipy")
+    }
+    if options.json:
+        rows = list(lines(options.quick))
+        print(
+            json.dumps({"bench": "accounting", "versions": versions, "cores": os.cpu_count(), "lines": rows}, indent=1)
+        )
+        return
+    print(f"{'ms':>8} {'width':>8} {'peer s':>8} {'ratio':>8} {'peer error':>11}  ok  line")
+    for row in lines(options.quick):
+        peer = f"{row['base_s']:8.2f} {row['ratio']:8.0f} {row['base_error']:11.1e}" if row["base_s"] else f"{'':29}"
+        ok = "yes" if row["ok"] else "no"
+        print(f"{row['ours_s'] * 1e3:8.1f} {row['our_relative_width']:8.0e} {peer}  {ok:3} {row['name']}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""What every benchmark shares: a table for people, one JSON object for machines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.table import Table
+
+
+def options(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute")
+    parser.add_argument("--json", action="store_true", help="the last line is one JSON object of the table")
+    return parser.parse_args()
+
+
+def seconds(work: Callable[[], object], times: int = 7) -> float:
+    """The median time of some runs, after one that does not count."""
+    work()
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def line(name: str, ours: float, base: float, target: float, *, extra: float = 0.0) -> dict[str, object]:
+    """One line: `ratio` is ours / base; ok if ours <= target * base + extra seconds."""
+    return {
+        "name": name,
+        "ours_s": ours,
+        "base_s": base,
+        "ratio": ours / base,
+        "target": target,
+        "ok": ours <= target * base + extra,
+    }
+
+
+def report(bench: str, lines: list[dict[str, object]], packages: tuple[str, ...], *, as_json: bool) -> None:
+    console = Console(width=120)
+    table = Table("what", "ours", "base", "ratio", "target", "met")
+    for each in lines:
+        numbers = [f"{each[name] * 1e3:,.3g} ms" for name in ("ours_s", "base_s")]  # type: ignore[operator]
+        table.add_row(
+            str(each["name"]), *numbers, f"{each['ratio']:.3g}", f"{each['target']:g}", "yes" if each["ok"] else "NO"
+        )
+    console.print(table)
+    versions = {"python": platform.python_version(), **{name: version(name) for name in packages}}
+    console.print(f"{os.cpu_count()} cores; " + ", ".join(f"{name} {number}" for name, number in versions.items()))
+    if as_json:
+        print(json.dumps({"bench": bench, "versions": versions, "cores": os.cpu_count(), "lines": lines}))

@@ -1,0 +1,118 @@
+"""The accountant: losses in, brackets of (epsilon, delta) out. Re-exports `privacy.accounting` and `privacy.losses`.
+
+>>> from dither import accounting as acc
+>>> loss = acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 10_000
+>>> round(acc.epsilon(loss, 1e-5).upper, 8)
+5.19258345
+"""
+
+from dither.privacy.accounting.bounds import Bounds
+from dither.privacy.accounting.curves import delta, epsilon
+from dither.privacy.accounting.explain import Explanation, explain
+from dither.privacy.accounting.expressions import parse
+from dither.privacy.accounting.filters import (
+    ApproxRule,
+    Charge,
+    PureRule,
+    RenyiRule,
+    Rule,
+    Spent,
+    ZcdpRule,
+    charge,
+    guarantee,
+    parallel_spent,
+)
+from dither.privacy.accounting.planning import (
+    Plan,
+    amplify,
+    calibrate,
+    cautions,
+    group,
+    marginal_cost,
+    most_queries,
+    split,
+    unamplify,
+)
+from dither.privacy.accounting.profile import Profile, TradeOff, profile, tradeoff
+from dither.privacy.accounting.readers import from_dp_event, from_opacus
+from dither.privacy.accounting.renyi import Concentrated, rdp, triangle, zcdp
+from dither.privacy.losses import (
+    RDP,
+    ZCDP,
+    Approx,
+    BoundedRange,
+    Composed,
+    DiscreteGaussian,
+    DiscreteGaussianVector,
+    DiscreteLaplace,
+    Gaussian,
+    GaussianSum,
+    Laplace,
+    Loss,
+    Parallel,
+    PoissonSampled,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+    SampledWithoutReplacement,
+    compose,
+    from_json,
+)
+
+__all__ = [
+    "RDP",
+    "ZCDP",
+    "Approx",
+    "ApproxRule",
+    "BoundedRange",
+    "Bounds",
+    "Charge",
+    "Composed",
+    "Concentrated",
+    "DiscreteGaussian",
+    "DiscreteGaussianVector",
+    "DiscreteLaplace",
+    "Explanation",
+    "Gaussian",
+    "GaussianSum",
+    "Laplace",
+    "Loss",
+    "Parallel",
+    "Plan",
+    "PoissonSampled",
+    "Profile",
+    "Pure",
+    "PureRule",
+    "RandomizedResponse",
+    "RenyiRule",
+    "Repeated",
+    "Rule",
+    "SampledWithoutReplacement",
+    "Spent",
+    "TradeOff",
+    "ZcdpRule",
+    "amplify",
+    "calibrate",
+    "cautions",
+    "charge",
+    "compose",
+    "delta",
+    "epsilon",
+    "explain",
+    "from_dp_event",
+    "from_json",
+    "from_opacus",
+    "group",
+    "guarantee",
+    "marginal_cost",
+    "most_queries",
+    "parallel_spent",
+    "parse",
+    "profile",
+    "rdp",
+    "split",
+    "tradeoff",
+    "triangle",
+    "unamplify",
+    "zcdp",
+]

@@ -1,0 +1,95 @@
+"""`dither account`: what a planned workload costs.
+
+dither account "10000 * poisson(0.01, gaussian(1.1))" --delta 1e-5
+dither account loss.json --delta 1e-6 --json
+dither account --opacus history.json --delta 1e-5 --plot ladder.png
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dither.errors import DitherError
+from dither.privacy import losses as ls
+from dither.privacy.accounting.curves import read_delta
+from dither.privacy.accounting.explain import Explanation, explain
+from dither.privacy.accounting.expressions import parse
+from dither.privacy.accounting.planning import cautions
+from dither.privacy.accounting.readers import from_opacus
+
+app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+
+
+def read_loss(text: str | None, opacus: Path | None, neighbours: str | None, unit: str | None) -> ls.Loss:
+    """A loss from an expression, a JSON loss (text or file), or an Opacus history file."""
+    if opacus is not None:
+        history = json.loads(opacus.read_text())
+        return from_opacus([(row[0], row[1], row[2]) for row in history], unit=unit or "unit")
+    if text is None:
+        raise typer.BadParameter("give an expression such as '100 * laplace(10)', a JSON loss, or --opacus FILE")
+    source = Path(text).read_text() if text.endswith(".json") else text
+    if source.lstrip().startswith("{"):
+        return ls.from_json(json.loads(source))
+    return parse(source, neighbours=neighbours, unit=unit)  # type: ignore[arg-type]
+
+
+@app.command()
+def account(
+    loss: Annotated[str | None, typer.Argument(help="expression, JSON loss, or a .json file with one")] = None,
+    delta: Annotated[str, typer.Option(help="the delta at which to read epsilon")] = "1e-6",
+    epsilon: Annotated[str | None, typer.Option(help="read delta at this epsilon as well")] = None,
+    neighbours: Annotated[str | None, typer.Option(help="add_remove or replace, for all events")] = None,
+    unit: Annotated[str | None, typer.Option(help="what a unit is, e.g. person")] = None,
+    units: Annotated[int | None, typer.Option(help="number of units, to judge delta")] = None,
+    opacus: Annotated[Path | None, typer.Option(help="JSON list of [noise_multiplier, sample_rate, steps]")] = None,
+    plot: Annotated[Path | None, typer.Option(help="write the ladder as a picture")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Epsilon of a workload fixed in advance, under every theorem, with a proved bracket."""
+    try:
+        tree = read_loss(loss, opacus, neighbours, unit)
+        ladder = explain(tree, delta)
+        at = None if epsilon is None else read_delta(tree, epsilon).bounds
+        notes = cautions(tree, delta, units)
+        if plot is not None:
+            ladder.plot().figure.savefig(plot)
+    except (DitherError, OSError, json.JSONDecodeError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    if as_json:
+        out: dict[str, Any] = ladder.to_json()
+        if at is not None:
+            out["delta_at"] = {"epsilon": float(epsilon or 0), "lower": at.lower, "upper": at.upper}
+        out["cautions"] = notes
+        typer.echo(json.dumps(out, indent=2))
+        return
+    _show(ladder, epsilon, at, notes)
+
+
+def _show(ladder: Explanation, epsilon: str | None, at: Any, notes: list[str]) -> None:
+    console = Console()
+    table = Table(
+        title=f"epsilon at delta = {ladder.delta:g}", caption="for a plan fixed in advance; filters add up otherwise"
+    )
+    table.add_column("theorem")
+    table.add_column("epsilon", justify="right")
+    table.add_column("why")
+    for rung in ladder.rungs:
+        table.add_row(rung.name, f"{rung.epsilon:.9g}", rung.theorem)
+    console.print(f"{ladder.loss!r}", soft_wrap=True)
+    console.print(table)
+    console.print(f"bracket [{ladder.bounds.lower!r}, {ladder.bounds.upper!r}], worst direction: {ladder.direction}")
+    if at is not None:
+        console.print(f"delta at epsilon = {epsilon}: [{at.lower!r}, {at.upper!r}]")
+    for note in notes:
+        console.print(f"caution: {note}")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,179 @@
+"""Losses written by hand: `10000 * poisson(0.01, gaussian(1.1)) + laplace(10)`. A small grammar, no eval.
+
+    sum     = product { "+" product }
+    product = factor { "*" factor }          exactly one factor is a loss, the others are counts
+    factor  = number | name "(" argument { "," argument } ")" | "(" sum ")"
+    argument= [ name "=" ] ( number | sum )
+
+Numbers are decimals, with an exponent or as p/q, and mean exactly what they say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from dither.errors import ParameterError, QueryError
+from dither.privacy import losses as ls
+
+_TOKEN = re.compile(
+    r"\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?:/\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|([-+*(),=]))"
+)
+
+
+def _parallel(*parts: ls.Loss) -> ls.Loss:
+    return ls.Parallel(tuple(parts))
+
+
+NAMES: dict[str, tuple[Callable[..., ls.Loss], bool]] = {
+    "gaussian": (ls.Gaussian, True),
+    "gaussian_sum": (ls.GaussianSum, True),
+    "laplace": (ls.Laplace, True),
+    "discrete_laplace": (ls.DiscreteLaplace, True),
+    "discrete_gaussian": (ls.DiscreteGaussian, True),
+    "discrete_gaussian_vector": (ls.DiscreteGaussianVector, True),
+    "randomized_response": (ls.RandomizedResponse, True),
+    "rr": (ls.RandomizedResponse, True),
+    "pure": (ls.Pure, True),
+    "approx": (ls.Approx, True),
+    "exponential": (ls.BoundedRange, True),
+    "zcdp": (ls.ZCDP, True),
+    "rdp": (ls.RDP, True),
+    "poisson": (ls.PoissonSampled, False),
+    "fixed_size": (ls.SampledWithoutReplacement, False),
+    "parallel": (_parallel, False),
+}
+"""Every name of the grammar, and whether it takes neighbours and unit itself."""
+
+
+class _Parser:
+    def __init__(self, text: str, common: dict[str, Any]) -> None:
+        self.text, self.common = text, common
+        self.tokens: list[tuple[str, str, int]] = []
+        place = 0
+        while text[place:].strip():
+            match = _TOKEN.match(text, place)
+            if match is None:
+                at = place + len(text[place:]) - len(text[place:].lstrip())
+                raise self.error(f"unexpected {text[at]!r}", at)
+            kind = ("number", "name", "sign")[match.lastindex - 1 if match.lastindex else 0]
+            self.tokens.append((kind, match.group(match.lastindex or 1), match.start(match.lastindex or 1)))
+            place = match.end()
+        self.next = 0
+
+    def error(self, message: str, at: int | None = None) -> QueryError:
+        place = (
+            at if at is not None else (self.tokens[self.next][2] if self.next < len(self.tokens) else len(self.text))
+        )
+        known = ", ".join(sorted(NAMES))
+        return QueryError(
+            f"{message} at character {place + 1} of {self.text!r}: write e.g. 1000 * poisson(0.01, gaussian(1.1)); "
+            f"known names: {known}",
+            start=place,
+            end=place + 1,
+        )
+
+    def peek(self) -> str:
+        return self.tokens[self.next][1] if self.next < len(self.tokens) else ""
+
+    def kind(self, ahead: int = 0) -> str:
+        return self.tokens[self.next + ahead][0] if self.next + ahead < len(self.tokens) else ""
+
+    def take(self, sign: str) -> None:
+        if self.peek() != sign:
+            raise self.error(f"expected {sign!r}")
+        self.next += 1
+
+    def sum(self) -> ls.Loss:
+        parts = [self.product()]
+        while self.peek() == "+":
+            self.next += 1
+            parts.append(self.product())
+        return parts[0] if len(parts) == 1 else ls.compose(*parts)
+
+    def product(self) -> ls.Loss:
+        loss: ls.Loss | None = None
+        count = Fraction(1)
+        start = self.next
+        while True:
+            value = self.factor()
+            if isinstance(value, Fraction):
+                count *= value
+            elif loss is not None:
+                raise self.error("two losses cannot be multiplied: add them")
+            else:
+                loss = value
+            if self.peek() != "*":
+                break
+            self.next += 1
+        if loss is None:
+            raise self.error("a number is not a loss", self.tokens[start][2])
+        if count.denominator != 1 or count < 1:
+            raise self.error(f"a loss is repeated a whole number of times, not {count}", self.tokens[start][2])
+        return loss if count == 1 else loss * int(count)
+
+    def factor(self) -> ls.Loss | Fraction:
+        kind, text = self.kind(), self.peek()
+        if kind == "number":
+            self.next += 1
+            return Fraction(text)
+        if text == "(":
+            self.next += 1
+            inner = self.sum()
+            self.take(")")
+            return inner
+        if kind == "name":
+            return self.call()
+        raise self.error("expected a loss or a number")
+
+    def call(self) -> ls.Loss:
+        name, at = self.peek(), self.tokens[self.next][2]
+        if name not in NAMES:
+            raise self.error(f"unknown loss {name!r}")
+        self.next += 1
+        self.take("(")
+        values: list[Any] = []
+        named: dict[str, Any] = {}
+        while self.peek() != ")":
+            if self.kind() == "name" and self.next + 1 < len(self.tokens) and self.tokens[self.next + 1][1] == "=":
+                key = self.peek()
+                self.next += 2
+                named[key] = self.argument()
+            else:
+                values.append(self.argument())
+            if self.peek() == ",":
+                self.next += 1
+            elif self.peek() != ")":
+                raise self.error("expected ',' or ')'")
+        self.take(")")
+        make, leaf = NAMES[name]
+        if name in ("discrete_laplace", "discrete_gaussian") and len(values) == 1 and "sensitivity" not in named:
+            named["sensitivity"] = Fraction(1)
+        try:
+            return make(*values, **named, **(self.common if leaf else {}))
+        except (TypeError, ParameterError) as error:
+            raise self.error(f"{name}: {error}", at) from None
+
+    def argument(self) -> ls.Loss | Fraction:
+        following = self.tokens[self.next + 1][1] if self.next + 1 < len(self.tokens) else ""
+        if self.kind() == "number" and following in (",", ")"):
+            number = Fraction(self.peek())
+            self.next += 1
+            return number
+        return self.sum()
+
+
+def parse(text: str, *, neighbours: ls.Neighbours | None = None, unit: str | None = None) -> ls.Loss:
+    """The loss that a text denotes; neighbours and unit, where given, hold for all its events.
+
+    >>> parse("3 * gaussian(10) + laplace(2, sensitivity=4)").neighbours
+    'add_remove'
+    """
+    common = {key: value for key, value in (("neighbours", neighbours), ("unit", unit)) if value is not None}
+    parser = _Parser(text, common)
+    loss = parser.sum()
+    if parser.next < len(parser.tokens):
+        raise parser.error(f"unexpected {parser.peek()!r}")
+    return loss

@@ -1,0 +1,353 @@
+"""Filters: what a budget may add up when queries *and prices* are chosen after seeing answers.
+
+A filter has a rule fixed when the budget is opened, an exact state of constant size, and a total function from a loss
+to its charge. Proved: sums of pure epsilons; sums of (epsilon, delta); approximate zCDP with caps on rho and on the sum
+of deltas; Renyi DP at *one* order fixed in advance; each of them per part of a partition. Proofs:
+docs/proofs/adaptive-filters.md.
+
+A number read off an exact curve (`epsilon(loss, delta)`, a `Bounds` of floats) is not a charge: `Charge` is made by
+`charge` alone, from a `Loss`, and holds fractions. Exact curves are for plans fixed in advance.
+
+>>> from dither.privacy.losses import Pure, Gaussian
+>>> rule = PureRule(Fraction(1))
+>>> state = rule.empty()
+>>> for _ in range(10):
+...     state = state.add(charge(Pure(0.1), rule))
+>>> state.spent, state.left
+((Fraction(1, 1),), (Fraction(0, 1),))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.privacy import losses as ls
+from dither.privacy.accounting.guarantees import gaussian_mu_squared, infinite_mass, pure_epsilon
+from dither.privacy.accounting.renyi import renyi_upper
+from dither.privacy.accounting.routes import Target
+from dither.privacy.accounting.workload import DIRECTIONS, alternatives
+
+_GRAIN = 1 << 60
+_TOKEN = object()
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one loss costs under one rule: exact fractions, made by `charge` and nothing else."""
+
+    rule: Rule
+    amounts: tuple[Fraction, ...]
+    token: object = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.token is not _TOKEN:
+            raise TypeError("a Charge is made by charge(loss, rule): a number read off a curve is not one")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule with its caps; subclasses name the theorem."""
+
+    names: ClassVar[tuple[str, ...]]
+    theorem: ClassVar[str]
+
+    @property
+    def caps(self) -> tuple[Fraction, ...]:
+        raise NotImplementedError
+
+    def empty(self) -> Spent:
+        """The state of a budget that has been asked nothing."""
+        return Spent(self, tuple(Fraction(0) for _ in self.caps))
+
+    def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class PureRule(Rule):
+    """Sum of epsilons at most `epsilon` (basic composition, adaptive in queries and prices: Rogers et al. 2016)."""
+
+    epsilon: Fraction
+    names: ClassVar[tuple[str, ...]] = ("epsilon",)
+    theorem: ClassVar[str] = "basic composition (Rogers, Roth, Ullman and Vadhan 2016)"
+
+    @property
+    def caps(self) -> tuple[Fraction, ...]:
+        return (self.epsilon,)
+
+    def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
+        epsilon, delta = _epsilon_delta(loss)
+        if delta:
+            raise RefusedError(
+                f"{type(loss).__name__} needs delta > 0 and this budget is pure: use DiscreteLaplace, "
+                "or open an (epsilon, delta) or zCDP budget",
+                rule="pure budget",
+            )
+        return (epsilon,)
+
+
+@dataclass(frozen=True)
+class ApproxRule(Rule):
+    """Sums of epsilons and of deltas, each below its cap.
+
+    A mechanism with a curve and no pair of its own (Gaussian noise) is charged at `delta_per_question`, the share that
+    was stated when the budget was opened, and the epsilon that its exact curve has there.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    delta_per_question: Fraction
+    names: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+    theorem: ClassVar[str] = "sums of (epsilon, delta) (Rogers, Roth, Ullman and Vadhan 2016)"
+
+    @property
+    def caps(self) -> tuple[Fraction, ...]:
+        return (self.epsilon, self.delta)
+
+    def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
+        try:
+            return _epsilon_delta(loss)
+        except RefusedError:
+            return _curve_point(loss, self.delta_per_question), self.delta_per_question
+
+
+@dataclass(frozen=True)
+class ZcdpRule(Rule):
+    """Approximate zCDP: sum of rho at most `rho`, sum of deltas at most `delta_selection` (Whitehouse et al. 2023)."""
+
+    rho: Fraction
+    delta_selection: Fraction
+    names: ClassVar[tuple[str, ...]] = ("rho", "delta")
+    theorem: ClassVar[str] = "approximate zCDP filter (Whitehouse, Ramdas, Rogers and Wu 2023)"
+
+    @property
+    def caps(self) -> tuple[Fraction, ...]:
+        return (self.rho, self.delta_selection)
+
+    def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
+        return _join(loss, lambda event: (_rho_exact(event), infinite_mass(event)))
+
+
+@dataclass(frozen=True)
+class RenyiRule(Rule):
+    """Renyi DP at the one order `alpha`, fixed at opening, with a cap on the sum of deltas (Feldman and Zrnic 2021)."""
+
+    alpha: Fraction
+    epsilon: Fraction
+    delta_selection: Fraction
+    names: ClassVar[tuple[str, ...]] = ("renyi epsilon", "delta")
+    theorem: ClassVar[str] = "Renyi filter at a fixed order (Feldman and Zrnic 2021)"
+
+    @property
+    def caps(self) -> tuple[Fraction, ...]:
+        return (self.epsilon, self.delta_selection)
+
+    def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
+        return _join(loss, lambda event: (_renyi_exact(event, self.alpha), infinite_mass(event)))
+
+
+def charge(loss: ls.Loss, rule: Rule) -> Charge:
+    """What the rule takes for a loss; refused, with the remedy, where the rule has no theorem for it.
+
+    >>> from dither.privacy.losses import DiscreteGaussian
+    >>> charge(DiscreteGaussian(10, 1), ZcdpRule(Fraction(1), Fraction(0))).amounts
+    (Fraction(1, 200), Fraction(0, 1))
+    """
+    if not isinstance(loss, ls.Loss):
+        raise TypeError(
+            f"a filter charges a Loss, got {type(loss).__name__}: an epsilon read off a curve holds for a plan fixed "
+            "in advance and cannot be added up while prices are chosen adaptively"
+        )
+    if not isinstance(rule, Rule):
+        raise TypeError("a rule is PureRule, ApproxRule, ZcdpRule or RenyiRule")
+    return Charge(rule, rule.amounts(loss), _TOKEN)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The running, exact state of a filter: constant size, never rounded."""
+
+    rule: Rule
+    spent: tuple[Fraction, ...]
+
+    @property
+    def left(self) -> tuple[Fraction, ...]:
+        return tuple(cap - used for cap, used in zip(self.rule.caps, self.spent, strict=True))
+
+    def fits(self, cost: Charge) -> bool:
+        """Whether the charge stays below every cap."""
+        self._check(cost)
+        return all(amount <= room for amount, room in zip(cost.amounts, self.left, strict=True))
+
+    def add(self, cost: Charge) -> Spent:
+        """The state after the charge; `BudgetError` says what would fit, and nothing is spent."""
+        if not self.fits(cost):
+            lacks = [
+                f"{name}: asked {_show(amount)}, left {_show(room)}"
+                for name, amount, room in zip(self.rule.names, cost.amounts, self.left, strict=True)
+                if amount > room
+            ]
+            raise BudgetError(
+                f"the budget cannot pay ({'; '.join(lacks)}): ask for at most what is left, or fewer questions"
+            )
+        return Spent(self.rule, tuple(a + b for a, b in zip(self.spent, cost.amounts, strict=True)))
+
+    def _check(self, cost: Charge) -> None:
+        if not isinstance(cost, Charge):
+            raise TypeError("only a Charge can be spent: charge(loss, rule)")
+        if cost.rule != self.rule:
+            raise ParameterError("the charge was computed for another rule (orders and caps are fixed at opening)")
+
+
+def parallel_spent(
+    parts: Mapping[str, Spent] | Iterable[Spent], neighbours: Literal["add_remove", "replace"]
+) -> tuple[Fraction, ...]:
+    """What children on the parts of one partition cost their parent (privacy-rules 15).
+
+    The part must be a function of the unit. add_remove: the largest running total, per component; replace: the sum of
+    the two largest, since a unit may move. Different partitionings of one table add.
+
+    >>> rule = PureRule(Fraction(1))
+    >>> a, b = Spent(rule, (Fraction(1, 2),)), Spent(rule, (Fraction(1, 3),))
+    >>> parallel_spent([a, b], "add_remove"), parallel_spent([a, b], "replace")
+    ((Fraction(1, 2),), (Fraction(5, 6),))
+    """
+    states = list(parts.values() if isinstance(parts, Mapping) else parts)
+    if not states:
+        raise ParameterError("a partition has at least one part")
+    if neighbours not in ("add_remove", "replace"):
+        raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {neighbours!r}")
+    if any(state.rule != states[0].rule for state in states):
+        raise ParameterError("the parts of one partition keep one rule")
+    largest = 1 if neighbours == "add_remove" else 2
+    return tuple(
+        sum(sorted((state.spent[i] for state in states), reverse=True)[:largest], Fraction(0))
+        for i in range(len(states[0].spent))
+    )
+
+
+def guarantee(rule: Rule, delta_conversion: Fraction | None = None) -> tuple[float, Fraction]:
+    """The (epsilon, delta) that a filter promises at its caps, whatever was asked; delta fixed at opening."""
+    from dither.privacy.accounting.curves import epsilon as curve_epsilon
+
+    if isinstance(rule, PureRule):
+        return _float_up(rule.epsilon), Fraction(0)
+    if isinstance(rule, ApproxRule):
+        return _float_up(rule.epsilon), rule.delta
+    if delta_conversion is None or delta_conversion <= 0:
+        raise ParameterError("zCDP and Renyi budgets state delta_conversion when they are opened")
+    if isinstance(rule, ZcdpRule):
+        upper = curve_epsilon(ls.ZCDP(rule.rho), delta_conversion).upper
+        return upper, delta_conversion + rule.delta_selection
+    assert isinstance(rule, RenyiRule)
+    alpha, log = float(rule.alpha), Target(delta=(delta_conversion, delta_conversion)).log_delta
+    assert log is not None
+    value = float(rule.epsilon) + math.log1p(-1 / alpha) - (log + math.log(alpha)) / (alpha - 1)
+    return max(0.0, value) * (1 + 1e-12) + 1e-300, delta_conversion + rule.delta_selection
+
+
+def _join(loss: ls.Loss, price: Callable[[ls.Loss], tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
+    """Sum over the events of each alternative, then the largest per component."""
+    worst: tuple[Fraction, Fraction] | None = None
+    for events in alternatives(loss):
+        total = (Fraction(0), Fraction(0))
+        for event, count in events.items():
+            one = price(event)
+            total = (total[0] + count * one[0], total[1] + count * one[1])
+        worst = total if worst is None else (max(worst[0], total[0]), max(worst[1], total[1]))
+    assert worst is not None
+    return worst
+
+
+def _epsilon_delta(loss: ls.Loss) -> tuple[Fraction, Fraction]:
+    def one(event: ls.Loss) -> tuple[Fraction, Fraction]:
+        epsilon = pure_epsilon(event)
+        if epsilon is None:
+            raise RefusedError(
+                f"{type(event).__name__} is not epsilon-DP for any epsilon: use an (epsilon, delta) or zCDP budget",
+                rule="pure budget",
+            )
+        return _grain(epsilon) if epsilon.denominator > _GRAIN else epsilon, infinite_mass(event)
+
+    return _join(loss, one)
+
+
+def _curve_point(loss: ls.Loss, delta: Fraction) -> Fraction:
+    """The epsilon of one whole question at its stated delta: a plan fixed before it is asked."""
+    from dither.privacy.accounting.curves import epsilon as curve_epsilon
+
+    upper = curve_epsilon(loss, delta).upper
+    if not math.isfinite(upper):
+        raise RefusedError(
+            f"the question spends more than delta_per_question = {_show(delta)} whatever epsilon: open the budget "
+            "with a larger share, or ask it with less delta",
+            rule="delta per question",
+        )
+    return _grain(Fraction(upper))
+
+
+def _rho_exact(event: ls.Loss) -> Fraction:
+    mu_squared = gaussian_mu_squared(event)
+    if mu_squared is not None:
+        return mu_squared / 2
+    if isinstance(event, ls.ZCDP):
+        return event.rho
+    if isinstance(event, ls.DiscreteGaussian):
+        return Fraction(event.sensitivity) ** 2 / (2 * event.sigma**2)
+    if isinstance(event, ls.DiscreteGaussianVector):
+        return event.l2_squared / (2 * event.sigma**2)
+    if isinstance(event, ls.BoundedRange):
+        return event.epsilon**2 / 8
+    if isinstance(event, (ls.PoissonSampled, ls.SampledWithoutReplacement)) and pure_epsilon(event) is None:
+        (amount, _) = _join(event.loss, lambda inner: (_rho_exact(inner), Fraction(0)))
+        return amount
+    epsilon = pure_epsilon(event)
+    if epsilon is None:
+        raise RefusedError(
+            f"{type(event).__name__} has no zCDP bound: state it as ZCDP(rho, delta) or by its mechanism",
+            rule="zCDP budget",
+        )
+    # eps tanh(eps/2), never above eps^2/2; Laplace has the smaller eps + e^-eps - 1
+    eps = float(epsilon)
+    value = eps * math.tanh(eps / 2)
+    if isinstance(event, ls.Laplace) and eps > 1e-5:
+        value = eps + math.expm1(-eps)
+    return min(epsilon**2 / 2, _grain(Fraction(value * (1 + 1e-13))))
+
+
+def _renyi_exact(event: ls.Loss, alpha: Fraction) -> Fraction:
+    mu_squared = gaussian_mu_squared(event)
+    if mu_squared is not None:
+        return alpha * mu_squared / 2
+    if isinstance(event, (ls.ZCDP, ls.DiscreteGaussian, ls.DiscreteGaussianVector)):
+        return alpha * _rho_exact(event)
+    if isinstance(event, ls.RDP) and event.alpha >= alpha:
+        return event.epsilon
+    (events,) = alternatives(event)
+    value = max(renyi_upper(events, event.neighbours, float(alpha), direction) for direction in DIRECTIONS)
+    if not math.isfinite(value):
+        raise RefusedError(
+            f"{type(event).__name__} has no bound at the order {_show(alpha)} of this budget (orders are never mixed): "
+            "state it at that order or above, or by its mechanism",
+            rule="Renyi budget",
+        )
+    return _grain(Fraction(value * (1 + 1e-13)))
+
+
+def _grain(value: Fraction) -> Fraction:
+    """Rounded up to a multiple of 2^-60, so that sums stay exact and small."""
+    return Fraction(-((-value.numerator * _GRAIN) // value.denominator), _GRAIN)
+
+
+def _float_up(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def _show(value: Fraction) -> str:
+    return f"{float(value):.6g}"

@@ -1,0 +1,95 @@
+"""Losses from other people's notations: dp-accounting's DpEvents and Opacus histories.
+
+Neither library is imported: events are read by class name and attribute. What a foreign event leaves open (the
+relation, the meaning of its noise multiplier) is fixed here and said in the docstrings; what has no proved meaning is
+refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+from dither.canonical import exact
+from dither.errors import RefusedError
+from dither.privacy import losses as ls
+
+
+def from_dp_event(event: Any, *, neighbours: ls.Neighbours = "add_remove", unit: str = "unit") -> ls.Loss:
+    """The loss of a dp-accounting DpEvent under the relation asked for.
+
+    Noise multipliers are read as noise / sensitivity *under that relation*; sampled Gaussians under 'replace', where
+    dp-accounting reads it as noise / clip norm in one accountant and as noise / (2 clip norm) in another, are
+    refused: build it with GaussianSum(sigma, clip_norm).
+    """
+    name = type(event).__name__
+    common: dict[str, Any] = {"neighbours": neighbours, "unit": unit}
+
+    def inner(part: Any) -> ls.Loss:
+        return from_dp_event(part, neighbours=neighbours, unit=unit)
+
+    if name == "GaussianDpEvent":
+        return ls.Gaussian(event.noise_multiplier, **common)
+    if name == "LaplaceDpEvent":
+        return ls.Laplace(event.noise_multiplier, **common)
+    if name == "DiscreteLaplaceDpEvent":
+        return ls.DiscreteLaplace(1 / exact(event.noise_parameter, "noise_parameter"), event.sensitivity, **common)
+    if name == "ZCDpEvent" and event.xi == 0:
+        return ls.ZCDP(event.rho, **common)
+    if name == "NoOpDpEvent":
+        return ls.Pure(Fraction(0), **common)
+    if name == "SelfComposedDpEvent":
+        return ls.Repeated(inner(event.event), event.count)
+    if name == "ComposedDpEvent":
+        return ls.compose(*(inner(part) for part in event.events))
+    if name == "PoissonSampledDpEvent":
+        if neighbours == "replace":
+            raise _refused(
+                name, "give the clip norm: PoissonSampled(q, GaussianSum(sigma, clip_norm, neighbours='replace'))"
+            )
+        return ls.PoissonSampled(event.sampling_probability, inner(event.event))
+    if name == "SampledWithoutReplacementDpEvent":
+        if neighbours != "replace":
+            raise _refused(name, "fixed-size samples are accounted under neighbours='replace'")
+        return ls.SampledWithoutReplacement(event.sample_size, event.source_dataset_size, inner(event.event))
+    if name == "RandomizedResponseDpEvent":
+        return _randomized_response(event, common)
+    raise _refused(name, "no proved meaning here: state the loss by its mechanism")
+
+
+def _refused(name: str, remedy: str) -> RefusedError:
+    return RefusedError(f"{name} cannot be read: {remedy}", rule="foreign event")
+
+
+def _randomized_response(event: Any, common: dict[str, Any]) -> ls.Loss:
+    """k buckets, keep with probability 1 - p, else uniform: eps = log(1 + k (1-p)/p), rounded up."""
+    p, buckets = float(event.noise_parameter), int(event.num_buckets)
+    if p <= 0:
+        raise _refused("RandomizedResponseDpEvent", "without noise there is no privacy")
+    if common["neighbours"] != "replace":
+        raise _refused("RandomizedResponseDpEvent", "one's own value is replaced: account under neighbours='replace'")
+    epsilon = Fraction(math.log1p(buckets * (1 - p) / p) * (1 + 1e-14))
+    if epsilon == 0:
+        return ls.Pure(Fraction(0), **common)
+    return ls.RandomizedResponse(epsilon, **common) if buckets == 2 else ls.Pure(epsilon, **common)
+
+
+def from_opacus(history: Iterable[tuple[float, float, int]], *, clip_norm: float = 1, unit: str = "unit") -> ls.Loss:
+    """The loss of an Opacus accountant's `history`: (noise_multiplier, sample_rate, steps), Poisson, add/remove.
+
+    True only if batches were drawn by Poisson sampling (Opacus: `poisson_sampling=True`): shuffled batches of fixed
+    size are another mechanism, and cost up to ten times as much (spec section 14).
+
+    >>> from_opacus([(1.1, 0.01, 100)])
+    Repeated(loss=PoissonSampled(q=1/100, loss=GaussianSum(sigma=11/10, clip_norm=1)), count=100, ...)
+    """
+    norm = exact(clip_norm, "clip_norm")
+    parts: list[ls.Loss] = []
+    for noise, rate, steps in history:
+        one = ls.GaussianSum(exact(noise, "noise_multiplier") * norm, norm, unit=unit)
+        parts.append(ls.Repeated(ls.PoissonSampled(exact(rate, "sample_rate"), one), steps))
+    if not parts:
+        return ls.Pure(Fraction(0), unit=unit)
+    return parts[0] if len(parts) == 1 else ls.compose(*parts)

@@ -1,0 +1,143 @@
+"""Key selection by a Gaussian threshold: a key is shown if owners + integer Gaussian noise reaches tau.
+
+Guarantee: delta-approximate rho-zCDP, ZCDP(rho, delta), towards a unit that is among the owners of at most m keys:
+rho = m / (2 sigma^2), and delta = 1 - (1 - P(1 + Z >= tau))^m bounds the chance that a key of which the unit is
+the only owner is shown. It grows with sqrt(m), so it beats the optimal pure rule when units have many keys. The noisy
+counts of the keys shown are covered too. Under `replace` a unit moves 2m keys. A key without owners is never shown.
+Proof: docs/proofs/key-selection.md#gaussian-threshold.
+
+>>> keys = GaussianKeys.for_rho(0.05, 1e-6, groups=10)
+>>> keys.sigma, keys.threshold
+(Fraction(10, 1), 54)
+>>> keys.loss().rho, keys.loss().delta <= Fraction(1, 10**6)
+(Fraction(1, 20), True)
+>>> keys.release([0, 1000])[0].tolist()
+[False, True]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import Number, exact, positive
+from dither.errors import ParameterError
+from dither.plan.sensitivity import Sensitivity
+from dither.privacy.accounting.conversions import rho_for
+from dither.privacy.losses import ZCDP, Neighbours
+from dither.privacy.mechanisms.additive import add
+from dither.privacy.mechanisms.delta import small_delta
+from dither.privacy.mechanisms.error import GaussianError
+from dither.privacy.mechanisms.gaussian import IntegerGaussian
+from dither.privacy.mechanisms.key_selection import check_groups, owner_counts
+from dither.privacy.noise import Words, discrete_gaussian
+from dither.privacy.noise.samplers import SMALLEST
+from dither.privacy.noise.table import Law
+
+_LARGEST = 1 << 12
+_BITS = 192
+
+
+@dataclass(frozen=True)
+class GaussianKeys:
+    """Shows keys whose noisy number of distinct owners reaches a threshold."""
+
+    sigma: Fraction
+    threshold: int
+    groups: int
+    neighbours: Neighbours = "add_remove"
+    unit: str = "unit"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
+        if not SMALLEST <= self.sigma <= _LARGEST:
+            raise ParameterError(
+                f"sigma must lie between 1/1000 and {_LARGEST}, got {float(self.sigma):g}: "
+                "choose a larger price or fewer groups per unit"
+            )
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int) or self.threshold < 2:
+            raise ParameterError(f"threshold must be an integer of at least 2, got {self.threshold!r}")
+        self.loss()
+
+    @classmethod
+    def for_rho(
+        cls, rho: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
+    ) -> GaussianKeys:
+        """The least noise for rho, then the lowest threshold for delta."""
+        allowed = small_delta(delta, public_size)
+        moved = check_groups(groups, towards.get("neighbours", "add_remove"))
+        sigma = IntegerGaussian.for_rho(rho, Sensitivity.of(cells=moved)).sigma
+        if sigma > _LARGEST:
+            raise ParameterError(f"rho {float(exact(rho, 'rho')):g} over {moved} keys needs sigma above {_LARGEST}")
+        low, high = 1, 2 + ceil(20 * sigma)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if _lone(sigma, middle, moved) <= allowed else (middle, high)
+        if _lone(sigma, high, moved) > allowed:
+            raise ParameterError(f"delta {float(allowed):g} is below what a threshold can certify: choose a larger one")
+        return cls(sigma, high, groups, **towards)
+
+    @classmethod
+    def for_epsilon_delta(
+        cls, epsilon: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
+    ) -> GaussianKeys:
+        """For a price in (epsilon, delta): half of delta for the conversion from zCDP, half for lone owners."""
+        allowed = small_delta(delta, public_size)
+        return cls.for_rho(rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, **towards)
+
+    @property
+    def moved(self) -> int:
+        """How many keys one unit moves."""
+        return check_groups(self.groups, self.neighbours)
+
+    def loss(self) -> ZCDP:
+        """What one release costs."""
+        rho = self.moved / (2 * self.sigma * self.sigma)
+        delta = _lone(self.sigma, self.threshold, self.moved)
+        return ZCDP(rho, delta, neighbours=self.neighbours, unit=self.unit)
+
+    def error(self) -> GaussianError:
+        """The law of the noise that is added before the threshold."""
+        return GaussianError(self.sigma)
+
+    def size_shown(self, probability: Number) -> int:
+        """The smallest number of owners with at least this chance to be shown."""
+        level = float(exact(probability, "probability"))
+        return max(1, self.threshold + self.error().quantile(level))
+
+    def release(self, counts: Any, *, source: Words | None = None) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+        """(which keys to show, the noisy count of every key): only the counts of keys shown may leave."""
+        given = owner_counts(counts)
+        noisy = add(given, discrete_gaussian(self.sigma, given.shape, source=source))
+        shown: NDArray[np.bool_] = (noisy >= self.threshold) & (given > 0)
+        return shown, np.where(shown, noisy, 0)
+
+
+@lru_cache(maxsize=256)
+def _lone(sigma: Fraction, threshold: int, moved: int) -> Fraction:
+    """1 - (1 - P(1 + Z >= threshold))^moved, rounded up to 64 bits."""
+    masses, total, rest = _weights(sigma)
+    tail = Fraction(masses[threshold - 1] + rest if threshold - 1 < len(masses) else rest, total)
+    lone = 1 - (1 - min(Fraction(1), tail)) ** moved
+    bits = 64 + lone.denominator.bit_length() - lone.numerator.bit_length()
+    return Fraction(-(-(lone.numerator << bits) // lone.denominator), 1 << bits) if lone < 1 else Fraction(1)
+
+
+@lru_cache(maxsize=16)
+def _weights(sigma: Fraction) -> tuple[list[int], int, int]:
+    """(upper ends of the sums of weights from k on, lower end of the total, upper end of what was cut off)."""
+    weights = Law("gaussian", 1 / (2 * sigma * sigma), two_sided=True).weights(_BITS, until=_BITS - 64)
+    last, before = weights[-1], weights[-2]
+    # log-concave: later ratios are no larger than last / before, so what follows sums to last * ratio / (1 - ratio)
+    rest = -(-last.high * last.high // (before.low - last.high))
+    sums, running = [], 0
+    for weight in reversed(weights):
+        running += weight.high
+        sums.append(running)
+    return sums[::-1], (1 << _BITS) + 2 * sum(w.low for w in weights[1:]), rest

@@ -1,0 +1,68 @@
+"""A public grid for quantiles: the values that may be answered, in order, known before any data is seen.
+
+A large domain is coarsened by one stated rule: the step is the least of 1, 2, 5, 10, 20, 50, ... resolutions that
+leaves at most 2**20 cells. A value belongs to the last grid point at or below it, after clamping to the ends.
+
+>>> Grid.between(0, 110)[35], Grid.between(0, 10**9).step
+(35, 1000)
+>>> Grid.of(["low", "middle", "top"])[1]
+'middle'
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import count, pairwise
+from typing import Any
+
+from dither.errors import ParameterError
+
+MOST_CELLS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Either low, low + step, ... (`cells` of them) or an explicit increasing tuple of any ordered type."""
+
+    low: Any
+    step: Any
+    cells: int
+    values: tuple[Any, ...] | None = None
+
+    @classmethod
+    def between(
+        cls, low: int | Fraction, high: int | Fraction, resolution: int | Fraction = 1, most: int = MOST_CELLS
+    ) -> Grid:
+        """The points from low to high, coarsened to at most `most` cells."""
+        if any(isinstance(x, float) for x in (low, high, resolution)) or not (resolution > 0 and low <= high):
+            raise ParameterError(f"a grid needs exact low <= high and a positive resolution, got {low}, {high}")
+        if most < 1:
+            raise ParameterError(f"most must be positive, got {most}")
+        for exponent in count():
+            for digit in (1, 2, 5):
+                step = digit * 10**exponent * resolution
+                cells = int((Fraction(high) - Fraction(low)) // Fraction(step)) + 1
+                if cells <= most:
+                    return cls(low, step, cells)
+        raise AssertionError("unreachable")
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Grid:
+        """Exactly these values, of any ordered type (dates, decimals, text in its collation), strictly increasing."""
+        if not len(values) or any(not a < b for a, b in pairwise(values)):
+            raise ParameterError("the values of a grid must be strictly increasing, and at least one")
+        return cls(values[0], None, len(values), tuple(values))
+
+    def __getitem__(self, cell: int) -> Any:
+        if not 0 <= cell < self.cells:
+            raise IndexError(cell)
+        return self.values[cell] if self.values is not None else self.low + cell * self.step
+
+    def cell(self, value: Any) -> int:
+        """The cell of a value, clamped to the ends."""
+        if self.values is not None:
+            return max(0, bisect_right(self.values, value) - 1)
+        return min(self.cells - 1, max(0, int((value - self.low) // self.step)))

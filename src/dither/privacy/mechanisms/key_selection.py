@@ -1,0 +1,169 @@
+"""Which undeclared keys may be shown: each with a probability that grows with its number of distinct owners.
+
+Guarantee: Approx(epsilon, delta) towards a unit that is among the owners of at most m keys: each key costs
+(e, d) = (epsilon / m, delta / m). Per key the chance pi(n) is the largest that any (e, d) rule can have (Desfontaines,
+Voss, Gipson, Mandayam 2022), and a key without owners is never shown:
+
+    pi(0) = 0,   pi(n+1) = min(e^e pi(n) + d,  1 - e^-e (1 - pi(n) - d),  1)
+
+It is a threshold with truncated geometric noise: the threshold is drawn with P(T <= n) = pi(n). Chances are enclosed
+in integers and compared with uniform bits exactly. Under `replace` a unit leaves m keys and joins m others: 2m.
+Proof: docs/proofs/key-selection.md#truncated-geometric.
+
+>>> keys = TruncatedGeometricKeys(epsilon=1, delta=1e-6, groups=1)
+>>> keys.release([0, 1000, 1000]).tolist(), keys.size_shown(0.5)
+([False, True, True], 14)
+>>> TruncatedGeometricKeys(1, 1e-6, groups=3).loss()
+Repeated(loss=Approx(epsilon=1/3, delta=1/3000000), count=3, neighbours='add_remove', unit='unit')
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import Number, exact, positive
+from dither.errors import ParameterError
+from dither.privacy.losses import Approx, Loss, Neighbours
+from dither.privacy.mechanisms.additive import exact_integers
+from dither.privacy.mechanisms.delta import small_delta
+from dither.privacy.noise import Words
+from dither.privacy.noise.enclosed import decide, words_for_yes
+from dither.privacy.noise.enclosure import Enclosure, ceil_shift, exp_minus, fixed
+from dither.privacy.noise.source import check_source
+
+_LONGEST = 1 << 18  # sizes between "never" and "always" that a table may have
+
+
+def check_groups(groups: int, neighbours: Neighbours) -> int:
+    """How many keys one unit moves: m, or 2m if it is replaced."""
+    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
+        raise ParameterError(f"groups must be a positive integer, the most keys of one unit, got {groups!r}")
+    return 2 * groups if neighbours == "replace" else groups
+
+
+def owner_counts(counts: Any) -> NDArray[Any]:
+    """Numbers of distinct owners: non-negative integers in a row."""
+    given = exact_integers(counts)
+    if given.ndim != 1 or (len(given) and int(given.min()) < 0):
+        raise ParameterError("counts must be a list of non-negative integers, the distinct owners of each key")
+    return given
+
+
+@dataclass(frozen=True)
+class KeyChance:
+    """The chance of a key to be shown, by its number of owners; chances[n] for n = 0, 1, ... and 1 beyond."""
+
+    chances: tuple[float, ...]
+
+    def chance(self, owners: int) -> float:
+        return self.chances[owners] if owners < len(self.chances) else 1.0
+
+    def size_shown(self, probability: Number) -> int:
+        """The smallest number of owners with at least this chance to be shown."""
+        level = float(exact(probability, "probability"))
+        return next((n for n, chance in enumerate(self.chances) if chance >= level), len(self.chances))
+
+
+@dataclass(frozen=True)
+class TruncatedGeometricKeys:
+    """The optimal rule of which keys to show, for one price and at most `groups` keys per unit."""
+
+    epsilon: Fraction
+    delta: Fraction
+    groups: int
+    neighbours: Neighbours = "add_remove"
+    unit: str = "unit"
+    public_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "delta", small_delta(self.delta, self.public_size))
+        moved = check_groups(self.groups, self.neighbours)
+        if math.log(float(moved / self.delta)) * 2.5 * moved / float(self.epsilon) > _LONGEST:
+            raise ParameterError(
+                f"epsilon {float(self.epsilon):g} over {moved} keys asks for more than {_LONGEST} owners before a key "
+                "is shown: choose a larger epsilon or fewer groups per unit"
+            )
+        self.loss()
+
+    @property
+    def moved(self) -> int:
+        """How many keys one unit moves."""
+        return check_groups(self.groups, self.neighbours)
+
+    def loss(self) -> Loss:
+        """What one selection costs: that of one key, for every key that one unit moves."""
+        each = Approx(self.epsilon / self.moved, self.delta / self.moved, neighbours=self.neighbours, unit=self.unit)
+        return each if self.moved == 1 else each * self.moved
+
+    @property
+    def _rule(self) -> tuple[Fraction, Fraction]:
+        return self.epsilon / self.moved, self.delta / self.moved
+
+    def error(self) -> KeyChance:
+        """The chance of a key to be shown, by its number of owners."""
+        return KeyChance(tuple(word / 2.0**64 for word in _words(*self._rule)))
+
+    def size_shown(self, probability: Number) -> int:
+        """The smallest number of owners with at least this chance to be shown."""
+        return self.error().size_shown(probability)
+
+    def release(self, counts: Any, *, source: Words | None = None) -> NDArray[np.bool_]:
+        """Which keys to show; `counts` are the distinct owners of each, after the limit of `groups` per unit."""
+        given, supply = owner_counts(counts), check_source(source)
+        epsilon, delta = self._rule
+        thresholds = _words(epsilon, delta)
+        sizes = np.minimum(given, len(thresholds)).astype(np.int64)
+        table = np.array([*thresholds, 0], np.uint64)
+        drawn = supply.words(len(given))
+        shown: NDArray[np.bool_] = (drawn < table[sizes]) | (sizes == len(thresholds))
+        for i in np.flatnonzero((drawn == table[sizes]) & (sizes > 0) & (sizes < len(thresholds))):
+            shown[i] = decide(partial(_chance, epsilon, delta, int(sizes[i])), int(drawn[i]), supply)
+        return shown
+
+
+@lru_cache(maxsize=64)
+def _words(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
+    """floor(2**64 pi(n)) for n = 0, 1, ... as long as pi(n) < 1."""
+    found = {128: chances(epsilon, delta, 128)}
+
+    def at(n: int, bits: int) -> Enclosure:
+        if bits not in found:
+            found[bits] = chances(epsilon, delta, bits)
+        return found[bits][n] if n < len(found[bits]) else Enclosure(1 << bits, 1 << bits)
+
+    words = (words_for_yes(partial(at, n)) for n in range(len(found[128])))
+    return tuple(word for word in words if word < 1 << 64)
+
+
+def _chance(epsilon: Fraction, delta: Fraction, n: int, bits: int) -> Enclosure:
+    return chances(epsilon, delta, bits)[n]
+
+
+def chances(epsilon: Fraction, delta: Fraction, bits: int) -> list[Enclosure]:
+    """Enclosures of pi(0), pi(1), ... up to the last that is below 1.
+
+    >>> [f"{low / 2**64:.7f}" for low, high in chances(Fraction(1), Fraction(1, 10**6), 64)[:4]]
+    ['0.0000000', '0.0000010', '0.0000037', '0.0000111']
+    """
+    work = bits + 64 + 2 * (delta.denominator.bit_length() - delta.numerator.bit_length() + 2)
+    one, step, shift = 1 << work, exp_minus(epsilon, work), fixed(delta, work)
+    found = [Enclosure(0, 0)]
+    missing = Enclosure(one, one)  # 1 - pi(n): the third branch is accurate there, the first in pi(n)
+    while True:
+        low, high = found[-1]
+        rise = Enclosure((low << work) // step.high + shift.low, -(-(high << work) // step.low) + shift.high)
+        left = Enclosure(max(0, missing.low - shift.high), max(0, missing.high - shift.low))
+        fall = Enclosure(left.low * step.low >> work, ceil_shift(left.high * step.high, work))
+        pi = Enclosure(min(rise.low, one - fall.high), min(rise.high, one - fall.low))
+        missing = Enclosure(one - pi.high, one - pi.low)
+        if missing.high == 0:
+            return [Enclosure(low >> (work - bits), ceil_shift(high, work - bits)) for low, high in found]
+        found.append(pi)

@@ -1,0 +1,60 @@
+"""Permute-and-flip: in random order, stop at candidate h with probability exp((score(h) - best) / scale).
+
+Guarantee: Pure(epsilon), nothing tighter: its range exceeds epsilon (1.490 at epsilon 1 with two candidates), so it
+must not be priced as BoundedRange. Its expected score is never below the exponential mechanism's (McKenna, Sheldon
+2020). Proof: docs/proofs/selection.md#permute-and-flip.
+
+>>> choice = PermuteAndFlip(epsilon=1, sensitivity=1)
+>>> choice.release([0, 10**6, 3]), choice.loss()
+(1, Pure(epsilon=1, neighbours='add_remove', unit='unit'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.privacy.losses import Pure
+from dither.privacy.mechanisms.additive import exact_integers
+from dither.privacy.mechanisms.selection import Selection
+from dither.privacy.noise import Words, geometric, uniform_below
+from dither.privacy.noise.samplers import LARGEST, SMALLEST
+from dither.privacy.noise.source import check_source
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(Selection):
+    """Chooses one of a public list of candidates by integer scores."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not SMALLEST <= self.scale <= LARGEST:
+            raise ParameterError(f"the scale must lie between 1/1000 and 2**60, got {float(self.scale):g}")
+
+    def loss(self) -> Pure:
+        """What one choice costs."""
+        return Pure(self.epsilon, neighbours=self.neighbours, unit=self.unit)
+
+    def release(self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None) -> int:
+        """The place of the winner.
+
+        Coins do not depend on the order, so the first head in random order is a uniform choice among all heads; the
+        coin of a gap g falls heads when a geometric with P(G >= g) = exp(-g / scale) reaches g; the best always does.
+        """
+        given = exact_integers(scores)
+        if given.ndim != 1 or not len(given):
+            raise ParameterError("scores must be a non-empty list of integers")
+        supply = check_source(source)
+        wide = given.astype(object) if given.dtype != object and _spread(given) >= 1 << 63 else given
+        gaps = wide.max() - wide
+        heads = np.flatnonzero(geometric(self.scale, len(gaps), source=supply) >= gaps)
+        return int(heads[uniform_below(len(heads), source=supply)])
+
+
+def _spread(scores: NDArray[Any]) -> int:
+    return int(scores.max()) - int(scores.min())

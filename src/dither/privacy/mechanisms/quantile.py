@@ -1,0 +1,246 @@
+"""A quantile on a public grid: the exponential mechanism over integer rank distances.
+
+With q = a/b in lowest terms, L rows below cell g, E in it and R above, n = L + E + R, the score of g is
+-max(0, b L - a n, b R - (b - a) n): zero exactly if g is a q-quantile, else minus b times the rows by which it misses.
+One row moves it by max(a, b - a) under add/remove and by b under replace, so with k rows per unit
+scale = 2 k max(a, b - a) / epsilon (or 2 k b / epsilon). The scores are not monotone. Runs of cells with equal score
+enter the race once, weighted by their length, and the winner's cell is uniform in its run: empty data gives a uniform
+cell, duplicates are one cell. Only runs near the quantile race; all others together win with probability below 2**-64,
+for which a coin is thrown first, exactly.
+Guarantee: BoundedRange(epsilon). Proof: docs/proofs/quantiles.md#one-quantile.
+
+>>> median = Quantile(Fraction(1, 2), epsilon=1)
+>>> median.release([0, 0, 10_000, 0]), median.loss()
+(2, BoundedRange(epsilon=1, neighbours='add_remove', unit='unit'))
+>>> median.release_sparse([3, 10**15], [5000, 9000], cells=10**16)
+1000000000000000
+>>> median.error().rows(cells=1000, confidence=0.95)
+10
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import Number, exact, positive
+from dither.errors import ParameterError
+from dither.privacy.losses import BoundedRange, Neighbours
+from dither.privacy.mechanisms.additive import exact_integers
+from dither.privacy.mechanisms.selection import SelectionError
+from dither.privacy.noise import Words, argmax_gumbel, uniform_below
+from dither.privacy.noise.enclosed import decide
+from dither.privacy.noise.enclosure import Enclosure, exp_minus
+from dither.privacy.noise.source import check_source
+
+_LARGEST_PART = 1 << 20
+_SAFE = 1 << 62
+_FAR_BITS = 46  # e^-46 < 2^-66
+
+
+def check_share(q: Number, name: str = "q") -> Fraction:
+    """A share in [0, 1] with a denominator of at most 2**20."""
+    share = exact(q, name)
+    if not 0 <= share <= 1 or share.denominator > _LARGEST_PART:
+        raise ParameterError(f"{name} must lie in [0, 1] with a denominator of at most 2**20, got {q}")
+    return share
+
+
+def check_rows(rows_per_unit: int) -> int:
+    if isinstance(rows_per_unit, bool) or not isinstance(rows_per_unit, int) or rows_per_unit < 1:
+        raise ParameterError(f"rows_per_unit must be a positive integer, got {rows_per_unit!r}")
+    return rows_per_unit
+
+
+def rank_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
+    """How far one row moves the score of any cell: max(a, b - a), or b if it is replaced."""
+    a, b = q.numerator, q.denominator
+    return b if neighbours == "replace" else max(a, b - a)
+
+
+def rank_scores(below: NDArray[Any], at: NDArray[Any], total: int, q: Fraction) -> NDArray[Any]:
+    """-max(0, b L - a n, b R - (b - a) n) for every cell, exactly."""
+    a, b = q.numerator, q.denominator
+    if b * total >= _SAFE and below.dtype != object:
+        below, at = below.astype(object), at.astype(object)
+    score: NDArray[Any] = below * -b
+    score += a * total
+    other = (below + at) * b
+    other -= a * total
+    np.minimum(score, other, out=score)
+    np.minimum(score, 0, out=score)
+    return score
+
+
+@dataclass(frozen=True)
+class QuantileError:
+    """How many rows the rank of the answer may miss by; depends on the public number of cells, not on the data."""
+
+    scale: Fraction
+    denominator: int
+
+    def rows(self, cells: int, confidence: Number) -> int:
+        """With at least this confidence the answer is a q-quantile of the data after moving this many rows."""
+        return -(-SelectionError(self.scale).shortfall(cells, confidence) // self.denominator)
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """One q-quantile for one price."""
+
+    q: Fraction
+    epsilon: Fraction
+    rows_per_unit: int = 1
+    neighbours: Neighbours = "add_remove"
+    unit: str = "unit"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "q", check_share(self.q))
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        check_rows(self.rows_per_unit)
+        self.loss()
+
+    @property
+    def scale(self) -> Fraction:
+        """Scores are divided by this before noise is added."""
+        return 2 * self.rows_per_unit * rank_sensitivity(self.q, self.neighbours) / self.epsilon
+
+    def loss(self) -> BoundedRange:
+        """What one quantile costs."""
+        return BoundedRange(self.epsilon, neighbours=self.neighbours, unit=self.unit)
+
+    def error(self) -> QuantileError:
+        """How far the rank of the answer may be off."""
+        return QuantileError(self.scale, self.q.denominator)
+
+    def release(self, counts: Any, *, source: Words | None = None) -> int:
+        """The chosen cell; `counts` are the rows in every cell of the public grid."""
+        rows = histogram(counts)
+        held = np.flatnonzero(rows)
+        return self.release_sparse(held, rows[held], cells=len(rows), source=source)
+
+    def release_sparse(self, places: Any, counts: Any, *, cells: int, source: Words | None = None) -> int:
+        """The same law for a grid of any size, given only the cells that hold rows, in increasing order."""
+        held, rows = check_places(places, counts, cells)
+        return choose(held, rows, 0, cells - 1, self.q, self.scale, check_source(source))
+
+
+def check_places(places: Any, counts: Any, cells: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Increasing cells of a grid and the rows in each."""
+    rows = histogram(counts)
+    held = exact_integers(places)
+    if not 1 <= cells < 1 << 56:
+        raise ParameterError(f"a quantile needs a grid of at least one cell and fewer than 2**56, got {cells}")
+    inside = not len(held) or (held[0] >= 0 and held[-1] < cells)
+    if held.shape != rows.shape or not inside or (held[1:] <= held[:-1]).any():
+        raise ParameterError("places must be increasing cells of the grid, one for each count")
+    return held, rows
+
+
+def choose(
+    held: NDArray[Any], rows: NDArray[Any], low: int, high: int, q: Fraction, scale: Fraction, source: Words
+) -> int:
+    """A cell of low..high by the rank scores of the rows held there."""
+    upto = _running(rows)
+    first, last = _near(upto, q, scale * _reach(high - low + 1))
+    starts, lengths, scores = _runs(held, upto, low, high, q, first, last)
+    if first > 0 or last < len(held):
+        far = partial(_far, held, upto, low, high, q, scale, first, last)
+        if decide(far, int(source.words(1)[0]), source):
+            starts, lengths, scores = _outside(held, upto, low, high, q, first, last)
+    winner = argmax_gumbel(scores, scale, weights=lengths, source=source)
+    return int(starts[winner]) + int(uniform_below(int(lengths[winner]), source=source))
+
+
+def _reach(cells: int) -> int:
+    """So many scales below the best, all cells together have less than one word of chance."""
+    return _FAR_BITS + cells.bit_length()
+
+
+def _near(upto: NDArray[Any], q: Fraction, reach: Fraction) -> tuple[int, int]:
+    """The held cells first:last outside of which every score is below -reach."""
+    total = int(upto[-1]) if len(upto) else 0
+    target, width = q * total, reach / q.denominator
+    low, high = ceil(target - width), floor(target + width)
+    return (
+        int(np.searchsorted(upto, low, "left")),
+        min(len(upto), int(np.searchsorted(upto, high, "right")) + 1),
+    )
+
+
+def _runs(
+    held: NDArray[Any], upto: NDArray[Any], low: int, high: int, q: Fraction, first: int, last: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """(starts, lengths, scores) of held[first:last] and the gaps around them: gap, cell, gap, cell, ..., gap."""
+    cells, ends = held[first:last], upto[first:last]
+    before = held[first - 1] if first else low - 1
+    after = held[last] if last < len(held) else high + 1
+    fence = np.concatenate([[before], cells, [after]]).astype(np.int64)
+    sums = np.concatenate([np.array([upto[first - 1] if first else 0], ends.dtype), ends])
+    starts, lengths = np.empty(2 * len(cells) + 1, np.int64), np.ones(2 * len(cells) + 1, np.int64)
+    starts[0::2], starts[1::2] = fence[:-1] + 1, cells
+    lengths[0::2] = fence[1:] - fence[:-1] - 1
+    below, at = np.empty(len(starts), ends.dtype), np.zeros(len(starts), ends.dtype)
+    below[0::2], below[1::2], at[1::2] = sums, sums[:-1], sums[1:] - sums[:-1]
+    return starts, lengths, rank_scores(below, at, int(upto[-1]) if len(upto) else 0, q)
+
+
+def _outside(
+    held: NDArray[Any], upto: NDArray[Any], low: int, high: int, q: Fraction, first: int, last: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The runs that `_runs` left out."""
+    starts, lengths, scores = _runs(held, upto, low, high, q, 0, len(held))
+    out = np.ones(len(starts), np.bool_)
+    out[2 * first : 2 * last + 1] = False
+    return starts[out], lengths[out], scores[out]
+
+
+def _far(
+    held: NDArray[Any],
+    upto: NDArray[Any],
+    low: int,
+    high: int,
+    q: Fraction,
+    scale: Fraction,
+    first: int,
+    last: int,
+    bits: int,
+) -> Enclosure:
+    """The chance of all runs outside first:last together: below one word at 64 bits, summed exactly beyond."""
+    if bits <= 64:
+        most = exp_minus(Fraction(_reach(high - low + 1)), 192).high * (high - low + 1)
+        return Enclosure(0, -(-most >> 128))
+    near = _weight(*_runs(held, upto, low, high, q, first, last)[1:], scale, bits + 64)
+    far = _weight(*_outside(held, upto, low, high, q, first, last)[1:], scale, bits + 64)
+    return Enclosure((far.low << bits) // (far.low + near.high), -(-(far.high << bits) // (far.high + near.low)))
+
+
+def _weight(lengths: NDArray[Any], scores: NDArray[Any], scale: Fraction, bits: int) -> Enclosure:
+    """Enclosure of the sum of length * exp(score / scale)."""
+    low = high = 0
+    for length, score in zip(lengths.tolist(), scores.tolist(), strict=True):
+        share = exp_minus(-score / scale, bits)
+        low, high = low + length * share.low, high + length * share.high
+    return Enclosure(low, high)
+
+
+def histogram(counts: Any) -> NDArray[Any]:
+    """Rows in each cell: non-negative integers."""
+    rows = exact_integers(counts)
+    if rows.ndim != 1 or (len(rows) and rows.min() < 0):
+        raise ParameterError("counts must be a list of non-negative integers, the rows in each cell")
+    return rows
+
+
+def _running(rows: NDArray[Any]) -> NDArray[Any]:
+    """Running sums that cannot wrap round: Python integers once 64 bits might not do."""
+    if rows.dtype != object and len(rows) and float(rows.max()) * len(rows) >= _SAFE:
+        rows = rows.astype(object)
+    sums: NDArray[Any] = np.cumsum(rows)
+    return sums

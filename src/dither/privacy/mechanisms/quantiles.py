@@ -1,0 +1,176 @@
+"""Many quantiles at one price, chosen together: the middle one first, then those below it on the rows below, and so on.
+
+m quantiles take levels = m.bit_length() rounds; within a round every row lies in at most one part, so the round costs
+one exponential mechanism of epsilon / levels however many quantiles it answers (Kaplan, Schnapp, Stemmer 2022). Before
+that every row is given a random place among 64 inside its cell, independently of all others, so that a value that
+many rows share can be cut in two. Answers come out in order, and empty data or one value for all cannot fail.
+Under `replace` a row leaves one part and joins another: the scale doubles.
+Guarantee: Repeated(BoundedRange(epsilon / levels), levels). Proof: docs/proofs/quantiles.md#many-quantiles-together.
+
+>>> quartiles = JointQuantiles.of(["1/4", "1/2", "3/4"], epsilon=4)
+>>> quartiles.release([0, 50_000, 0, 0, 90_000, 0])
+[1, 4, 4]
+>>> quartiles.loss()
+Repeated(loss=BoundedRange(epsilon=2), count=2, neighbours='add_remove', unit='unit')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import Number, positive
+from dither.errors import ParameterError
+from dither.privacy.losses import BoundedRange, Loss, Neighbours
+from dither.privacy.mechanisms.quantile import (
+    QuantileError,
+    check_places,
+    check_rows,
+    check_share,
+    choose,
+    histogram,
+    rank_sensitivity,
+)
+from dither.privacy.noise import Words
+from dither.privacy.noise.source import check_source
+
+_HALVINGS = 6
+_FEW = 32  # rows in a cell up to which each row draws its own place
+
+
+@dataclass(frozen=True)
+class JointQuantiles:
+    """Several quantiles of one column for one price."""
+
+    shares: tuple[Fraction, ...]
+    epsilon: Fraction
+    rows_per_unit: int = 1
+    neighbours: Neighbours = "add_remove"
+    unit: str = "unit"
+
+    def __post_init__(self) -> None:
+        shares = tuple(check_share(share, "shares") for share in self.shares)
+        if not shares or any(not a < b for a, b in pairwise(shares)) or shares[0] == 0 or shares[-1] == 1:
+            raise ParameterError("shares must be strictly increasing, inside (0, 1), and at least one")
+        object.__setattr__(self, "shares", shares)
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        check_rows(self.rows_per_unit)
+        self.loss()
+
+    @classmethod
+    def of(cls, shares: Sequence[Number], epsilon: Number, **towards: Any) -> JointQuantiles:
+        """From any numbers."""
+        return cls(tuple(check_share(share, "shares") for share in shares), positive(epsilon, "epsilon"), **towards)
+
+    @property
+    def levels(self) -> int:
+        """Rounds: the depth of the halving of m quantiles."""
+        return len(self.shares).bit_length()
+
+    def loss(self) -> Loss:
+        """What all quantiles cost together."""
+        each = BoundedRange(self.epsilon / self.levels, neighbours=self.neighbours, unit=self.unit)
+        return each if self.levels == 1 else each * self.levels
+
+    def scale(self, share: Fraction) -> Fraction:
+        """The scale of one choice of this (relative) share."""
+        moved = rank_sensitivity(share, "add_remove") * (2 if self.neighbours == "replace" else 1)
+        return 2 * self.rows_per_unit * moved * self.levels / self.epsilon
+
+    def error(self) -> QuantileError:
+        """How far the rank of the first (middle) answer may be off; later ones add one such error for each level."""
+        middle = self.shares[len(self.shares) // 2]
+        return QuantileError(self.scale(middle), middle.denominator)
+
+    def release(self, counts: Any, *, source: Words | None = None) -> list[int]:
+        """The chosen cells in order; `counts` are the rows in every cell of the public grid."""
+        rows = histogram(counts)
+        held = np.flatnonzero(rows)
+        return self.release_sparse(held, rows[held], cells=len(rows), source=source)
+
+    def release_sparse(self, places: Any, counts: Any, *, cells: int, source: Words | None = None) -> list[int]:
+        """The same for a grid of any size, given only the cells that hold rows, in increasing order."""
+        held, rows = check_places(places, counts, cells)
+        supply = check_source(source)
+        if len(rows) and not rows.all():
+            held, rows = held[rows > 0], rows[rows > 0]
+        fine, spread = spread_rows(held, rows.astype(np.int64, copy=False), supply)
+        found: dict[Fraction, int] = {}
+        self._split(fine, spread, 0, (cells << _HALVINGS) - 1, Fraction(0), Fraction(1), self.shares, found, supply)
+        return [found[share] >> _HALVINGS for share in self.shares]
+
+    def _split(
+        self,
+        held: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        low: int,
+        high: int,
+        start: Fraction,
+        end: Fraction,
+        shares: tuple[Fraction, ...],
+        found: dict[Fraction, int],
+        source: Words,
+    ) -> None:
+        """Answer `shares`, all between start and end, on the rows between the answers to start and end."""
+        if not shares:
+            return
+        middle = len(shares) // 2
+        share = shares[middle]
+        within = (share - start) / (end - start)
+        place = choose(held, rows, low, high, within, self.scale(within), source)
+        found[share] = place
+        left, right = np.searchsorted(held, [place, place + 1])
+        self._split(held[:left], rows[:left], low, place, start, share, shares[:middle], found, source)
+        self._split(held[right:], rows[right:], place, high, share, end, shares[middle + 1 :], found, source)
+
+
+def spread_rows(
+    held: NDArray[np.int64], rows: NDArray[np.int64], source: Words
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each row of a cell to one of 64 places in it, uniformly and independently.
+
+    Cells of few rows draw six bits for every row; cells of many are cut in two six times, by fair halvings.
+    """
+    many = rows > _FEW
+    fine, spread = _halved(held[many], rows[many], source)
+    single = np.repeat(held[~many] << _HALVINGS, rows[~many])
+    single |= (source.words(len(single)) & np.uint64((1 << _HALVINGS) - 1)).view(np.int64)
+    single.sort()
+    last = np.append(np.flatnonzero(single[1:] != single[:-1]), len(single) - 1)[: len(single)]
+    light, counts = single[last], np.diff(last, prepend=-1)
+    if not len(fine):
+        return light, counts
+    places = np.concatenate([fine, light])
+    order = np.argsort(places)
+    return places[order], np.concatenate([spread, counts])[order]
+
+
+def _halved(
+    held: NDArray[np.int64], rows: NDArray[np.int64], source: Words
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    for _ in range(_HALVINGS):
+        right = fair_half(rows, source)
+        both = np.stack([rows - right, right], axis=1).ravel()
+        held = (held[:, None] * 2 + np.arange(2)).ravel()[both > 0]
+        rows = both[both > 0]
+    return held, rows
+
+
+def fair_half(counts: NDArray[np.int64], source: Words) -> NDArray[np.int64]:
+    """Binomial(count, 1/2) for each positive count, exactly: the ones among `count` random bits."""
+    if not len(counts):
+        return counts
+    words = (counts + 63) // 64
+    drawn = source.words(int(words.sum()))
+    last = np.cumsum(words) - 1
+    ones = np.bitwise_count(drawn).astype(np.int64)
+    spare = (64 * words - counts).astype(np.uint64)
+    ones[last] = np.bitwise_count(drawn[last] >> spare)
+    sums: NDArray[np.int64] = np.add.reduceat(ones, last - words + 1)
+    return sums

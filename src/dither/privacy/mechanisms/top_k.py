@@ -1,0 +1,72 @@
+"""The k best by peeling: choose, take the winner out, choose again.
+
+Guarantee: the selection's loss, k times: Repeated(BoundedRange(epsilon / k), k) with the exponential mechanism, whose
+composition is much cheaper than epsilon. Proof: docs/proofs/selection.md#top-k-by-peeling.
+
+>>> best = TopK.for_epsilon(1, k=2, sensitivity=1, monotone=True)
+>>> best.release([0, 10**6, 3, 10**5])
+[1, 3]
+>>> best.loss()
+Repeated(loss=BoundedRange(epsilon=1/2), count=2, neighbours='add_remove', unit='unit')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import Number, positive
+from dither.errors import ParameterError
+from dither.privacy.losses import Loss
+from dither.privacy.mechanisms.additive import exact_integers
+from dither.privacy.mechanisms.exponential import ExponentialMechanism
+from dither.privacy.mechanisms.noisy_max import ReportNoisyMax
+from dither.privacy.mechanisms.permute_and_flip import PermuteAndFlip
+from dither.privacy.mechanisms.selection import SelectionError
+from dither.privacy.noise import Words
+from dither.privacy.noise.source import check_source
+
+Each = ExponentialMechanism | PermuteAndFlip | ReportNoisyMax
+
+
+@dataclass(frozen=True)
+class TopK:
+    """k choices without replacement by one selection."""
+
+    k: int
+    each: Each
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            raise ParameterError(f"k must be a positive integer, got {self.k!r}")
+
+    @classmethod
+    def for_epsilon(cls, epsilon: Number, *, k: int, sensitivity: Any, kind: Any = None, **towards: Any) -> TopK:
+        """k choices that together meet epsilon: epsilon / k for each."""
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise ParameterError(f"k must be a positive integer, got {k!r}")
+        return cls(k, (kind or ExponentialMechanism)(positive(epsilon, "epsilon") / k, sensitivity, **towards))
+
+    def loss(self) -> Loss:
+        """What all k choices cost."""
+        return self.each.loss() if self.k == 1 else self.each.loss() * self.k
+
+    def error(self) -> SelectionError:
+        """How far each choice may fall short of the best that was left."""
+        return self.each.error()
+
+    def release(self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None) -> list[int]:
+        """The places of the k winners, in the order chosen."""
+        left = exact_integers(scores)
+        if left.ndim != 1 or len(left) < self.k:
+            raise ParameterError(f"choosing {self.k} needs at least {self.k} candidates, got {left.size}")
+        supply, places, chosen = check_source(source), np.arange(len(left)), []
+        for _ in range(self.k):
+            winner = self.each.release(left, source=supply)
+            chosen.append(int(places[winner]))
+            left, places = np.delete(left, winner), np.delete(places, winner)
+        return chosen

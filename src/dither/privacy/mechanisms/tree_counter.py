@@ -1,0 +1,167 @@
+"""Running sums of a stream: noise on dyadic blocks of 1..n, each drawn once; a prefix is a few blocks.
+
+A step lies in at most levels = n.bit_length() released blocks (not ceil(log2 n): that is one too few for every power
+of two), so the blocks are a vector of which a unit that appears in at most `steps_per_unit` steps, in each by at most
+`largest`, moves levels * steps_per_unit cells by at most `largest` each; twice as many if it is replaced.
+Guarantee: that of integer Laplace or Gaussian noise towards this sensitivity. The prefix up to t carries popcount(t)
+noises. Proof: docs/proofs/tree-counter.md#levels.
+
+>>> counter = TreeCounter.for_epsilon(1, steps=1000)
+>>> counter.levels, counter.noise.scale, counter.loss().epsilon
+(10, Fraction(10, 1), Fraction(1, 1))
+>>> len(counter.release([1] * 1000)), counter.error(7).noises
+(1000, 3)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import Number, exact
+from dither.errors import ParameterError
+from dither.plan.sensitivity import Sensitivity
+from dither.privacy.losses import Loss
+from dither.privacy.mechanisms.additive import add, exact_integers
+from dither.privacy.mechanisms.error import ErrorLaw
+from dither.privacy.mechanisms.gaussian import IntegerGaussian
+from dither.privacy.mechanisms.laplace import IntegerLaplace
+from dither.privacy.noise import Words
+from dither.privacy.noise.source import check_source
+
+
+def tree_sensitivity(steps: int, largest: int, steps_per_unit: int, neighbours: str) -> Sensitivity:
+    """How far one unit moves the vector of all blocks."""
+    for name, value in (("steps", steps), ("largest", largest), ("steps_per_unit", steps_per_unit)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ParameterError(f"{name} must be a positive integer, got {value!r}")
+    moved = steps_per_unit * (2 if neighbours == "replace" else 1)
+    return Sensitivity.of(cells=steps.bit_length() * moved, largest=largest)
+
+
+@dataclass(frozen=True)
+class PrefixError:
+    """The error of one prefix: the sum of `noises` independent draws of one law."""
+
+    noises: int
+    each: ErrorLaw
+
+    @property
+    def variance(self) -> float:
+        return self.noises * self.each.variance
+
+    def interval(self, confidence: Number) -> int:
+        """A half-width that covers with at least this confidence: a union bound over the noises."""
+        share = (1 - exact(confidence, "confidence")) / self.noises
+        return self.noises * self.each.interval(1 - share)
+
+
+@dataclass(frozen=True)
+class TreeCounter:
+    """All running sums of `steps` integers, at the price of one noise on every block."""
+
+    steps: int
+    noise: IntegerLaplace | IntegerGaussian
+
+    def __post_init__(self) -> None:
+        least = tree_sensitivity(self.steps, 1, 1, self.noise.neighbours)
+        if self.noise.sensitivity.l0 < least.l0:
+            raise ParameterError(
+                f"{self.steps} steps have {self.steps.bit_length()} levels, so one unit moves at least {least.l0} "
+                f"blocks, but the noise is for {self.noise.sensitivity.l0}: build it by for_epsilon or for_rho"
+            )
+
+    @classmethod
+    def for_epsilon(
+        cls, epsilon: Number, *, steps: int, largest: int = 1, steps_per_unit: int = 1, **towards: Any
+    ) -> TreeCounter:
+        """Integer Laplace noise of scale levels * steps_per_unit * largest / epsilon on every block."""
+        moved = tree_sensitivity(steps, largest, steps_per_unit, towards.get("neighbours", "add_remove"))
+        return cls(steps, IntegerLaplace.for_epsilon(epsilon, moved, **towards))
+
+    @classmethod
+    def for_rho(
+        cls, rho: Number, *, steps: int, largest: int = 1, steps_per_unit: int = 1, **towards: Any
+    ) -> TreeCounter:
+        """Integer Gaussian noise on every block."""
+        moved = tree_sensitivity(steps, largest, steps_per_unit, towards.get("neighbours", "add_remove"))
+        return cls(steps, IntegerGaussian.for_rho(rho, moved, **towards))
+
+    @property
+    def levels(self) -> int:
+        """How many released blocks hold one step, at most."""
+        return self.steps.bit_length()
+
+    def loss(self) -> Loss:
+        """What all running sums cost."""
+        return self.noise.loss()
+
+    def error(self, step: int) -> PrefixError:
+        """The error of the running sum up to `step` (1 to steps)."""
+        if not 1 <= step <= self.steps:
+            raise ParameterError(f"step must lie between 1 and {self.steps}, got {step}")
+        return PrefixError(step.bit_count(), self.noise.error())
+
+    def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
+        """The noisy running sums after step 1, 2, ..., steps."""
+        given = exact_integers(values)
+        if given.shape != (self.steps,):
+            raise ParameterError(f"the counter was made for {self.steps} steps, got {given.shape}")
+        supply = check_source(source)
+        wide = given.dtype == object or float(np.abs(given.astype(np.float64)).sum()) >= 2.0**62
+        upto = np.concatenate([[0], np.cumsum(given.astype(object) if wide else given)])
+        total: NDArray[Any] = np.zeros(self.steps + 1, np.int64)
+        for level in reversed(range(self.levels)):  # t = odd * 2^level: its last block on top of the prefix before it
+            size = 1 << level
+            ends = np.arange(size, self.steps + 1, 2 * size)
+            blocks = self.noise.release(upto[ends] - upto[ends - size], source=supply)
+            sums = add(total[ends - size], blocks)
+            total = total.astype(object) if sums.dtype == object else total
+            total[ends] = sums
+        return total[1:]
+
+    def start(self, *, source: Words | None = None) -> RunningCounter:
+        """The same counter for a stream whose next value may depend on the sums already seen."""
+        return RunningCounter(self, check_source(source))
+
+
+class RunningCounter:
+    """A tree counter in progress: keeps the one open block of each level, adds its noise once when it closes."""
+
+    def __init__(self, counter: TreeCounter, source: Words) -> None:
+        self._counter, self._source, self._step = counter, source, 0
+        self._open: list[int] = [0] * counter.levels
+        self._closed: list[int] = [0] * counter.levels
+
+    def add(self, value: int) -> int:
+        """The noisy running sum after one more value."""
+        if self._step == self._counter.steps:
+            raise ParameterError(f"the counter was made for {self._counter.steps} steps, and they are used up")
+        amount = int(exact_integers(value)[0])
+        self._step += 1
+        for level in range(self._counter.levels):
+            self._open[level] += amount
+            if self._step % (1 << level) == 0:
+                if self._step >> level & 1:  # an even block is in no prefix: the block above it is
+                    self._closed[level] = int(self._counter.noise.release(self._open[level], source=self._source)[0])
+                self._open[level] = 0
+        return sum(self._closed[level] for level in range(self._counter.levels) if self._step >> level & 1)
+
+
+def quantiles_from_sums(sums: Sequence[int] | NDArray[Any], shares: Sequence[Fraction]) -> list[int]:
+    """Quantiles read off the running sums of a histogram: postprocessing, any number at no further price.
+
+    The sums are made increasing first; the answer to q is the first cell whose sum reaches q times the last.
+
+    >>> quantiles_from_sums([0, 5, 4, 10], [Fraction(1, 2), Fraction(9, 10)])
+    [1, 3]
+    """
+    rising = np.maximum(np.maximum.accumulate(np.asarray(sums)), 0)
+    last = int(rising[-1])
+    return [int(np.searchsorted(rising, math.ceil(share * last), "left")) for share in shares]

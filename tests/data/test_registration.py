@@ -1,0 +1,266 @@
+"""Registration: which rows stay is nobody else's business, and every text becomes a value."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import clinic
+from dither import CatalogError, DitherError, RefusedError, connect, steward
+from dither.data import registration
+from dither.data.registration import RegistrationError
+from dither.state import State
+
+
+def of_owner(rows: list[tuple], owner: str) -> list[tuple]:
+    return [found for found in rows if found[0] == owner]
+
+
+MINE = [clinic.row(f"v{i}", "me", cost=str(i), score=str(i % 5)) for i in range(8)] + [clinic.row("v1", "me")] * 3
+OTHERS = [clinic.row(f"w{i}", f"p{i % 20}", cost=str(i)) for i in range(100)]
+
+
+class TestOwnersRowsDependOnNobodyElse:
+    """privacy-rules 3: byte-identical whatever other owners have, in any order, over any history of versions."""
+
+    def test_whatever_rows_others_have(self, tmp_path):
+        alone = of_owner(clinic.registered_rows(tmp_path / "a", MINE), "me")
+        assert len(alone) == 3
+        for place in ("first", "last", "between"):
+            rows = {"first": MINE + OTHERS, "last": OTHERS + MINE, "between": OTHERS[:50] + MINE + OTHERS[50:]}[place]
+            assert of_owner(clinic.registered_rows(tmp_path / place, rows), "me") == alone
+
+    def test_in_any_order(self, tmp_path):
+        rows = MINE + OTHERS
+        assert clinic.registered_rows(tmp_path / "a", rows) == clinic.registered_rows(tmp_path / "b", rows[::-1])
+
+    def test_a_victim_that_gains_a_row_changes_nobody_else_over_two_versions(self, tmp_path):
+        """The counterexample of the rule: rank by rowid re-draws everybody's sample."""
+        before = clinic.registered_rows(tmp_path / "a", OTHERS + MINE[:1])
+        after = clinic.registered_rows(tmp_path / "b", MINE[:2] + OTHERS)
+        assert [r for r in before if r[0] != "me"] == [r for r in after if r[0] != "me"]
+
+    def test_over_any_history_of_versions(self, tmp_path):
+        file, place = clinic.register(tmp_path / "x", MINE + OTHERS)
+        first = duckdb.connect(str(place.version(1) / "data.duckdb"), read_only=True).execute(
+            "SELECT * FROM visits WHERE dither_owner = 'me' ORDER BY ALL"
+        )
+        kept = first.fetchall()
+        for version, rows in enumerate([OTHERS, MINE, OTHERS[::-1] + MINE[::-1]], 2):
+            clinic.write_csv(file.parent / "visits.csv", rows)
+            assert steward.register(file, state=place).version == version
+        last = duckdb.connect(str(place.version(4) / "data.duckdb"), read_only=True).execute(
+            "SELECT * FROM visits WHERE dither_owner = 'me' ORDER BY ALL"
+        )
+        assert last.fetchall() == kept
+
+    def test_planted_bug_rank_by_position_is_caught(self, tmp_path, monkeypatch):
+        honest = registration._limited_rows
+        inner = ("SELECT dither_owner, CAST(CASE", "SELECT rowid AS position, dither_owner, CAST(CASE")
+        monkeypatch.setattr(registration, "_limited_rows", lambda table: honest(table).replace(*inner))
+        monkeypatch.setattr(registration, "_digest", lambda columns: "lpad(CAST(position AS VARCHAR), 12, '0')")
+        with pytest.raises(AssertionError):
+            self.test_in_any_order(tmp_path)
+
+
+@settings(max_examples=8, deadline=None)
+@given(order=st.permutations(range(12)), drop=st.sets(st.integers(0, 11)))
+def test_kept_rows_are_a_function_of_the_owners_rows_as_a_multiset(order, drop, tmp_path_factory):
+    rows = [clinic.row(f"v{i % 5}", "me", cost=str(i % 3)) for i in range(6)]
+    rows += [clinic.row(f"w{i}", f"p{i}") for i in range(6)]
+    shuffled = [rows[i] for i in order if i < 6 or i not in drop]
+    folder = tmp_path_factory.mktemp("orders")
+    expected = of_owner(clinic.registered_rows(folder / "a", rows), "me")
+    assert of_owner(clinic.registered_rows(folder / "b", shuffled), "me") == expected
+
+
+def test_unique_keys_are_made_unique_per_owner_and_never_across_owners(tmp_path):
+    rows = [clinic.row("v", "a"), clinic.row("v", "a", cost="3"), clinic.row("v", "b"), clinic.row("w", "b")]
+    owners = [found[0] for found in clinic.registered_rows(tmp_path, rows)]
+    assert owners == ["a", "b", "b"]
+
+
+def test_fields_of_the_digest_cannot_run_into_each_other(tmp_path):
+    """'ab' + 'c' and 'a' + 'bc', NULL and '-': different rows have different digests (decisions 1.5)."""
+    sql = registration._limited_rows(clinic.catalog().table("visits"))
+    assert "strlen" in sql and "concat_ws" not in sql and "rowid" not in sql
+
+
+def test_a_file_with_broken_lines_registers_and_counts_them_for_the_steward(tmp_path):
+    text = "visit,patient,ward,kind,age,score,cost,weight,urgent,day\n"
+    text += "v1,p1,north,a,40,1,10,70,true,2024-05-01\n"
+    text += "too,few\n" + "v2,p1" + ",x" * 20 + "\n"
+    (tmp_path / "visits.csv").write_bytes(text.encode() + b"v3,p1,\xff\xfe,a,40,1,10,70,true,2024-05-01\n")
+    (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
+    done = steward.register(tmp_path / "clinic.yaml")
+    counts = dict(done.repairs[0].counts)
+    assert counts["lines that could not be read"] == 3
+    assert counts["rows registered"] == 1
+
+
+class TestOneLineIsOneRow:
+    """privacy-rules 19: nobody's row can change how another's is read."""
+
+    HEADER = ",".join(clinic.COLUMNS) + "\n"
+
+    def line(self, visit: str, patient: str, ward: str = "north") -> str:
+        return f"{visit},{patient},{ward},a,40,1,10,70,true,2024-05-01\n"
+
+    @pytest.mark.parametrize("ward", ['"nor', '"nor""', 'nor"th', '"no\nrth"', '"no\rrth"', '"a\nb,c,d"'])
+    @pytest.mark.parametrize("place", [0, 10, 20])
+    def test_an_unclosed_quote_or_a_broken_field_never_costs_another_persons_row(self, tmp_path, ward, place):
+        lines = [self.line(f"v{i}", f"p{i}") for i in range(20)]
+        lines.insert(place, self.line("v", "culprit", ward))
+        (tmp_path / "visits.csv").write_bytes((self.HEADER + "".join(lines)).encode())
+        (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
+        try:
+            done = steward.register(tmp_path / "clinic.yaml")
+        except RegistrationError as error:
+            assert "span several lines" in str(error) or "could not register" in str(error)
+        else:
+            assert dict(done.repairs[0].counts)["rows registered"] in (20, 21)
+
+    def test_a_large_file_is_read_the_same_whatever_row_comes_first(self, tmp_path):
+        """A parallel reader guesses where quotes begin by what it meets at its cuts: one row moved 40,000 others."""
+        text = clinic.CATALOG.replace("max_rows: 1000", "max_rows: 1000000")
+        ward = '"x, "" ,y' + ",z" * 60 + '"'
+        body = "".join(self.line(f"v{i}", f"p{i}", ward if i % 2 else '"north"') for i in range(150_000))
+        assert len(body) > 2 * 8_000_000
+        kept = set()
+        for first in ("", self.line("v", "culprit", '"a"'), self.line("v", "culprit", '"' + "b" * 31 + '"')):
+            folder = tmp_path / str(len(first))
+            folder.mkdir()
+            (folder / "visits.csv").write_text(self.HEADER + first + body)
+            (folder / "clinic.yaml").write_text(text)
+            counts = dict(steward.register(folder / "clinic.yaml").repairs[0].counts)
+            kept.add(counts["rows registered"] - (first != ""))
+        assert kept == {150_000}
+
+    def test_the_reader_is_not_parallel(self):
+        import inspect
+
+        assert "parallel = false" in inspect.getsource(registration._read_text)
+
+
+def test_tables_and_columns_may_have_any_name(tmp_path):
+    text = clinic.CATALOG.replace("  visits:", "  reject_errors:")
+    text = text.replace("      score:", "      digest:").replace("      ward:", "      place:")
+    (tmp_path / "clinic.yaml").write_text(text)
+    clinic.write_csv(tmp_path / "visits.csv", MINE + OTHERS)
+    lines = (tmp_path / "visits.csv").read_text().replace("score,", "digest,", 1).replace("ward,", "place,", 1)
+    (tmp_path / "visits.csv").write_text(lines)
+    done = steward.register(tmp_path / "clinic.yaml")
+    assert dict(done.repairs[0].counts)["rows registered"] == 3 + 20 * 3
+
+
+def test_columns_are_read_by_name_and_never_sniffed(tmp_path):
+    header = list(reversed(clinic.COLUMNS))
+    values = clinic.row("v1", "p1", age="n/a")
+    body = ",".join([*header, "extra"]) + "\n" + ",".join([*(values[name] or "" for name in header), "x"]) + "\n"
+    (tmp_path / "visits.csv").write_text(body)
+    (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
+    counts = dict(steward.register(tmp_path / "clinic.yaml").repairs[0].counts)
+    assert counts["age: values repaired"] == counts["age: rows dropped"] == 1
+
+
+def test_a_missing_column_stops_registration_before_anything_is_written(tmp_path):
+    (tmp_path / "visits.csv").write_text("visit,patient\nv1,p1\n")
+    (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
+    with pytest.raises(RegistrationError, match=r"missing: ward, kind, age"):
+        steward.register(tmp_path / "clinic.yaml")
+    assert not list((tmp_path / "clinic.dither" / "versions").glob("0*"))
+
+
+def test_more_rows_than_max_rows_stop_registration_and_nobody_is_pushed_out(tmp_path):
+    """decisions 2.2: never truncated."""
+    text = clinic.CATALOG.replace("max_rows: 1000", "max_rows: 5")
+    clinic.register(tmp_path, [clinic.row(f"v{i}", f"p{i}") for i in range(5)], text)
+    with pytest.raises(RegistrationError, match="max_rows 5"):
+        clinic.register(tmp_path, [clinic.row(f"v{i}", f"p{i}") for i in range(6)], text)
+    assert [p.name for p in State(tmp_path / "clinic.dither").versions.iterdir()] == ["0001"]
+
+
+def test_rows_past_the_limit_of_one_owner_do_not_count_towards_max_rows(tmp_path):
+    text = clinic.CATALOG.replace("max_rows: 1000", "max_rows: 3")
+    clinic.register(tmp_path, [clinic.row(f"v{i}", "p") for i in range(50)], text)
+
+
+def test_the_key_is_made_once_and_never_replaced(tmp_path):
+    file, place = clinic.register(tmp_path, OTHERS)
+    key = place.key_file.read_bytes()
+    assert len(key) == 32
+    steward.register(file, state=place)
+    assert place.key_file.read_bytes() == key
+    place.key_file.unlink()
+    with pytest.raises(DitherError, match="key is gone"):
+        steward.register(file, state=place)
+
+
+def test_the_state_folder_is_closed_to_others(tmp_path):
+    _, place = clinic.register(tmp_path, OTHERS)
+    assert place.root.stat().st_mode & 0o777 == 0o700
+    for file in (place.key_file, place.id_file, place.ledger, place.log):
+        assert file.stat().st_mode & 0o077 == 0, file
+
+
+def test_the_registered_copy_is_read_only_and_reaches_no_other_file(tmp_path):
+    measurer = clinic.measurer(tmp_path, OTHERS)
+    for statement in (
+        "CREATE TABLE x (a INT)",
+        "SELECT * FROM read_csv('visits.csv')",
+        "SET enable_external_access = true",
+        "ATTACH 'other.duckdb'",
+    ):
+        with pytest.raises(duckdb.Error):
+            measurer._connection.execute(statement)
+
+
+def test_several_connections_of_one_process_share_a_copy(tmp_path):
+    file, place = clinic.register(tmp_path, OTHERS)
+    clinic.open_total(place)
+    first, second = connect(file), connect(file)
+    for con in (first, second, first):
+        con.sql("SELECT COUNT(*) FROM visits", epsilon=1)
+
+
+def test_a_killed_registration_leaves_the_old_version_in_use(tmp_path, monkeypatch):
+    file, place = clinic.register(tmp_path, OTHERS)
+    clinic.open_total(place)
+    with monkeypatch.context() as patched:
+        patched.setattr(steward.Ledger, "record_register", lambda *_: os._exit(9))
+        child = os.fork()
+        if child == 0:
+            steward.register(file, state=place)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert connect(file).sql("SELECT COUNT(*) FROM visits", epsilon=1).info["version"] == 1
+    assert steward.register(file, state=place).version == 2
+
+
+def test_two_registrations_at_once_are_refused(tmp_path):
+    file, place = clinic.register(tmp_path, OTHERS)
+    with steward._only_one(place), pytest.raises(DitherError, match="another registration"):
+        steward.register(file, state=place)
+
+
+def test_a_prod_lineage_never_becomes_dev(tmp_path):
+    file, place = clinic.register(tmp_path, OTHERS)
+    with pytest.raises(RefusedError, match="first registered as prod"):
+        steward.register(file, state=place, dev=True)
+    with pytest.raises(RefusedError, match="dev lineages only"):
+        steward.truth(place, connect_query(file), clinic.catalog())
+
+
+def connect_query(file: Path):
+    return connect(file).bind("SELECT COUNT(*) FROM visits").queries[0]
+
+
+def test_what_is_not_supported_yet_is_refused_by_name_with_its_line(tmp_path):
+    text = clinic.CATALOG.replace("neighbours: add_remove", "neighbours: replace")
+    (tmp_path / "clinic.yaml").write_text(text)
+    with pytest.raises(CatalogError, match=r"clinic.yaml:5: neighbours replace is not supported yet"):
+        steward.register(tmp_path / "clinic.yaml")

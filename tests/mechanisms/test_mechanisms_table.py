@@ -1,0 +1,90 @@
+"""docs/reference/mechanisms.md: no empty cell, proofs that exist, tests that are collected, bugs that are caught."""
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dither.privacy import mechanisms
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "mechanisms.md"
+MODULES = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py") if path.stem != Path(__file__).stem)
+
+
+def table():
+    """The rows of the one table of the page, as dictionaries by column."""
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    head, rows = cells[0], cells[2:]
+    assert all(len(row) == len(head) for row in rows)
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def quoted(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+ROWS = {quoted(row["mechanism"])[0]: row for row in table()}
+BUGS = {name: bug for module in MODULES for name, bug in getattr(importlib.import_module(module), "BUGS", {}).items()}
+
+
+def test_columns_and_no_empty_cell():
+    wanted = ["mechanism", "what for", "needs", "loss", "error law", "proof", "test", "planted bug"]
+    for row in ROWS.values():
+        assert list(row) == wanted
+        assert all(len(cell) > 1 for cell in row.values())
+
+
+def test_every_mechanism_has_a_row():
+    helpers = {"Grid", "histogram_sensitivity"}
+    assert set(mechanisms.__all__) - helpers == set(ROWS) - {"SmoothMedian", "Snapping"}
+    files = {path.stem for path in (ROOT / "src/dither/privacy/mechanisms").glob("*.py")}
+    shared = {"__init__", "additive", "delta", "error", "grid", "selection"}
+    told = {getattr(mechanisms, name).__module__.rsplit(".", 1)[1] for name in mechanisms.__all__ if name != "Grid"}
+    assert files - shared == told
+
+
+def anchors(page):
+    """Heading anchors as GitHub and mkdocs make them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_proof_is_an_anchor_that_exists(name):
+    (target,) = re.findall(r"\]\(([^)]+)\)", ROWS[name]["proof"])
+    file, anchor = target.split("#")
+    assert anchor in anchors((PAGE.parent / file).resolve())
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "src/dither/privacy/mechanisms").glob("*.py")), ids=lambda p: p.stem)
+def test_docstrings_link_to_proofs_that_exist(path):
+    for page, anchor in re.findall(r"docs/proofs/([\w-]+\.md)#([\w-]+)", path.read_text()):
+        assert anchor in anchors(ROOT / "docs" / "proofs" / page)
+
+
+def test_tests_are_collected():
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", str(Path(__file__).parent)]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    collected = {line.split("[")[0] for line in listing.splitlines() if "::" in line}
+    assert {node for row in ROWS.values() for node in quoted(row["test"])} <= collected
+
+
+def test_every_planted_bug_is_in_the_table():
+    assert {bug for row in ROWS.values() for bug in quoted(row["planted bug"])} == set(BUGS)
+
+
+@pytest.mark.parametrize(("name", "bug"), [(n, b) for n, row in ROWS.items() for b in quoted(row["planted bug"])])
+def test_planted_bug_fails_the_test_of_its_row(name, bug):
+    test = BUGS[bug].test
+    assert f"tests/mechanisms/{test.__module__}.py::{test.__name__}" in quoted(ROWS[name]["test"])
+    assert BUGS[bug].is_caught()
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+def test_code_of_the_page_runs(code):
+    exec(compile(code, "mechanisms.md", "exec"), {})

@@ -1,0 +1,105 @@
+"""Documentation that is true: its code runs, its test names exist, and nothing public is left out."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from dither.cli.main import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#:\s]+\.(?:md|svg|png))(?:#[^)]*)?\)")
+TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [code for kind, code in BLOCK.findall(page.read_text()) if kind == language]
+
+
+def run_page(page: Path) -> None:
+    """The page as a reader would follow it: its python, and its `dither` commands, in order, in one folder."""
+    namespace: dict[str, object] = {"__name__": "__page__"}
+    for kind, code in BLOCK.findall(page.read_text()):
+        if kind == "python":
+            exec(compile(code, str(page), "exec"), namespace)
+        if kind == "bash":
+            for line in code.replace("\\\n", " ").splitlines():
+                program, *arguments = shlex.split(line)
+                assert program == "dither", line
+                ran = CliRunner().invoke(app, arguments)
+                assert ran.exit_code == 0, f"{line}: {ran.output} {ran.exception}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_python_and_the_commands_of_a_page_run(page, tmp_path, monkeypatch):
+    (tmp_path / "page").mkdir()
+    monkeypatch.chdir(tmp_path / "page")
+    run_page(page)
+
+
+def test_some_pages_have_python_to_run():
+    assert sum(bool(blocks(page, "python")) for page in PAGES) >= 4
+
+
+def test_the_output_in_the_readme_is_what_its_example_prints(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "README.md"
+    (example,), (shown,) = blocks(page, "python"), blocks(page, "text")
+    assert len(example.splitlines()) <= 15
+    run_page(page)
+    assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize("name", ["promises.md", "errata.md"])
+def test_every_promise_and_every_erratum_names_a_test_that_exists(name):
+    lines = [line for line in (ROOT / "docs" / name).read_text().splitlines() if line.startswith("|")]
+    rows = [line for line in lines if not re.match(r"^\|[-| ]+\|$", line) and not line.rstrip().endswith("| test |")]
+    assert len(rows) > 5
+    for row in rows:
+        named = TEST.findall(row)
+        assert named, f"no test in: {row}"
+        for file, function in named:
+            tree = ast.parse((ROOT / file).read_text())
+            assert function in {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}, f"{file}::{function}"
+            assert function.startswith("test_")
+
+
+def documented() -> str:
+    return "\n".join(page.read_text() for page in PAGES)
+
+
+def commands(command: click.Command, path: str) -> list[str]:
+    inner = getattr(command, "commands", {})
+    return [path] if not inner else [p for name, sub in inner.items() for p in commands(sub, f"{path} {name}")]
+
+
+def test_every_command_is_documented():
+    text = documented()
+    found = commands(typer.main.get_command(app), "dither")
+    assert "dither demo" in found
+    assert [command for command in found if command not in text] == []
+
+
+@pytest.mark.parametrize("module", ["dither", "dither.privacy.noise", "dither.privacy.mechanisms", "dither.accounting"])
+def test_every_public_name_is_documented(module):
+    if module == "dither.accounting" and importlib.util.find_spec(module) is None:
+        pytest.skip("dither.accounting comes with the accountant")
+    text = documented()
+    names = importlib.import_module(module).__all__
+    assert [name for name in names if not re.search(rf"\b{re.escape(name)}\b", text)] == []
+
+
+def test_links_between_pages_lead_somewhere():
+    links = [(page, target) for page in PAGES for target in LINK.findall(page.read_text())]
+    assert [(str(page), target) for page, target in links if not (page.parent / target).exists()] == []

@@ -1,0 +1,81 @@
+"""The project as a newcomer finds it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import dither
+from dither.cli.main import app
+from dither.errors import RefusedError
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.mark.parametrize("folder", ["privacy", "plan"])
+def test_no_file_of_the_small_proved_core_is_above_four_hundred_lines(folder):
+    files = list((ROOT / "src" / "dither" / folder).rglob("*.py"))
+    assert files
+    long = {str(file.relative_to(ROOT)): n for file in files if (n := len(file.read_text().splitlines())) > 400}
+    assert long == {}
+
+
+def test_there_is_one_version():
+    assert SETTINGS["project"]["dynamic"] == ["version"]
+    assert SETTINGS["tool"]["hatch"]["version"]["path"] == "src/dither/version.py"
+    assert re.search(rf"^## {re.escape(dither.__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert CliRunner().invoke(app, ["--version"]).output == f"dither {dither.__version__}\n"
+
+
+def test_the_wheel_holds_the_library_and_nothing_of_the_tests(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        text = b"".join(archive.read(name) for name in names if name.endswith(".py"))
+    assert "dither/py.typed" in names and "dither/privacy/noise/source.py" in names
+    assert not [name for name in names if not name.startswith(("dither/", "dither-"))]
+    assert not [name for name in names if "test" in name.lower()]
+    assert b"TestSource" not in text and b"numpy.random" not in text
+
+
+def test_the_demo_runs_and_shows_preview_answer_intervals_and_budget():
+    result = CliRunner().invoke(app, ["demo", "--people", "50"])
+    assert result.exit_code == 0
+    for part in ("Protected:", "noise scale", "95% interval", "ceiling", "cannot pay", "the ledger verifies"):
+        assert part in result.output
+
+
+def test_an_error_of_the_command_line_is_one_line_without_a_traceback(monkeypatch, capsys):
+    def refuse() -> None:
+        raise RefusedError("no such thing [/]", rule="allow-list")
+
+    command = sys.modules["dither.cli.main"]  # the package's attribute `main` is the function
+    monkeypatch.setattr(command, "app", refuse)
+    with pytest.raises(SystemExit) as stopped:
+        command.main()
+    assert stopped.value.code == 1
+    shown = " ".join(capsys.readouterr().err.split())
+    assert shown == "RefusedError: no such thing [/] [rule: allow-list]"
+
+
+def test_the_licence_the_types_and_the_entry_point_are_declared():
+    project = SETTINGS["project"]
+    assert project["license"] == "Apache-2.0" and (ROOT / "LICENSE").exists()
+    assert project["requires-python"] == ">=3.11"
+    assert project["scripts"] == {"dither": "dither.cli:main"}
+    assert (ROOT / "src" / "dither" / "py.typed").exists()
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "docs", "bench", "test-all", "soak"])
+def test_the_makefile_has_the_targets_that_the_readme_and_ci_use(target):
+    assert re.search(rf"^{target}: .*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
