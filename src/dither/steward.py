@@ -18,10 +18,14 @@ from typing import Literal
 
 from dither.canonical import dumps
 from dither.catalog import Catalog, catalog_hash, from_json, load, refuse_unsupported, to_json
+from dither.catalog.draft import draft
+from dither.data.engines.duckdb import open_for_schema
 from dither.data.measure import Measurer
-from dither.data.registration import Repairs, write_copy
-from dither.errors import DitherError, RefusedError
+from dither.data.registration import Repairs, write_copy_and_facts
+from dither.data.sources import SourceError, column_names, missing_columns, names_at, table_names, types_at
+from dither.errors import CatalogError, DitherError, RefusedError
 from dither.plan.algebra import Cells
+from dither.plan.facts import Facts
 from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
 from dither.privacy.noise import fresh_bytes
 from dither.state import State
@@ -67,31 +71,73 @@ def register(
                     rule="dev is a property of a lineage that never had a prod pot",
                 )
             version = 1 if before is None else before.version + 1
-            repairs = _write_version(catalog, folder, place, version, stage)
-            ledger.record_register(version, catalog_hash(catalog), {"context": context, "lineage": catalog.lineage})
+            repairs, facts = _write_version(catalog, folder, place, version, stage)
+            public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}
+            ledger.record_register(version, catalog_hash(catalog), public)
         finally:
             ledger.close()
         _log(place, version, repairs)
     return Registration(catalog, version, context, tuple(repairs))
 
 
+def check_source(catalog: Catalog, catalog_file: Path) -> str:
+    """Compare the catalog with the names that the source's schema has; no value is looked at. What was found."""
+    place = catalog_file.parent / catalog.source.location
+    if not place.exists():
+        return f"the source {place} is not here: its columns were not compared"
+    connection = open_for_schema()
+    try:
+        for table in catalog.tables:
+            try:
+                missing = missing_columns(column_names(connection, catalog.source, place, table), table)
+            except SourceError as error:
+                raise CatalogError(f"table {table.name}: {error}", file=catalog.file, line=table.line) from None
+            if missing:
+                message = f"table {table.name}: {table.source_name} has no column {', '.join(missing)}"
+                raise CatalogError(message, file=catalog.file, line=table.line)
+    finally:
+        connection.close()
+    return f"the source {place} has every declared column"
+
+
+def draft_catalog(place: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
+    """A skeleton of a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to decide."""
+    connection = open_for_schema()
+    try:
+        if engine == "duckdb":
+            sources = [(each, each) for each in table_names(connection, place)]
+        else:
+            sources = [(file.stem, file.name) for file in sorted(place.glob(f"*.{engine}"))]
+        if not sources:
+            raise DitherError(f"no {engine} tables in {place}")
+        tables: list[tuple[str, str, list[tuple[str, str | None]]]] = []
+        for table, source in sources:
+            names = names_at(connection, engine, place, source)
+            types = {} if engine == "csv" else dict(types_at(connection, engine, place, source))
+            tables.append((table, source, [(each, types.get(each)) for each in names]))
+        return draft(place.stem, engine, str(place), tables)
+    finally:
+        connection.close()
+
+
 def _write_version(
     catalog: Catalog, folder: Path, place: State, version: int, stage: Callable[[str], None]
-) -> list[Repairs]:
+) -> tuple[list[Repairs], Facts]:
     new, spill = place.versions / "new", place.root / "spill"
     for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
     spill.mkdir(mode=0o700)
     try:
-        repairs = write_copy(catalog, folder, place.key_file.read_bytes(), new / "data.duckdb", spill, stage)
+        key = place.key_file.read_bytes()
+        repairs, facts = write_copy_and_facts(catalog, folder, key, new / "data.duckdb", spill, stage)
         _write(new / "catalog.json", dumps(to_json(catalog)).encode())
-        _write(new / "facts.json", dumps({"v": 1}).encode())
+        _write(new / "facts.json", dumps(facts.to_json()).encode())
         _sync(new / "data.duckdb")
         _sync(new)
         new.rename(place.version(version))
         _sync(place.versions)
-        return repairs
+        return repairs, facts
     finally:
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(spill, ignore_errors=True)

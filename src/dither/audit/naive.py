@@ -1,7 +1,7 @@
 """The naive evaluator: what registration and plans mean, on Python lists, slowly and plainly.
 
 The oracle of the tests. It starts from raw rows (texts, before registration), works in Fractions, and shares nothing
-with the engine's path but the plan's and the catalog's words.
+with the engine's path but the plan's and the catalog's words. This file registers; `naive_plans` evaluates plans.
 """
 
 from __future__ import annotations
@@ -11,34 +11,105 @@ import hashlib
 import math
 import re
 from collections import defaultdict
-from fractions import Fraction
-from itertools import product
+from dataclasses import replace
 from typing import Any
 
-from dither.catalog import Boolean, Bounded, Catalog, Category, Column, Date, Decimal, Id, Integer, OwnerColumn, Table
-from dither.plan.algebra import And, Cells, Compare, Condition, Count, Filter, IsNull, Not, Or, Plan, Scan
+from dither.audit.naive_plans import Database, evaluate, grouped
+from dither.audit.naive_plans import rows as naive_rows
+from dither.catalog import (
+    Boolean,
+    Bounded,
+    Catalog,
+    Category,
+    Column,
+    Date,
+    Decimal,
+    FromPublic,
+    Id,
+    Integer,
+    OwnerColumn,
+    OwnerReference,
+    Table,
+    Text,
+    Timestamp,
+    Undeclared,
+)
+
+__all__ = ["Database", "evaluate", "grouped", "naive_rows", "register", "registered", "repair", "with_sample"]
 
 Raw = dict[str, str | None]
 Row = dict[str, Any]
+Lists = dict[tuple[str, str], tuple[str, ...]]
 _GONE = object()
 
 
-def registered(rows: list[Raw], table: Table, key: bytes) -> list[Row]:
-    """The rows that registration keeps, repaired, each with its `owner`, in no order that means anything."""
-    assert isinstance(table.owner, OwnerColumn) and table.rows_per_unit is not None
-    owner_column = table.owner.column
+def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> Database:
+    """All tables of a catalog, public ones first."""
+    tables: dict[str, list[Row]] = {}
+    lists: Lists = {}
+    for table in sorted(catalog.tables, key=lambda t: (t.kind == "private", _borrows(t))):
+        if table.kind == "public":
+            kept = [_repaired(raw, table.columns, lists) for raw in raws[table.name]]
+            tables[table.name] = [row for row in kept if _GONE not in row.values()]
+            for column in table.columns:
+                if isinstance(column, Text):
+                    found = {row[column.name] for row in tables[table.name]} - {None}
+                    lists[table.name, column.name] = tuple(sorted(found))
+                elif isinstance(column, Category) and isinstance(column.values, tuple):
+                    lists[table.name, column.name] = column.values
+        else:
+            owners = [owner_of(raw, table, catalog, raws) for raw in raws[table.name]]
+            tables[table.name] = _private(raws[table.name], owners, table, catalog, key, lists)
+    return Database(catalog, tables, lists, key)
+
+
+def with_sample(database: Database, sample_key: bytes) -> Database:
+    """The database as a release with that sampling key sees it."""
+    return replace(database, sample_key=sample_key)
+
+
+def _borrows(table: Table) -> bool:
+    return any(isinstance(c, Category) and isinstance(c.values, FromPublic) for c in table.columns)
+
+
+def owner_of(raw: Raw, table: Table, catalog: Catalog, raws: dict[str, list[Raw]]) -> str | None:
+    """The person a raw row belongs to, along the path of foreign keys."""
+    if isinstance(table.owner, OwnerColumn):
+        return raw[table.owner.column] or None
+    if isinstance(table.owner, OwnerReference):
+        parent, by = catalog.table(table.owner.references), table.owner.by
+        if raw[by]:
+            for above in raws[parent.name]:
+                if above[by] == raw[by] and (owner := owner_of(above, parent, catalog, raws)):
+                    return owner
+        return None
+    return ""
+
+
+def registered(rows: list[Raw], table: Table, key: bytes, catalog: Catalog | None = None) -> list[Row]:
+    """The rows of a table with an owner column that registration keeps, each with its `owner`, in no order."""
+    assert isinstance(table.owner, OwnerColumn)
+    return _private(rows, [raw[table.owner.column] or None for raw in rows], table, catalog, key, {})
+
+
+def _private(
+    raws: list[Raw], owners: list[str | None], table: Table, catalog: Catalog | None, key: bytes, lists: Lists
+) -> list[Row]:
+    owner_column = catalog.owner_column(table) if catalog else getattr(table.owner, "column", None)
+    columns = tuple(column for column in table.columns if column.name != owner_column)
     owned: dict[str, list[Row]] = defaultdict(list)
-    for raw in rows:
-        owner = raw[owner_column] or None
-        if owner is None:
+    for raw, owner in zip(raws, owners, strict=True):
+        row = _repaired(raw, columns, lists)
+        if owner is None or _GONE in row.values():
             continue
-        columns = [column for column in table.columns if column.name != owner_column]
-        row: Row = {column.name: repair(raw[column.name] or None, column) for column in columns}
-        if _GONE not in row.values():
-            owned[owner].append(row)
+        if catalog and catalog.unit.column:
+            owner = f"{_window(row[catalog.unit.column], table, catalog)}:{owner}"
+        owned[owner].append(row)
+    if catalog and catalog.unit.kind == "row":
+        return [{"owner": digest, **row} for digest, row in _ranked("", owned[""], key)]
     kept: list[Row] = []
     for owner, mine in owned.items():
-        ranked = _ranked(owner, mine, key)
+        ranked = [row for _, row in _ranked(owner, mine, key)]
         for unique in table.unique:
             names = [name for name in unique if name != owner_column]
             first: dict[tuple[Any, ...], Row] = {}
@@ -49,7 +120,7 @@ def registered(rows: list[Raw], table: Table, key: bytes) -> list[Row]:
     return kept
 
 
-def _ranked(owner: str, rows: list[Row], key: bytes) -> list[Row]:
+def _ranked(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]:
     """One owner's rows by the digest of (key, owner, content, ordinal among identical ones)."""
     seen: dict[tuple[Any, ...], int] = defaultdict(int)
     digests: list[tuple[str, int, Row]] = []
@@ -59,36 +130,50 @@ def _ranked(owner: str, rows: list[Row], key: bytes) -> list[Row]:
         fields = [key.hex(), owner, *content, seen[content]]
         text = "".join("-" if field is None else f"{len(str(field).encode())}:{field}" for field in fields)
         digests.append((hashlib.sha256(text.encode()).hexdigest(), len(digests), row))
-    return [row for _, _, row in sorted(digests, key=lambda item: item[:2])]
+    return [(digest, row) for digest, _, row in sorted(digests, key=lambda item: item[:2])]
 
 
-def repair(raw: str | None, column: Column) -> Any:
+def _window(value: int, table: Table, catalog: Catalog) -> int:
+    unit, column = catalog.unit, table.column(catalog.unit.column or "")
+    days = (value + (unit.offset_seconds or 0)) // 86_400 if isinstance(column, Timestamp) else value
+    day = datetime.date(1970, 1, 1) + datetime.timedelta(days=days)
+    month = day.year * 12 + day.month - 1
+    return {"day": days, "week": (days + 3) // 7, "month": month, "year": day.year}[unit.every or "day"]
+
+
+def _repaired(raw: Raw, columns: tuple[Column, ...], lists: Lists) -> Row:
+    return {column.name: repair(raw[column.name] or None, column, lists) for column in columns}
+
+
+def repair(raw: str | None, column: Column, lists: Lists | None = None) -> Any:
     """A raw text as its registered value; `_GONE` if the row is dropped because of it."""
     if isinstance(column, Id):
         return raw
+    if isinstance(column, Text) or (isinstance(column, Category) and isinstance(column.values, Undeclared)):
+        width = column.width if isinstance(column, Text) else column.values.width  # type: ignore[union-attr]
+        return _null(column, ()) if raw is None else raw[:width]
     if isinstance(column, Category):
-        assert isinstance(column.values, tuple)
+        values = column.values
+        labels = (lists or {})[values.table, values.column] if isinstance(values, FromPublic) else values
+        assert isinstance(labels, tuple)
         if raw is None:
-            return _null(column)
-        if raw in column.values:
-            return column.values.index(raw)
-        return len(column.values) if column.other == "keep" else _GONE
+            return _null(column, labels)
+        if raw in labels:
+            return labels.index(raw)
+        return len(labels) if column.other == "keep" else _GONE
     value = None if raw is None else _read(raw.strip(" "), column)
     if value is None:
-        return _null(column)
+        return _null(column, ())
     assert isinstance(column, Bounded)
     return max(column.lower_grid, min(column.upper_grid, value))
 
 
-def _null(column: Any) -> Any:
+def _null(column: Any, labels: tuple[str, ...]) -> Any:
     if column.nulls.rule == "drop":
         return _GONE
     if column.nulls.rule == "keep":
         return None
-    if isinstance(column, Category):
-        assert isinstance(column.values, tuple)
-        return column.values.index(str(column.nulls.value))
-    return column.nulls.value
+    return labels.index(column.nulls.value) if labels else column.nulls.value
 
 
 def _read(text: str, column: Column) -> int | None:
@@ -98,13 +183,8 @@ def _read(text: str, column: Column) -> int | None:
     if isinstance(column, Boolean):
         words = {"true": 1, "t": 1, "yes": 1, "y": 1, "1": 1, "false": 0, "f": 0, "no": 0, "n": 0, "0": 0}
         return words.get(text.lower()) if text.isascii() else None
-    if isinstance(column, Date):
-        if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9:.,Z+-]{0,40})?", text):
-            return None
-        try:
-            return (datetime.date.fromisoformat(text[:10]) - datetime.date(1970, 1, 1)).days
-        except ValueError:
-            return None
+    if isinstance(column, (Date, Timestamp)):
+        return _read_time(text, column)
     assert isinstance(column, Decimal)
     if not re.fullmatch(
         r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?|(?i:nan|inf|infinity))", text
@@ -117,76 +197,28 @@ def _read(text: str, column: Column) -> int | None:
     return math.floor(number * column.multiplier / column.divisor + 0.5)
 
 
-def evaluate(query: Cells, catalog: Catalog, rows: list[Row]) -> list[list[int]]:
-    """One list per declared key, in order, with one integer per aggregate."""
-    table = _table(query.plan, catalog)
-    found = _rows(query.plan, table, rows)
-    answers = []
-    for wanted in product(*(_keys(table.column(name)) for name in query.keys)):
-        group = [row for row in found if all(row[name] == key for name, key in zip(query.keys, wanted, strict=True))]
-        cell = []
-        for aggregate in query.columns:
-            if isinstance(aggregate, Count):
-                cell.append(len(group))
-            else:
-                cell.append(sum(row[aggregate.column] for row in group if row[aggregate.column] is not None))
-        answers.append(cell)
-    return answers
-
-
-def _table(plan: Plan, catalog: Catalog) -> Table:
-    return catalog.table(plan.table) if isinstance(plan, Scan) else _table(plan.source, catalog)
-
-
-def _keys(column: Column) -> list[Any]:
-    """Registered key values in order, null last if it is kept."""
-    if isinstance(column, Category):
-        assert isinstance(column.values, tuple)
-        values: list[Any] = list(range(len(column.values) + (column.other == "keep")))
-    else:
-        assert isinstance(column, Bounded)
-        values = list(range(column.lower_grid, column.upper_grid + 1))
-    return [*values, None] if column.nulls.rule == "keep" else values
-
-
-def _rows(plan: Plan, table: Table, rows: list[Row]) -> list[Row]:
-    if isinstance(plan, Filter):
-        return [row for row in _rows(plan.source, table, rows) if _holds(plan.condition, table, row) is True]
-    return rows
-
-
-def _holds(condition: Condition, table: Table, row: Row) -> bool | None:
-    """SQL's three-valued truth; None is unknown."""
-    if isinstance(condition, IsNull):
-        return row[condition.column] is None
-    if isinstance(condition, Not):
-        inner = _holds(condition.condition, table, row)
-        return None if inner is None else not inner
-    if isinstance(condition, (And, Or)):
-        parts = [_holds(part, table, row) for part in condition.conditions]
-        decisive = isinstance(condition, Or)
-        if decisive in parts:
-            return decisive
-        return None if None in parts else not decisive
-    return _compares(condition, table, row[condition.column])
-
-
-def _compares(compare: Compare, table: Table, value: int | None) -> bool | None:
-    if value is None:
+def _read_time(text: str, column: Date | Timestamp) -> int | None:
+    found = re.fullmatch(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([ T][0-9:.,Z +-]{0,40})?", text)
+    try:
+        days = (datetime.date.fromisoformat(found[1]) - datetime.date(1970, 1, 1)).days if found else None
+    except ValueError:
         return None
-    column = table.column(compare.column)
-    if isinstance(column, Category):
-        assert isinstance(column.values, tuple)
-        labels = [*column.values, "other"]
-        same = labels[value] == compare.constant
-        return same if compare.operator == "=" else not same
-    assert isinstance(column, Bounded) and isinstance(compare.constant, Fraction)
-    left, right = value * column.step, compare.constant
-    return {
-        "=": left == right,
-        "<>": left != right,
-        "<": left < right,
-        "<=": left <= right,
-        ">": left > right,
-        ">=": left >= right,
-    }[compare.operator]
+    if found is None or days is None:
+        return None
+    if isinstance(column, Date):
+        return None if " " in (found[2] or "")[1:] else days
+    if found[2] is None:
+        return days * 86_400 - column.offset_seconds
+    clock = re.fullmatch(
+        r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.[0-9]{0,9})?)? ?"
+        r"(Z|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)?",
+        found[2][1:],
+    )
+    if clock is None:
+        return None
+    seconds = days * 86_400 + int(clock[1]) * 3600 + int(clock[2]) * 60 + int(clock[3] or 0)
+    zone = (clock[4] or "").replace(":", "")
+    if not zone:
+        return seconds - column.offset_seconds
+    east = 0 if zone == "Z" else int(zone[1:3]) * 3600 + int(zone[3:5] or 0) * 60
+    return seconds + east if zone[0] == "-" else seconds - east

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from dither.catalog.columns import Category, FromPublic, Undeclared
 from dither.catalog.model import Catalog, OwnerReference
 from dither.errors import CatalogError
 
@@ -22,58 +21,13 @@ def refuse_unsupported(catalog: Catalog) -> None:
             raise CatalogError(f"{thing} is not supported yet: {remedy}", file=catalog.file, line=line)
 
 
-def _engines(catalog: Catalog) -> Iterator[Finding]:
-    if catalog.source.engine != "csv":
-        yield f"source engine {catalog.source.engine}", catalog.source.line
-
-
-def _units(catalog: Catalog) -> Iterator[Finding]:
-    if catalog.unit.kind != "person":
-        yield f"unit kind {catalog.unit.kind}", catalog.unit.line
-
-
-def _neighbours(catalog: Catalog) -> Iterator[Finding]:
-    if catalog.neighbours != "add_remove":
-        yield f"neighbours {catalog.neighbours}", catalog.neighbours_line
-
-
-def _public_tables(catalog: Catalog) -> Iterator[Finding]:
-    return ((f"public table {table.name}", table.line) for table in catalog.tables if table.kind == "public")
-
-
-def _owner_paths(catalog: Catalog) -> Iterator[Finding]:
+def _window_paths(catalog: Catalog) -> Iterator[Finding]:
+    """A parent row lies in one window and its children in others: without it, rows of other units would go too."""
     for table in catalog.private_tables:
-        if isinstance(table.owner, OwnerReference):
-            yield f"table {table.name}: an owner in another table ({table.owner.references})", table.owner.line
-
-
-def _several_tables(catalog: Catalog) -> Iterator[Finding]:
-    return ((f"a second private table ({table.name})", table.line) for table in catalog.private_tables[1:])
-
-
-def _column_types(catalog: Catalog) -> Iterator[Finding]:
-    for table in catalog.tables:
-        for column in table.columns:
-            if column.type in ("timestamp", "text"):
-                yield f"column {table.name}.{column.name}: type {column.type}", column.line
-
-
-def _category_values(catalog: Catalog) -> Iterator[Finding]:
-    for table in catalog.tables:
-        for column in table.columns:
-            if isinstance(column, Category) and isinstance(column.values, FromPublic):
-                yield f"column {table.name}.{column.name}: values from a public table", column.line
-            if isinstance(column, Category) and isinstance(column.values, Undeclared):
-                yield f"column {table.name}.{column.name}: undeclared values", column.line
+        if catalog.unit.kind == "person_window" and isinstance(table.owner, OwnerReference):
+            yield f"table {table.name}: an owner in another table under windows", table.owner.line
 
 
 _NOT_YET: tuple[tuple[Callable[[Catalog], Iterator[Finding]], str], ...] = (
-    (_engines, "save the table as CSV and use engine: csv"),
-    (_units, "use unit: {kind: person}"),
-    (_neighbours, "use neighbours: add_remove"),
-    (_public_tables, "leave public tables out"),
-    (_owner_paths, "add the owner's column to this table at the source and use owner: {column: ...}"),
-    (_several_tables, "register one private table per catalog"),
-    (_column_types, "leave the column out; id, integer, decimal, boolean, date and category work"),
-    (_category_values, "list the values here, as in values: [a, b]"),
+    (_window_paths, "add the owner's column to this table at the source and use owner: {column: ...}"),
 )

@@ -1,19 +1,44 @@
-"""`dither catalog`: check what the steward wrote."""
+"""`dither catalog`: check what the steward wrote, or draft what there is to decide."""
 
 from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from dither import steward
 from dither.catalog import guarantee, load, refuse_unsupported
 from dither.cli.register import CatalogFile
 
-app = typer.Typer(name="catalog", help="Check the public facts about a dataset.", no_args_is_help=True)
+app = typer.Typer(name="catalog", help="Write and check the public facts about a dataset.", no_args_is_help=True)
+
+
+class Engine(StrEnum):
+    """Where the rows lie."""
+
+    csv = "csv"
+    parquet = "parquet"
+    duckdb = "duckdb"
 
 
 @app.command()
 def check(catalog: CatalogFile) -> None:
-    """Check a catalog and print its guarantee in plain words, who is not protected included. Reads no data."""
+    """Check a catalog, compare it with the source's column names, and print its guarantee. Reads no value."""
     facts = load(catalog)
     refuse_unsupported(facts)
-    Console().print(guarantee(facts), highlight=False, markup=False)
+    found = steward.check_source(facts, catalog)
+    console = Console()
+    console.print(guarantee(facts), highlight=False, markup=False)
+    console.print(f"\n{found}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def draft(
+    location: Annotated[Path, typer.Argument(help="A folder of CSV or Parquet files, or a DuckDB file.")],
+    engine: Annotated[Engine, typer.Option("--engine", help="Where the rows lie.")] = Engine.csv,
+) -> None:
+    """Print a skeleton catalog: the source's names, and ??? wherever a person must decide. Reads no value."""
+    typer.echo(steward.draft_catalog(location, engine.value), nl=False)

@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 from dither.catalog import Catalog
 from dither.data.engines.duckdb import open_registered
 from dither.data.lower.cells import cells_sql
+from dither.data.lower.plan import Lowering
 from dither.errors import DitherError
 from dither.plan.algebra import Cells
 from dither.plan.domains import shape
+from dither.plan.facts import NO_FACTS, Facts, load_facts
+
+_ANY_KEY = bytes(32)
 
 
 class MeasureError(DitherError):
@@ -24,8 +28,12 @@ class MeasureError(DitherError):
 class Measurer:
     """Answers queries over one registered version. `prepare` may fail freely; `measure` only after a charge."""
 
-    def __init__(self, copy: Path, catalog: Catalog) -> None:
+    def __init__(self, copy: Path, catalog: Catalog, facts: Facts | None = None) -> None:
+        """`facts` are those that lie beside the copy, unless given."""
         self._catalog = catalog
+        if facts is None:
+            facts = load_facts(copy.parent) if (copy.parent / "facts.json").exists() else NO_FACTS
+        self.facts = facts
         try:
             self._connection = open_registered(copy)
         except duckdb.Error:
@@ -33,20 +41,24 @@ class Measurer:
 
     def prepare(self, query: Cells) -> str:
         """Compile: the SQL text. Reads the registered table's schema, no row."""
-        sql = cells_sql(query, self._catalog)
+        sql = cells_sql(query, Lowering(self._catalog, self.facts, _ANY_KEY))
         try:
             self._connection.execute(f"EXPLAIN {sql}").fetchall()
         except duckdb.Error:
             raise MeasureError("the question could not be compiled") from None
         return sql
 
-    def measure(self, query: Cells) -> NDArray[np.object_]:
-        """One row per declared cell, one column per aggregate, exact Python integers; absent cells are 0."""
+    def measure(self, query: Cells, sample_key: bytes | None = None) -> NDArray[np.object_]:
+        """One row per declared cell, one column per aggregate, exact Python integers; absent cells are 0.
+
+        `sample_key` is drawn by the kernel for this release; a plan that samples units is refused without one.
+        """
+        sql = cells_sql(query, Lowering(self._catalog, self.facts, sample_key))
         try:
-            found: Any = self._connection.sql(cells_sql(query, self._catalog)).to_arrow_table()
+            found: Any = self._connection.sql(sql).to_arrow_table()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
-        cells = np.zeros(shape(query, self._catalog), object)
+        cells = np.zeros(shape(query, self._catalog, self.facts), object)
         codes = found.column(0).to_numpy()
         for place in range(len(query.columns)):
             # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64

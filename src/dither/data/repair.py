@@ -7,42 +7,63 @@ the grammar of each type is a regular expression, so that every engine and the n
 
 from __future__ import annotations
 
-from dither.catalog import Boolean, Bounded, Category, Column, Date, Decimal, Id, Integer
+from dither.catalog import (
+    Boolean,
+    Bounded,
+    Category,
+    Column,
+    Date,
+    Decimal,
+    Id,
+    Integer,
+    Text,
+    Timestamp,
+    Undeclared,
+)
 from dither.data.engines.duckdb import name, text
-from dither.errors import CatalogError
 
 INTEGER = r"[+-]?[0-9]{1,30}(\.0*)?"
 NUMBER = r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?|(?i:nan|inf|infinity))"
-DAY = r"(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-[0-9]{2}-[0-9]{2}([ T][0-9:.,Z+-]{0,40})?"
+YEAR = r"(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+DAY = YEAR + r"-[0-9]{2}-[0-9]{2}([ T][0-9:.,Z+-]{0,40})?"
+OFFSET = r"(Z|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)"
+TIME = YEAR + r"-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{0,9})?)? ?" + OFFSET + r"?)?"
 TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+Labels = tuple[str, ...]
 
 
-def storage_type(column: Column) -> str:
+def is_text(column: Column) -> bool:
+    """Whether registered values are texts."""
+    return isinstance(column, (Id, Text)) or (isinstance(column, Category) and isinstance(column.values, Undeclared))
+
+
+def storage_type(column: Column, labels: Labels = ()) -> str:
     """The narrowest engine type that holds every registered value; from the catalog, never from data."""
-    if isinstance(column, Id):
+    if is_text(column):
         return "VARCHAR"
     if isinstance(column, Category):
-        low, high = 0, len(column.key_rows())
-    elif isinstance(column, Bounded):
-        low, high = column.lower_grid, column.upper_grid
+        low, high = 0, len(labels) + 1
     else:
-        raise CatalogError(f"column {column.name}: type {column.type} cannot be registered yet")
+        assert isinstance(column, Bounded)
+        low, high = column.lower_grid, column.upper_grid
     for kind, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INTEGER", 31)):
         if -(1 << bits) <= low and high < 1 << bits:
             return kind
     return "BIGINT"
 
 
-def parsed(column: Column) -> str:
+def parsed(column: Column, labels: Labels = ()) -> str:
     """SQL: the raw text as a value of the column's type, null if it is none; before null rule and clamp."""
-    raw = f"trim({name(column.name)})"
+    raw = f"trim({name(column.name)}, ' ')"
     if isinstance(column, Id):
         return name(column.name)
+    if isinstance(column, Text):
+        return f"left({name(column.name)}, {column.width})"
     if isinstance(column, Category):
-        assert isinstance(column.values, tuple)
-        labels = "[" + ", ".join(text(label) for label in column.values) + "]"
-        found = f"list_position({labels}, {name(column.name)}) - 1"
-        return f"CASE WHEN {name(column.name)} IS NOT NULL THEN coalesce({found}, {len(column.values)}) END"
+        if isinstance(column.values, Undeclared):
+            return f"left({name(column.name)}, {column.values.width})"
+        found = f"list_position([{', '.join(map(text, labels))}], {name(column.name)}) - 1"
+        return f"CASE WHEN {name(column.name)} IS NOT NULL THEN coalesce({found}, {len(labels)}) END"
     if isinstance(column, Integer):
         whole = f"TRY_CAST(split_part({raw}, '.', 1) AS HUGEINT)"
         return f"CASE WHEN regexp_full_match({raw}, {text(INTEGER)}) THEN {whole} END"
@@ -52,13 +73,31 @@ def parsed(column: Column) -> str:
     if isinstance(column, Boolean):
         yes, no = (", ".join(map(text, words)) for words in (TRUE, FALSE))
         return f"CASE WHEN lower({raw}) IN ({yes}) THEN 1 WHEN lower({raw}) IN ({no}) THEN 0 END"
+    day = f"TRY_CAST(substr({raw}, 1, 10) AS DATE) - DATE '1970-01-01'"
     if isinstance(column, Date):
-        day = f"TRY_CAST(substr({raw}, 1, 10) AS DATE)"
-        return f"CASE WHEN regexp_full_match({raw}, {text(DAY)}) THEN {day} - DATE '1970-01-01' END"
-    raise CatalogError(f"column {column.name}: type {column.type} cannot be registered yet")
+        return f"CASE WHEN regexp_full_match({raw}, {text(DAY)}) THEN {day} END"
+    assert isinstance(column, Timestamp)
+    return f"CASE WHEN regexp_full_match({raw}, {text(TIME)}) THEN {_seconds(raw, day, column.offset_seconds)} END"
 
 
-def repaired(column: Column, value: str) -> str:
+def _seconds(raw: str, day: str, offset: int) -> str:
+    """SQL: seconds UTC of a text of the grammar TIME; fractions of a second are cut."""
+
+    def part(start: int, length: int = 2) -> str:
+        return f"coalesce(TRY_CAST(substr({raw}, {start}, {length}) AS BIGINT), 0)"
+
+    seconds = f"CASE WHEN substr({raw}, 17, 1) = ':' THEN {part(18)} ELSE 0 END"
+    zone = f"regexp_extract(substr({raw}, 17), '{OFFSET}$')"
+    digits = f"replace({zone}, ':', '')"
+    hours = f"coalesce(TRY_CAST(substr({digits}, 2, 2) AS BIGINT), 0)"
+    minutes = f"coalesce(TRY_CAST(NULLIF(substr({digits}, 4, 2), '') AS BIGINT), 0)"
+    sign = f"CASE WHEN starts_with({zone}, '-') THEN -1 ELSE 1 END"
+    given = f"{sign} * ({hours} * 3600 + {minutes} * 60)"
+    east = f"CASE WHEN {zone} = '' THEN {offset} WHEN {zone} = 'Z' THEN 0 ELSE {given} END"
+    return f"CAST({day} AS BIGINT) * 86400 + {part(12)} * 3600 + {part(15)} * 60 + {seconds} - {east}"
+
+
+def repaired(column: Column, value: str, labels: Labels = ()) -> str:
     """SQL: a parsed value (a column name) as its registered value; null where the null rule keeps it.
 
     DuckDB's greatest and least skip nulls, hence the CASE around them.
@@ -71,39 +110,39 @@ def repaired(column: Column, value: str) -> str:
         grid = f"CAST(floor({clamped} {factor} CAST({by} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS HUGEINT)"
     if isinstance(column, Bounded):
         grid = f"greatest({column.lower_grid}, least({column.upper_grid}, {grid}))"
-    return f"CAST(CASE WHEN {value} IS NULL THEN {_null(column)} ELSE {grid} END AS {storage_type(column)})"
+    kind = storage_type(column, labels)
+    return f"CAST(CASE WHEN {value} IS NULL THEN {_null(column, labels)} ELSE {grid} END AS {kind})"
 
 
-def _null(column: Column) -> str:
+def _null(column: Column, labels: Labels) -> str:
     """SQL: what a null becomes; NULL where it stays (or its row goes)."""
     if isinstance(column, Id) or column.nulls.rule != "value":
         return "NULL"
-    if isinstance(column, Category):
-        assert isinstance(column.values, tuple) and isinstance(column.nulls.value, str)
-        return str(column.values.index(column.nulls.value))
+    if isinstance(column.nulls.value, str):
+        return text(column.nulls.value) if is_text(column) else str(labels.index(column.nulls.value))
     return str(column.nulls.value)
 
 
-def dropped(column: Column, value: str) -> str | None:
+def dropped(column: Column, value: str, labels: Labels = ()) -> str | None:
     """SQL: whether a row goes because of this column's (parsed) value; None if it never does."""
     reasons = []
     if not isinstance(column, Id) and column.nulls.rule == "drop":
         reasons.append(f"{value} IS NULL")
     if isinstance(column, Category) and column.other == "drop":
-        assert isinstance(column.values, tuple)
-        reasons.append(f"coalesce({value} = {len(column.values)}, false)")
+        reasons.append(f"coalesce({value} = {len(labels)}, false)")
     return " OR ".join(reasons) or None
 
 
-def changed(column: Column, raw: str, value: str) -> str:
+def changed(column: Column, value: str, labels: Labels = ()) -> str:
     """SQL: whether the text was no value of the type, or lay outside the bounds; for the steward's count."""
+    raw = name(column.name)
     unread = f"({raw} IS NOT NULL AND {value} IS NULL)"
+    if is_text(column):
+        return f"coalesce({raw} <> {value}, false)"
     if isinstance(column, Category):
-        assert isinstance(column.values, tuple)
-        return f"coalesce({value} = {len(column.values)}, false)"
+        return f"coalesce({value} = {len(labels)}, false)"
     if isinstance(column, Decimal):
         low, high = (f"CAST({float(bound)!r} AS DOUBLE)" for bound in (column.lower, column.upper))
         return f"({unread} OR coalesce({value} < {low} OR {value} > {high}, false))"
-    if isinstance(column, Bounded):
-        return f"({unread} OR coalesce({value} < {column.lower_grid} OR {value} > {column.upper_grid}, false))"
-    return unread
+    assert isinstance(column, Bounded)
+    return f"({unread} OR coalesce({value} < {column.lower_grid} OR {value} > {column.upper_grid}, false))"

@@ -1,9 +1,8 @@
 """Plans: relational algebra over registered tables, as frozen public data.
 
-A plan speaks of a registered table, whose rows are already cast, clamped, rounded and limited. Conditions compare one
-column with constants in that column's own units (a number, a label, a day, a truth value) under SQL's three-valued
-logic. What a plan means is fixed by two independent readers that tests hold against each other: `data/lower` (engine
-SQL) and `audit/naive.py` (Python lists).
+A plan speaks of registered tables, whose rows are already cast, clamped, rounded and limited. What a plan means is
+fixed by two independent readers that tests hold against each other: `data/lower` (engine SQL) and `audit/naive.py`
+(Python lists). How far one unit can move each node is in `plan/stability/<operator>.py`.
 
 >>> adults = Filter(Scan("patients"), Compare("age", ">=", Fraction(18)))
 >>> plan_hash(adults) == plan_hash(Filter(Scan("patients"), Compare("age", ">=", Fraction(18))))
@@ -17,54 +16,130 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dither.canonical import digest, fraction_text
+from dither.plan.expressions import (
+    And,
+    Call,
+    Column,
+    Compare,
+    Condition,
+    Constant,
+    Expression,
+    Holds,
+    IsNull,
+    Kind,
+    Not,
+    Operator,
+    Or,
+    Value,
+    conjuncts,
+)
 
-Operator = Literal["=", "<>", "<", "<=", ">", ">="]
-Constant: TypeAlias = Fraction | str
+__all__ = [
+    "Aggregate",
+    "And",
+    "Call",
+    "Cells",
+    "Column",
+    "Compare",
+    "Condition",
+    "Constant",
+    "Count",
+    "CountDistinct",
+    "CountUnits",
+    "CountValues",
+    "Distinct",
+    "Expression",
+    "Filter",
+    "Group",
+    "Holds",
+    "IsNull",
+    "Join",
+    "Kind",
+    "LimitGroups",
+    "Maximum",
+    "Minimum",
+    "Named",
+    "Not",
+    "Operator",
+    "Or",
+    "PerUnit",
+    "Plan",
+    "Project",
+    "Query",
+    "SampleUnits",
+    "Scan",
+    "Sum",
+    "UnionAll",
+    "Value",
+    "conditions_of",
+    "conjuncts",
+    "nodes_of",
+    "plan_hash",
+    "scan_of",
+    "sources_of",
+    "to_json",
+]
 
 
 @dataclass(frozen=True)
-class Compare:
-    """column <operator> constant; a Fraction for numbers, days and truth values, a text for categories."""
+class Count:
+    """COUNT(*): rows."""
+
+
+@dataclass(frozen=True)
+class CountValues:
+    """COUNT(column): rows where the column is not null."""
 
     column: str
-    operator: Operator
-    constant: Constant
 
 
 @dataclass(frozen=True)
-class IsNull:
-    """column IS NULL: true or false, never unknown."""
+class CountDistinct:
+    """COUNT(DISTINCT column): values other than null."""
 
     column: str
 
 
 @dataclass(frozen=True)
-class Not:
-    """NOT condition; unknown stays unknown."""
-
-    condition: Condition
+class CountUnits:
+    """COUNT(DISTINCT unit): units with a row in the group."""
 
 
 @dataclass(frozen=True)
-class And:
-    """All of at least one condition."""
+class Sum:
+    """SUM(column) on the column's grid; nulls are skipped and an empty group sums to 0."""
 
-    conditions: tuple[Condition, ...]
+    column: str
 
 
 @dataclass(frozen=True)
-class Or:
-    """Any of at least one condition."""
+class Minimum:
+    """MIN(column) inside a unit: null if every value is."""
 
-    conditions: tuple[Condition, ...]
+    column: str
 
 
-Condition: TypeAlias = Compare | IsNull | Not | And | Or
+@dataclass(frozen=True)
+class Maximum:
+    """MAX(column) inside a unit: null if every value is."""
+
+    column: str
+
+
+Aggregate: TypeAlias = Count | CountValues | CountDistinct | CountUnits | Sum | Minimum | Maximum
+
+
+@dataclass(frozen=True)
+class Named:
+    """An expression or aggregate under the name of a new column."""
+
+    name: str
+    of: Expression | Aggregate
 
 
 @dataclass(frozen=True)
 class Scan:
-    """All rows of a registered table."""
+    """All rows of a registered table, private or public."""
 
     table: str
 
@@ -77,22 +152,80 @@ class Filter:
     condition: Condition
 
 
-Plan: TypeAlias = Scan | Filter
+@dataclass(frozen=True)
+class Project:
+    """One row per row of `source`, with exactly these columns; the owner stays."""
+
+    source: Plan
+    columns: tuple[Named, ...]
 
 
 @dataclass(frozen=True)
-class Count:
-    """COUNT(*): rows."""
+class Join:
+    """Rows of `left` with their matches in `right`, by equality of all pairs in `on`; null matches nothing.
+
+    `right` is a public table, or private: then both rows have the same owner, whether or not `on` says so. A column of
+    `right` that `on` pairs with one of its own name is left out. `left` keeps rows without a match, right columns null.
+    """
+
+    left: Plan
+    right: Plan
+    on: tuple[tuple[str, str], ...]
+    kind: Literal["inner", "left"]
 
 
 @dataclass(frozen=True)
-class Sum:
-    """SUM(column) on the column's grid; nulls are skipped and an empty group sums to 0."""
+class UnionAll:
+    """The rows of both, which have the same columns."""
 
-    column: str
+    left: Plan
+    right: Plan
 
 
-Aggregate: TypeAlias = Count | Sum
+@dataclass(frozen=True)
+class Distinct:
+    """Each row once: once per owner (`per_unit`), or once in all, after which no row has an owner."""
+
+    source: Plan
+    per_unit: bool
+
+
+@dataclass(frozen=True)
+class PerUnit:
+    """One row per owner and value of `keys`, exact aggregates of the owner's rows; the owner stays."""
+
+    source: Plan
+    keys: tuple[str, ...]
+    columns: tuple[Named, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """One row per value of `keys` that occurs, over all owners: no row has an owner any more."""
+
+    source: Plan
+    keys: tuple[str, ...]
+    columns: tuple[Named, ...]
+
+
+@dataclass(frozen=True)
+class SampleUnits:
+    """All rows of the units drawn with probability `rate`, by a key that the kernel draws for each release."""
+
+    source: Plan
+    rate: Fraction
+
+
+@dataclass(frozen=True)
+class LimitGroups:
+    """The rows of at most `groups` values of `keys` per owner, chosen by the owner's own hash of the keys."""
+
+    source: Plan
+    keys: tuple[str, ...]
+    groups: int
+
+
+Plan: TypeAlias = Scan | Filter | Project | Join | UnionAll | Distinct | PerUnit | Group | SampleUnits | LimitGroups
 
 
 @dataclass(frozen=True)
@@ -107,24 +240,40 @@ class Cells:
 Query: TypeAlias = Cells
 
 
+def sources_of(plan: Plan) -> tuple[Plan, ...]:
+    """The plans directly under a node, left to right."""
+    if isinstance(plan, Scan):
+        return ()
+    return (plan.left, plan.right) if isinstance(plan, (Join, UnionAll)) else (plan.source,)
+
+
+def nodes_of(plan: Plan) -> tuple[Plan, ...]:
+    """The node and everything under it.
+
+    >>> [type(node).__name__ for node in nodes_of(UnionAll(Scan("a"), Scan("b")))]
+    ['UnionAll', 'Scan', 'Scan']
+    """
+    return (plan, *(node for source in sources_of(plan) for node in nodes_of(source)))
+
+
 def scan_of(plan: Plan) -> Scan:
-    """The table at the bottom of a plan.
+    """The first table at the bottom of a plan.
 
     >>> scan_of(Filter(Scan("patients"), IsNull("age")))
     Scan(table='patients')
     """
     while not isinstance(plan, Scan):
-        plan = plan.source
+        plan = sources_of(plan)[0]
     return plan
 
 
 def conditions_of(plan: Plan) -> tuple[Condition, ...]:
-    """The conditions that every row of the plan meets, from the bottom up."""
-    return () if isinstance(plan, Scan) else (*conditions_of(plan.source), plan.condition)
+    """The conditions of the filters over a table, from the bottom up."""
+    return (*conditions_of(plan.source), plan.condition) if isinstance(plan, Filter) else ()
 
 
 def to_json(node: Any) -> dict[str, Any]:
-    """Canonical dict of a query, plan, condition or aggregate."""
+    """Canonical dict of a query, plan, expression, condition or aggregate."""
     tree: dict[str, Any] = {"type": type(node).__name__.lower(), "v": 1}
     for item in fields(node):
         tree[item.name] = _value(getattr(node, item.name))
@@ -132,8 +281,10 @@ def to_json(node: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, (str, bool)):
         return value
+    if isinstance(value, int):
+        return {"number": fraction_text(Fraction(value))}
     if isinstance(value, Fraction):
         return {"number": fraction_text(value)}  # apart from the text "1/2"
     if isinstance(value, tuple):

@@ -1,47 +1,120 @@
 """The sensitivity of a query: what one unit can change, in every norm, from plan and catalog alone.
 
-COUNT over at most k rows per unit: k. SUM of a column clamped to [L, U]: k * max(|L|, |U|). However the rows are spread
-over groups, the L1 change is the same and at most k cells move. Proof: docs/proofs/stability.md#aggregates.
+A unit has k rows in the plan, in at most g cells and at most r in one cell. COUNT moves by 1 a row, SUM of a column
+clamped to [L, U] by max(|L|, |U|). Under replace a change is one removal and one addition.
+Proof: docs/proofs/stability.md#aggregates.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import prod
+
 from dither.catalog import Catalog
 from dither.errors import RefusedError
-from dither.plan.algebra import Aggregate, Cells, Count, Sum
-from dither.plan.domains import bounds, check_query, shape, table_of
+from dither.plan.algebra import Aggregate, Cells, Count, CountDistinct, CountUnits, CountValues, Sum
+from dither.plan.analyse import Analysed, analyse
+from dither.plan.domain import is_stored
+from dither.plan.domains import bounds_in, key_domains_in
+from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.sensitivity import Sensitivity
-from dither.plan.stability import stability
+from dither.plan.stability import Loose, Owned
 
 MAX_SUM = 10**38 - 1
 
 
-def sensitivity(query: Cells, catalog: Catalog) -> Sensitivity:
-    """Exact bounds over all add/remove neighbours of the registered table."""
-    check_query(query, catalog)
-    if catalog.neighbours != "add_remove":
-        raise RefusedError("replace neighbours have no rule here", rule="a node without a rule is refused")
-    rows = stability(query.plan, catalog).rows
-    cells, _ = shape(query, catalog)
-    moves = [rows * _per_row(aggregate, query, catalog) for aggregate in query.columns]
-    return Sensitivity.of(cells=min(rows, cells) * len(moves), largest=max(moves), l1=sum(moves))
+@dataclass(frozen=True)
+class Reach:
+    """How far the rows of one unit reach: rows in all, cells touched, rows in one cell."""
+
+    rows: int
+    cells: int
+    rows_per_cell: int
 
 
-def _per_row(aggregate: Aggregate, query: Cells, catalog: Catalog) -> int:
-    """How far one row can move an aggregate."""
+def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sensitivity:
+    """Exact bounds over all neighbours of the registered tables."""
+    found = analyse(query.plan, catalog, facts)
+    cells = prod(domain.codes for domain in key_domains_in(query.keys, found.columns))
+    if not query.columns:
+        raise RefusedError("a query without aggregates", rule="a node without a rule is refused")
+    reach = _reach(found, query.keys, cells)
+    parts = [_moved(aggregate, found, reach, cells, catalog.neighbours) for aggregate in query.columns]
+    return Sensitivity(
+        l0=sum(part.l0 for part in parts),
+        l1=sum(part.l1 for part in parts),
+        l2_squared=sum(part.l2_squared for part in parts),
+        linf=max(part.linf for part in parts),
+    )
+
+
+def _reach(found: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
+    node = found.node
+    if isinstance(node, Owned):
+        return Reach(node.rows, min(node.groups(keys), cells), node.rows_per_group(keys))
+    assert isinstance(node, Loose)
+    return Reach(node.rows, min(node.rows, cells), node.rows)
+
+
+def _moved(aggregate: Aggregate, found: Analysed, reach: Reach, cells: int, neighbours: str) -> Sensitivity:
+    """The change of all cells of one aggregate."""
+    low, high = _contribution(aggregate, found, reach)
+    one_cell = max(abs(low), abs(high))
+    if isinstance(aggregate, CountUnits):
+        total = reach.cells
+    elif isinstance(aggregate, CountDistinct):
+        total = min(reach.rows, reach.cells * one_cell)
+    else:
+        each = max(map(abs, _per_row(aggregate, found)))
+        total = min(reach.rows * each, reach.cells * one_cell)
+    touched = reach.cells
+    if neighbours == "replace":
+        # rows without an owner may come and go together: only owned contributions stay between low and high
+        one_cell = high - low if isinstance(found.node, Owned) else 2 * one_cell
+        touched = min(2 * touched, cells)
+        total = min(2 * total, cells * one_cell)
+    squares = min(total * one_cell, touched * one_cell * one_cell)
+    return Sensitivity(l0=min(touched, total), l1=total, l2_squared=squares, linf=min(one_cell, total))
+
+
+def _contribution(aggregate: Aggregate, found: Analysed, reach: Reach) -> tuple[int, int]:
+    """The least and the largest that one unit can add to one cell; 0 lies between them."""
+    if isinstance(aggregate, CountUnits):
+        if not isinstance(found.node, Owned):
+            raise RefusedError("units are counted in rows that have an owner", rule="a loose node has no owner again")
+        return 0, 1
+    if isinstance(aggregate, CountDistinct):
+        return 0, min(reach.rows_per_cell, _values(aggregate.column, found))
+    low, high = _per_row(aggregate, found)
+    return reach.rows_per_cell * low, reach.rows_per_cell * high
+
+
+def _values(column: str, found: Analysed) -> int:
+    domain = found.columns.get(column)
+    if domain is None or domain.kind == "id":
+        raise RefusedError(f"no values of {column} to count", rule="ids are never read")
+    return domain.high - domain.low + 1 if is_stored(domain) else MAX_SUM
+
+
+def _per_row(aggregate: Aggregate, found: Analysed) -> tuple[int, int]:
+    """The least and the largest that one row can add; 0 lies between them."""
     if isinstance(aggregate, Count):
-        return 1
+        return 0, 1
+    if isinstance(aggregate, CountValues):
+        _values(aggregate.column, found)
+        return 0, 1
     if isinstance(aggregate, Sum):
-        return bounds(aggregate.column, query.plan, catalog).largest
+        interval = bounds_in(aggregate.column, found.columns)
+        return min(0, interval.low), max(0, interval.high)
     raise RefusedError(f"no rule for {type(aggregate).__name__}", rule="a node without a rule is refused")
 
 
-def largest_value(aggregate: Aggregate, query: Cells, catalog: Catalog) -> int:
-    """The public bound of |aggregate|: max_rows times what one row adds. Nothing measured can pass it."""
-    rows = table_of(query.plan, catalog).max_rows
-    if rows is None:
-        raise RefusedError("the table has no max_rows", rule="widths come from the catalog")
-    largest = rows * _per_row(aggregate, query, catalog)
+def largest_value(aggregate: Aggregate, query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> int:
+    """The public bound of |aggregate|: the plan's largest number of rows times what one adds."""
+    found = analyse(query.plan, catalog, facts)
+    each = (0, 1) if isinstance(aggregate, (CountUnits, CountDistinct)) else _per_row(aggregate, found)
+    assert isinstance(found.node, (Owned, Loose))
+    largest = found.node.most * max(map(abs, each))
     if largest > MAX_SUM:
         raise RefusedError("a sum could pass 10^38 - 1", rule="widths come from the catalog")
     return largest

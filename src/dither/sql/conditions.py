@@ -89,6 +89,8 @@ def _label(column: Category, operator: Operator, node: exp.Expr, sql: str) -> st
         raise refuse(f"{column.name} is a category: compare it with = or <>", sql, node)
     if not isinstance(node, exp.Literal) or not node.is_string:
         raise refuse(f"{column.name} is a category: compare it with a quoted label", sql, node)
+    if not isinstance(column.values, tuple):
+        raise refuse(f"{column.name} has no list of labels in the catalog: it cannot be compared yet", sql, node)
     labels = [label for label in column.key_rows() if label is not None]
     if node.this not in labels:
         hint = did_you_mean(node.this, labels) if len(labels) <= 50 else "see the catalog"

@@ -16,18 +16,26 @@ def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
         "enable_external_access": "false",
         "python_enable_replacements": "false",
         "preserve_insertion_order": "false",
+        "disabled_optimizers": "statistics_propagation,compressed_materialization",
         "lock_configuration": "true",
     }
     return duckdb.connect(str(path), read_only=True, config=settings)
 
 
 def open_for_registration(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
-    """A connection that writes a new file; what does not fit in memory spills inside the state folder."""
+    """A connection that writes a new file; what does not fit in memory spills, encrypted, inside the state folder."""
     connection = duckdb.connect(str(path))
+    connection.execute("SET temp_file_encryption = true")
+    connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET enable_progress_bar = false")
     connection.execute(f"SET temp_directory = {text(str(spill))}")
     return connection
+
+
+def open_for_schema() -> duckdb.DuckDBPyConnection:
+    """A connection that reads the names and types of a source's columns."""
+    return duckdb.connect(":memory:")
 
 
 def name(identifier: str) -> str:

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from dither.catalog import Catalog
 from dither.data.engines.duckdb import name
-from dither.data.lower.conditions import condition_sql
-from dither.plan.algebra import Aggregate, Cells, Count, Sum, conditions_of
-from dither.plan.domains import KeyDomain, bounds, key_domains, table_of
+from dither.data.lower.aggregates import aggregate_sql
+from dither.data.lower.columns import integer
+from dither.data.lower.plan import Lowering, plan_sql
+from dither.plan.algebra import Cells
+from dither.plan.domain import Columns
+from dither.plan.domains import KeyDomain, key_domains_in
 
 
-def cells_sql(query: Cells, catalog: Catalog) -> str:
+def cells_sql(query: Cells, at: Lowering) -> str:
     """SELECT code of each group present, aggregates; groups in no order, absent ones missing."""
-    table = table_of(query.plan, catalog)
-    domains = key_domains(query, catalog)
-    code = _code(domains)
-    measured = ", ".join(_aggregate(aggregate, query, catalog) for aggregate in query.columns)
-    parts = [condition_sql(condition, table) for condition in conditions_of(query.plan)]
-    where = f" WHERE {' AND '.join(parts)}" if parts else ""
+    columns = at.analysed(query.plan).columns
+    domains = key_domains_in(query.keys, columns)
+    measured = ", ".join(aggregate_sql(aggregate, columns) for aggregate in query.columns)
     grouped = " GROUP BY 1" if domains else ""
-    return f"SELECT {code} AS code, {measured} FROM {name(table.name)}{where}{grouped}"
+    return f"SELECT {_code(domains, columns)} AS code, {measured} FROM ({plan_sql(query.plan, at)}){grouped}"
 
 
-def _code(domains: tuple[KeyDomain, ...]) -> str:
+def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     """SQL: the position of a row's cell in the order of the declared keys, last key fastest."""
     code = "CAST(0 AS BIGINT)"
     for domain in domains:
-        value = f"CAST({name(domain.column)} AS BIGINT) - ({domain.first})"
+        value = integer(name(domain.column), columns[domain.column])
+        value = f"CAST({value} - ({domain.first}) AS BIGINT)"
         if domain.has_null:
             value = f"coalesce({value}, {domain.size})"
         code = value if domain is domains[0] else f"({code}) * {domain.codes} + ({value})"
     return code
-
-
-def _aggregate(aggregate: Aggregate, query: Cells, catalog: Catalog) -> str:
-    """SQL: an exact integer; the argument of a sum is clamped to the bounds that its sensitivity used."""
-    match aggregate:
-        case Count():
-            return "CAST(count(*) AS HUGEINT)"
-        case Sum(column):
-            domain = bounds(column, query.plan, catalog)
-            value = f"CAST({name(column)} AS BIGINT)"
-            clamped = f"greatest({domain.low}, least({domain.high}, {value}))"
-            return f"coalesce(sum(CASE WHEN {name(column)} IS NULL THEN 0 ELSE {clamped} END), 0)"
-    raise AssertionError(f"no lowering for {type(aggregate).__name__}")

@@ -1,14 +1,30 @@
-"""Stability of WHERE. Proof: docs/proofs/stability.md#filter."""
+"""WHERE. Proof: docs/proofs/stability.md#filter."""
 
 from __future__ import annotations
 
-from dither.plan.stability.owned import Owned
+from fractions import Fraction
+
+from dither.plan.domain import Columns, narrowed
+from dither.plan.expressions import Compare, Condition, conjuncts
+from dither.plan.stability.owned import Node
 
 
-def filter_rows(source: Owned) -> Owned:
+def filter_rows(source: Node) -> Node:
     """A condition looks at one row at a time, so a filter never adds rows to a unit.
 
-    >>> filter_rows(Owned(3))
-    Owned(rows=3)
+    >>> from dither.plan.stability.owned import Owned
+    >>> filter_rows(Owned(3)) == Owned(3)
+    True
     """
     return source
+
+
+def filter_columns(source: Columns, condition: Condition) -> Columns:
+    """Bounds narrow by what every row meets; lowering moves the values into them (privacy-rules 27)."""
+    columns = dict(source)
+    for part in conjuncts(condition):
+        if isinstance(part, Compare) and isinstance(part.constant, Fraction):
+            domain = columns[part.column]
+            if domain.kind in ("number", "date", "timestamp", "boolean"):
+                columns[part.column] = narrowed(domain, part.operator, part.constant)
+    return columns

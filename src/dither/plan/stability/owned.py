@@ -1,12 +1,78 @@
-"""Owned nodes: every row belongs to exactly one unit, and no unit has more than `rows` of them."""
+"""The three kinds of plan node: how far two neighbouring databases can be apart in it.
+
+Proof of what the numbers mean: docs/proofs/stability.md#nodes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Each unit has at most `groups` values of `keys`, and at most `rows` rows with the same value of them."""
+
+    keys: frozenset[str]
+    groups: int
+    rows: int
 
 
 @dataclass(frozen=True)
 class Owned:
-    """Under add/remove, two neighbouring databases differ in at most `rows` rows of this node, all of one unit."""
+    """Every row belongs to exactly one unit, and the rows of a unit are a function of that unit's registered rows.
+
+    No unit has more than `rows` rows, nor more than `distinct` different ones; all units together have at most `most`.
+
+    >>> Owned(3).distinct, Owned(3, distinct=1).distinct
+    (3, 1)
+    """
 
     rows: int
+    distinct: int = -1
+    most: int = 0
+    grouped: tuple[Grouped, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.distinct <= self.rows:
+            object.__setattr__(self, "distinct", self.rows)
+
+    def groups(self, keys: tuple[str, ...]) -> int:
+        """How many values of the keys a unit can have: no more than of finer keys."""
+        return min([self.rows, *(each.groups for each in self.grouped if set(keys) <= each.keys)])
+
+    def rows_per_group(self, keys: tuple[str, ...]) -> int:
+        """How many rows of a unit can share a value of the keys: no more than share one of coarser keys."""
+        return min([self.rows, *(each.rows for each in self.grouped if each.keys <= set(keys))])
+
+    def without_groups(self) -> Owned:
+        return replace(self, grouped=())
+
+
+@dataclass(frozen=True)
+class Loose:
+    """Rows belong to nobody; add or remove a unit, and at most `rows` rows come or go (symmetric difference)."""
+
+    rows: int
+    most: int = 0
+
+
+@dataclass(frozen=True)
+class Public:
+    """Rows are the same in every database: those of a pinned public table.
+
+    `names` pairs each column with the table's column that it is, where a projection renamed or computed some.
+
+    >>> Public("wards").original("level"), Public("wards", (("x", "level"),)).original("level")
+    ('level', None)
+    """
+
+    table: str
+    names: tuple[tuple[str, str], ...] | None = None
+
+    def original(self, column: str) -> str | None:
+        """The table's column that a column is; None if it is computed."""
+        return column if self.names is None else dict(self.names).get(column)
+
+
+Node: TypeAlias = Owned | Loose | Public

@@ -1,16 +1,23 @@
-"""Stability of a registered table. Proof: docs/proofs/stability.md#scan."""
+"""A registered table. Proof: docs/proofs/stability.md#scan."""
 
 from __future__ import annotations
 
-from dither.catalog import Catalog
+from dither.catalog import Table
 from dither.errors import RefusedError
-from dither.plan.algebra import Scan
-from dither.plan.stability.owned import Owned
+from dither.plan.domain import Columns, declared_domain
+from dither.plan.facts import Facts
+from dither.plan.stability.owned import Node, Owned, Public
 
 
-def scan_rows(scan: Scan, catalog: Catalog) -> Owned:
-    """A unit owns at most `rows_per_unit` rows: registration left the others out."""
-    limit = catalog.table(scan.table).rows_per_unit
-    if limit is None:
-        raise RefusedError(f"{scan.table} has no limit of rows per unit", rule="a private table is limited")
-    return Owned(limit)
+def scan_rows(table: Table) -> Node:
+    """A unit owns at most `rows_per_unit` rows: registration left the others out. Public rows belong to nobody."""
+    if table.kind == "public":
+        return Public(table.name)
+    if table.rows_per_unit is None or table.max_rows is None:
+        raise RefusedError(f"{table.name} has no limit of rows per unit", rule="a private table is limited")
+    return Owned(table.rows_per_unit, most=table.max_rows)
+
+
+def scan_columns(table: Table, facts: Facts, owner: str | None) -> Columns:
+    """The declared columns; the owner's own column is no column of the registered table."""
+    return {column.name: declared_domain(column, table, facts) for column in table.columns if column.name != owner}

@@ -1,0 +1,272 @@
+"""What a plan means, on Python lists: every value in its own units, every operator as its definition reads."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from dither.audit.naive_functions import apply, compared
+from dither.catalog import (
+    Boolean,
+    Bounded,
+    Catalog,
+    Category,
+    Column,
+    Date,
+    FromPublic,
+    Id,
+    Text,
+    Timestamp,
+    Undeclared,
+)
+from dither.plan import algebra as plans
+from dither.plan.algebra import Cells, Plan
+
+Row = dict[str, Any]
+Owned = tuple[str | None, Row]
+P = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Database:
+    """Registered tables, the labels of public columns, and the installation's key."""
+
+    catalog: Catalog
+    tables: dict[str, list[Row]]
+    lists: dict[tuple[str, str], tuple[str, ...]]
+    key: bytes
+    sample_key: bytes = b""
+
+
+class Label(str):
+    """A category's label, which knows its code."""
+
+    code: int
+
+    def __new__(cls, text: str, code: int) -> Label:
+        made = super().__new__(cls, text)
+        made.code = code
+        return made
+
+
+def shown(value: Any, column: Column, lists: dict[tuple[str, str], tuple[str, ...]]) -> Any:
+    """A registered value in its own units."""
+    if value is None or isinstance(column, (Id, Text)):
+        return value
+    if isinstance(column, Category):
+        if isinstance(column.values, Undeclared):
+            return value
+        values = column.values
+        labels = lists[values.table, values.column] if isinstance(values, FromPublic) else values
+        return Label([*labels, "other"][value], value)
+    if isinstance(column, Boolean):
+        return bool(value)
+    if isinstance(column, Date):
+        return datetime.date(1970, 1, 1) + datetime.timedelta(days=value)
+    if isinstance(column, Timestamp):
+        zone = datetime.timezone(datetime.timedelta(seconds=column.offset_seconds))
+        return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC).astimezone(zone) + datetime.timedelta(seconds=value)
+    assert isinstance(column, Bounded)
+    return value * column.step
+
+
+def rows(plan: Plan, at: Database) -> list[Owned]:
+    """The rows of a plan, each with its owner (None where it has none)."""
+    match plan:
+        case plans.Scan(table):
+            columns = {column.name: column for column in at.catalog.table(table).columns}
+            return [
+                (row.get("owner"), {n: shown(v, columns[n], at.lists) for n, v in row.items() if n != "owner"})
+                for row in at.tables[table]
+            ]
+        case plans.Filter(source, condition):
+            return [(o, row) for o, row in rows(source, at) if holds(condition, row) is True]
+        case plans.Project(source, columns):
+            return [(o, {c.name: apply(c.of, row) for c in columns}) for o, row in rows(source, at)]
+        case plans.Join():
+            return _join(plan, at)
+        case plans.UnionAll(left, right):
+            both = [rows(left, at), rows(right, at)]
+            keep = all(o is not None for side in both for o, _ in side)
+            return [(o if keep else None, row) for side in both for o, row in side]
+        case plans.Distinct(source, per_unit):
+            once = {(o if per_unit else None, tuple(row.items())): None for o, row in rows(source, at)}
+            return [(o, dict(items)) for o, items in once]
+        case plans.PerUnit(source, keys, columns) | plans.Group(source, keys, columns):
+            per_unit = isinstance(plan, plans.PerUnit)
+            groups: dict[Any, list[Owned]] = defaultdict(list)
+            for o, row in rows(source, at):
+                groups[o if per_unit else None, tuple(row[key] for key in keys)].append((o, row))
+            return [
+                (o, {**dict(zip(keys, values, strict=True)), **{c.name: aggregate(c.of, mine) for c in columns}})
+                for (o, values), mine in groups.items()
+            ]
+        case plans.LimitGroups(source, keys, most):
+            found = rows(source, at)
+            chosen: dict[str | None, list[Any]] = defaultdict(list)
+            for o, row in found:
+                chosen[o].append(_place(o, row, keys, at))
+            allowed = {o: sorted(set(places))[:most] for o, places in chosen.items()}
+            return [(o, row) for o, row in found if _place(o, row, keys, at) in allowed[o]]
+        case plans.SampleUnits(source, rate):
+            digest = hashlib.sha256(at.sample_key + bytes.fromhex(plans.plan_hash(plan))).digest()
+            x, y, z = (int.from_bytes(digest[i : i + 8], "big") % P for i in (0, 8, 16))
+            return [(o, row) for o, row in rows(source, at) if _drawn(o, (x, y, z), rate, at)]
+    raise AssertionError(plan)
+
+
+def _drawn(owner: Any, by: tuple[int, int, int], rate: Fraction, at: Database) -> bool:
+    a, b = owner_hash(owner, at.key)
+    return (by[0] * a + by[1] * b + by[2]) % P < int(P * rate)
+
+
+def _join(plan: plans.Join, at: Database) -> list[Owned]:
+    found: list[Owned] = []
+    right = rows(plan.right, at)
+    paired = {theirs for mine, theirs in plan.on if mine == theirs}
+    names = list(right[0][1]) if right else _names(plan.right, at)
+    for owner, row in rows(plan.left, at):
+        matches = [
+            other
+            for theirs, other in right
+            if theirs in (None, owner) and all(row[a] is not None and row[a] == other[b] for a, b in plan.on)
+        ]
+        if plan.kind == "left" and not matches:
+            matches = [dict.fromkeys(names)]
+        found += [(owner, {**row, **{n: v for n, v in m.items() if n not in paired}}) for m in matches]
+    return found
+
+
+def _names(plan: Plan, at: Database) -> list[str]:
+    while not isinstance(plan, plans.Scan):
+        if isinstance(plan, plans.Project):
+            return [column.name for column in plan.columns]
+        plan = plans.sources_of(plan)[0]
+    table = at.catalog.table(plan.table)
+    owner = at.catalog.owner_column(table) if table.kind == "private" else None
+    return [name for name in table.column_names if name != owner]
+
+
+def owner_hash(owner: str, key: bytes) -> tuple[int, int]:
+    """The two numbers that are an owner's own."""
+    text = f"64:{key.hex()}{len(owner.encode())}:{owner}"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    a, b = (int(digest[place : place + 8], 16) % (P - 1) + 1 for place in (0, 8))
+    return a, b
+
+
+def _place(owner: str | None, row: Row, keys: tuple[str, ...], at: Database) -> tuple[Any, ...]:
+    """Where a group stands in its owner's own order: by hash, then by the keys, null last."""
+    assert owner is not None
+    a, b = owner_hash(owner, at.key)
+    x = sum(_index(row[key]) * pow(48_271, i, P) for i, key in enumerate(keys)) % P
+    return ((a * x + b) % P, *((row[key] is None, _sortable(row[key])) for key in keys))
+
+
+def _index(value: Any) -> int:
+    if value is None:
+        return P - 1
+    if isinstance(value, Label):
+        return value.code
+    if isinstance(value, str):
+        return (int(hashlib.sha256(value.encode()).hexdigest(), 16) % 2**31) % P
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return (value - datetime.date(1970, 1, 1)).days % P
+    assert Fraction(value).denominator == 1
+    return int(value) % P
+
+
+def _sortable(value: Any) -> Any:
+    return value.code if isinstance(value, Label) else 0 if value is None else value
+
+
+def holds(condition: plans.Condition, row: Row) -> bool | None:
+    """SQL's three-valued truth; None is unknown."""
+    match condition:
+        case plans.IsNull(column):
+            return row[column] is None
+        case plans.Holds(expression):
+            found = apply(expression, row)
+            return None if found is None else bool(found)
+        case plans.Not(inner):
+            known = holds(inner, row)
+            return None if known is None else not known
+        case plans.And(parts) | plans.Or(parts):
+            truths = [holds(part, row) for part in parts]
+            decisive = isinstance(condition, plans.Or)
+            if decisive in truths:
+                return decisive
+            return None if None in truths else not decisive
+        case plans.Compare(column, operator, constant):
+            return compared(operator, row[column], constant)
+    raise AssertionError(condition)
+
+
+def aggregate(one: Any, group: list[Owned]) -> Any:
+    """An exact aggregate of some rows; nulls are skipped."""
+    if isinstance(one, plans.Count):
+        return Fraction(len(group))
+    if isinstance(one, plans.CountUnits):
+        return Fraction(len({owner for owner, _ in group}))
+    values = [row[one.column] for _, row in group if row[one.column] is not None]
+    if isinstance(one, plans.CountValues):
+        return Fraction(len(values))
+    if isinstance(one, plans.CountDistinct):
+        return Fraction(len(set(values)))
+    if isinstance(one, plans.Sum):
+        return sum((_number(value) for value in values), Fraction(0))
+    return (min if isinstance(one, plans.Minimum) else max)(values) if values else None
+
+
+def _number(value: Any) -> Fraction:
+    """A value that is summed: days count from 1970-01-01."""
+    if isinstance(value, datetime.date):
+        return Fraction((value - datetime.date(1970, 1, 1)).days)
+    return Fraction(value)
+
+
+def grouped(query: Cells, at: Database) -> dict[tuple[Any, ...], list[Fraction]]:
+    """The groups that occur, by key in its own units, with their aggregates in theirs."""
+    groups: dict[tuple[Any, ...], list[Owned]] = defaultdict(list)
+    for owner, row in rows(query.plan, at):
+        groups[tuple(row[key] for key in query.keys)].append((owner, row))
+    if not query.keys:
+        groups.setdefault((), [])
+    return {key: [aggregate(one, mine) for one in query.columns] for key, mine in groups.items()}
+
+
+def evaluate(query: Cells, catalog: Catalog, registered: list[Row]) -> list[list[int]]:
+    """Of a plain table: one list per declared key, in order, with one grid integer per aggregate."""
+    plan: Plan = query.plan
+    while not isinstance(plan, plans.Scan):
+        plan = plans.sources_of(plan)[0]
+    table = catalog.table(plan.table)
+    found = grouped(query, Database(catalog, {table.name: registered}, {}, b""))
+    answers = []
+    for wanted in product(*(_keys(table.column(name)) for name in query.keys)):
+        cell = found.get(wanted, [Fraction(0)] * len(query.columns))
+        answers.append([int(value / _step(one, table)) for value, one in zip(cell, query.columns, strict=True)])
+    return answers
+
+
+def _step(one: Any, table: Any) -> Fraction:
+    column = table.column(one.column) if isinstance(one, plans.Sum) else None
+    return column.step if isinstance(column, Bounded) else Fraction(1)
+
+
+def _keys(column: Column) -> list[Any]:
+    """Key values in order, null last if it is kept."""
+    if isinstance(column, Category):
+        assert isinstance(column.values, tuple)
+        grid = range(len(column.values) + (column.other == "keep"))
+    else:
+        assert isinstance(column, Bounded)
+        grid = range(column.lower_grid, column.upper_grid + 1)
+    values = [shown(each, column, {}) for each in grid]
+    assert not isinstance(column, Id)
+    return [*values, None] if column.nulls.rule == "keep" else values

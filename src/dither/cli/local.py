@@ -1,0 +1,65 @@
+"""`dither local`: what a local collection would buy, before anyone is asked anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dither.errors import ParameterError
+from dither.local.choose import candidates, choose
+from dither.local.simulate import Point, chart, measure
+
+app = typer.Typer(
+    name="local",
+    help="Local differential privacy: reports that leave the device already private.",
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Local differential privacy."""
+
+
+@app.command()
+def simulate(
+    domain: Annotated[int, typer.Option(help="How many values a user may hold.")] = 64,
+    epsilon: Annotated[list[str] | None, typer.Option(help="Loss of one report; give it several times.")] = None,
+    users: Annotated[list[int] | None, typer.Option(help="How many users; give it several times.")] = None,
+    oracle: Annotated[
+        str, typer.Option(help="direct, hadamard, optimised_unary, subset, local_hash, or best.")
+    ] = "best",
+    report_bytes: Annotated[int | None, typer.Option(help="Largest report, in bytes.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write the picture to this file too (PNG, SVG or PDF).")] = None,
+) -> None:
+    """Show how error falls with users and epsilon, measured on made-up people and by formula. Reads no data."""
+    prices = epsilon or ["0.5", "1", "2", "4"]
+    sizes = sorted(users or [1_000, 10_000, 100_000, 300_000])
+    console = Console()
+    lines: dict[str, list[Point]] = {}
+    for price in prices:
+        if oracle == "best":
+            chosen = choose(price, domain, report_bytes=report_bytes).oracle
+        else:
+            known = {row.oracle.type: row.oracle for row in candidates(price, domain)}
+            if oracle not in known:
+                raise ParameterError(f"no oracle {oracle!r}: choose one of {', '.join(sorted(known))}, or best")
+            chosen = known[oracle]
+        lines[f"epsilon {price} ({chosen.type})"] = [measure(chosen, size) for size in sizes]
+    table = Table("", *(f"{size:,} users" for size in sizes), title="error of a share: measured (formula)")
+    for name, line in lines.items():
+        table.add_row(name, *(f"{point.measured:.3g} ({point.predicted:.3g})" for point in line))
+    console.print(table)
+    console.print(chart(lines), highlight=False, markup=False)
+    note = "Four times the users halve the error. Who reports, when and how often is not protected."
+    console.print(note, soft_wrap=True)
+    if plot is not None:
+        from dither.local.plots import error_curves
+
+        found = {name: [point.measured for point in line] for name, line in lines.items()}
+        error_curves(sizes, found, ylabel="root mean squared error of a share").savefig(plot)
+        console.print(f"wrote {plot}", soft_wrap=True)

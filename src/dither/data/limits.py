@@ -1,0 +1,88 @@
+"""Limits: which rows of an owner stay, by content alone.
+
+The order of an owner's rows is the digest of (installation key, owner, every declared column in catalog order, ordinal
+among identical rows) and nothing else: never rowid, file position or another owner's rows (privacy-rules 3).
+Proof: docs/proofs/stability.md#registration.
+"""
+
+from __future__ import annotations
+
+from dither.catalog import Catalog, Column, Table
+from dither.data.engines.duckdb import name
+from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, RANK, index_column
+from dither.data.repair import is_text
+
+KEY = "concat('64:', getvariable('dither_key'))"
+
+
+def stored_columns(catalog: Catalog, table: Table) -> list[Column]:
+    """The columns of the copy beside the owner, in catalog order."""
+    owner = catalog.owner_column(table) if table.kind == "private" else None
+    return [column for column in table.columns if column.name != owner]
+
+
+def limited_rows(catalog: Catalog, table: Table, source: str) -> str:
+    """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the limit."""
+    columns = stored_columns(catalog, table)
+    names = ", ".join([OWNER, *(name(column.name) for column in columns)])
+    sql = f"SELECT {names}, row_number() OVER (PARTITION BY {names}) AS dither_n FROM ({source})"
+    written = ", ".join(f"CAST({name(column.name)} AS VARCHAR) AS {_written(column)}" for column in columns)
+    sql = f"SELECT *, {written or 'NULL AS dither_none'}, CAST(dither_n AS VARCHAR) AS dither_ordinal FROM ({sql})"
+    sql = f"SELECT {names}, dither_n, {digest(columns)} AS dither_digest FROM ({sql})"
+    order = f"dither_digest, {names}, dither_n"
+    if catalog.unit.kind == "row":  # each row is a unit, named by its content
+        sql = f"SELECT * REPLACE (dither_digest AS {OWNER}), 1 AS {RANK} FROM ({sql})"
+        return f"SELECT {_shown(columns)} FROM ({_with_hash(sql)}) ORDER BY {OWNER}"
+    for unique in table.unique:
+        parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}
+        sql = (
+            f"SELECT * EXCLUDE (dither_place) FROM (SELECT *, row_number() OVER (PARTITION BY {', '.join(sorted(parts))} "
+            f"ORDER BY {order}) AS dither_place FROM ({sql})) WHERE dither_place = 1"
+        )
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY {OWNER} ORDER BY {order}) AS {RANK} FROM ({sql})"
+    kept = _with_hash(f"SELECT * FROM ({ranked}) WHERE {RANK} <= {table.rows_per_unit}")
+    return f"SELECT {_shown(columns)} FROM ({kept}) ORDER BY {OWNER}, {RANK}"
+
+
+def _with_hash(rows: str) -> str:
+    """SQL: rows with a keyed digest of their owner."""
+    return f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
+
+
+def _written(column: Column) -> str:
+    return name(f"dither_text_{column.name}")
+
+
+def _shown(columns: list[Column]) -> str:
+    """SQL: the columns of the copy, undeclared labels with their key index and every owner with its hash."""
+    shown = [OWNER, f"CAST({RANK} AS INTEGER) AS {RANK}"]
+    shown += [f"{_hash(place)} AS {column}" for place, column in ((1, HASH_A), (9, HASH_B))]
+    shown += [name(column.name) for column in columns]
+    shown += [
+        f"{key_index(name(column.name))} AS {name(index_column(column.name))}"
+        for column in columns
+        if column.type == "category" and is_text(column)
+    ]
+    return ", ".join(shown)
+
+
+def _hash(place: int) -> str:
+    """SQL: a number from 1 to p - 1 that is the owner's own, from eight hex digits of its digest."""
+    return f"CAST(CAST(concat('0x', substr(dither_hashed, {place}, 8)) AS BIGINT) % {PRIME - 1} + 1 AS INTEGER)"
+
+
+def key_index(value: str) -> str:
+    """SQL: the low 31 bits of sha256 of a text, null for null."""
+    low = f"CAST(concat('0x', right(sha256({value}), 8)) AS BIGINT) & 2147483647"
+    return f"CASE WHEN {value} IS NOT NULL THEN CAST({low} AS INTEGER) END"
+
+
+def digest(columns: list[Column]) -> str:
+    """SQL: sha256 over key, owner, every declared column and the ordinal, each as `length:bytes`, null as `-`."""
+    fields = [KEY, field(OWNER), *(field(_written(column)) for column in columns), field("dither_ordinal")]
+    return f"sha256(concat({', '.join(fields)}))"
+
+
+def field(text: str) -> str:
+    """SQL: one field of a digest, from a text; the length is in bytes."""
+    return f"coalesce(strlen({text}) || ':' || {text}, '-')"

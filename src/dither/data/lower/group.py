@@ -1,0 +1,18 @@
+"""GROUP BY keys, over all owners."""
+
+from __future__ import annotations
+
+from dither.data.engines.duckdb import name
+from dither.data.lower.aggregates import aggregate_sql
+from dither.data.lower.columns import integer, listed
+from dither.plan.algebra import Group
+from dither.plan.analyse import Analysed
+
+
+def group_sql(plan: Group, source: str, before: Analysed, here: Analysed) -> str:
+    """One row per key that occurs; nobody owns it."""
+    shown = [listed(list(plan.keys))]
+    for each in plan.columns:
+        value = aggregate_sql(each.of, before.columns)  # type: ignore[arg-type]
+        shown.append(f"{integer(value, here.columns[each.name])} AS {name(each.name)}")
+    return f"SELECT {', '.join(shown)} FROM ({source}) GROUP BY {listed(list(plan.keys))}"

@@ -1,0 +1,32 @@
+"""At most so many groups per owner: the least (a*x + b) mod p; x indexes the key, a and b are the owner's."""
+
+from __future__ import annotations
+
+from dither.data.engines.duckdb import name
+from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, carried, index_column, integer, listed
+from dither.plan.algebra import LimitGroups
+from dither.plan.analyse import Analysed
+from dither.plan.domain import Domain
+
+MULTIPLIER = 48_271
+
+
+def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
+    """Ties are broken by the keys themselves, so that the choice is a function of the owner's own rows."""
+    mixed = " + ".join(
+        f"({_index(key, here.columns[key])} * {pow(MULTIPLIER, place, PRIME)}) % {PRIME}"
+        for place, key in enumerate(plan.keys)
+    )
+    order = f"(CAST({HASH_A} AS BIGINT) * (({mixed}) % {PRIME}) + CAST({HASH_B} AS BIGINT)) % {PRIME}"
+    keys = ", ".join(f"{name(key)} NULLS LAST" for key in plan.keys)
+    ranked = (
+        f"SELECT *, dense_rank() OVER (PARTITION BY {OWNER} ORDER BY {order}, {keys}) AS dither_place FROM ({source})"
+    )
+    return f"SELECT {listed(carried(here.node, here.columns))} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
+
+
+def _index(key: str, domain: Domain) -> str:
+    """SQL: the index of a key, from 0 to p - 1; null has p - 1."""
+    value = name(index_column(key)) if domain.undeclared else name(key)
+    whole = f"CAST({value} AS BIGINT)" if domain.undeclared else integer(value, domain)
+    return f"CAST(coalesce(({whole} % {PRIME} + {PRIME}) % {PRIME}, {PRIME - 1}) AS BIGINT)"

@@ -1,0 +1,152 @@
+"""Sources: every engine's rows as text, by declared column name. Types are never sniffed, values never looked at.
+
+CSV is read with declared columns as text; Parquet and DuckDB values become the text that DuckDB writes for their type.
+An empty text is a null. Names of columns are schema; everything else of a source is data.
+
+In CSV one line is one row and is read by itself: by one thread from the start (a parallel reader guesses whether its part
+begins inside quotes, and guesses by other people's rows), and every line is accounted for: a record that spans lines stops
+registration, since an unclosed quote would silently swallow the rows after it. So nobody's row can change how
+another's is read (privacy-rules 19).
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import duckdb
+
+from dither.catalog import Source, Table
+from dither.data.engines.duckdb import name, text
+from dither.errors import DitherError
+
+
+class SourceError(DitherError):
+    """The source cannot be read as the catalog says; for the steward."""
+
+
+def column_names(connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table) -> list[str]:
+    """The names of a source table's columns: schema, not data."""
+    return names_at(connection, source.engine, place, table.source_name)
+
+
+def names_at(connection: duckdb.DuckDBPyConnection, engine: str, place: Path, source_name: str) -> list[str]:
+    """The names of the columns of one file or table."""
+    if engine == "csv":
+        return _header(place / source_name)
+    return [column for column, _ in types_at(connection, engine, place, source_name)]
+
+
+def types_at(
+    connection: duckdb.DuckDBPyConnection, engine: str, place: Path, source_name: str
+) -> list[tuple[str, str]]:
+    """Names and type words of a Parquet file or DuckDB table; labels of an ENUM are values and are left out."""
+    try:
+        relation = _relation(connection, engine, place, source_name)
+        found = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    except duckdb.Error as error:
+        raise SourceError(f"cannot read the schema of {source_name} in {place}: {type(error).__name__}") from None
+    return [(str(row[0]), str(row[1]).split("(")[0]) for row in found]
+
+
+def missing_columns(names: list[str], table: Table) -> list[str]:
+    """Declared columns that the source does not have."""
+    return [column for column in table.column_names if column not in names]
+
+
+def check_columns(connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table) -> list[str]:
+    """The names of the source's columns; refused unless every declared one is there once."""
+    names = column_names(connection, source, place, table)
+    missing = missing_columns(names, table)
+    if missing or len(set(names)) != len(names):
+        where = f"the first line of {table.source_name}" if source.engine == "csv" else table.source_name
+        raise SourceError(
+            f"{table.name}: {where} must name every declared column once; "
+            f"missing: {', '.join(missing) or 'none'}; found: {', '.join(names)}"
+        )
+    return names
+
+
+def text_rows(connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table) -> str:
+    """SQL of a relation with the declared columns as text, empty texts as null."""
+    names = check_columns(connection, source, place, table)
+    if source.engine == "csv":
+        columns = "{" + ", ".join(f"{text(column)}: 'VARCHAR'" for column in names) + "}"
+        relation = (
+            f"read_csv({text(str(place / table.source_name))}, auto_detect = false, header = true, delim = ',', "
+            f"quote = '\"', escape = '\"', nullstr = '', columns = {columns}, ignore_errors = true, "
+            f"store_rejects = true, rejects_limit = 0, rejects_table = {text(_rejects(table))}, "
+            f"rejects_scan = {text(_rejects(table) + '_scans')}, parallel = false, hive_partitioning = false)"
+        )
+    else:
+        relation = _relation(connection, source.engine, place, table.source_name)
+    wanted = ", ".join(
+        f"NULLIF(CAST({name(column)} AS VARCHAR), '') AS {name(column)}" for column in table.column_names
+    )
+    return f"(SELECT {wanted} FROM {relation})"
+
+
+def unread_lines(
+    connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table, rows_read: int
+) -> int:
+    """Lines that were no CSV, counted after `rows_read` rows were read; stops if any line is unaccounted for."""
+    if source.engine != "csv":
+        return 0
+    row = connection.execute(f"SELECT count(DISTINCT line) FROM {name(_rejects(table))}").fetchone()
+    unread = int(row[0]) if row else 0
+    path = place / table.source_name
+    if lost := _lines(path) - 1 - rows_read - unread:
+        raise SourceError(
+            f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several lines, because of a "
+            "line break inside quotes or a quote that is never closed. Nothing was registered: such a quote swallows "
+            "other people's rows, so remove line breaks inside fields at the source"
+        )
+    return unread
+
+
+def _lines(path: Path) -> int:
+    """Lines of a file that are not blank."""
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip(b"\r\n"))
+
+
+def _rejects(table: Table) -> str:
+    return f"dither_rejects_{table.name}"
+
+
+def table_names(connection: duckdb.DuckDBPyConnection, place: Path) -> list[str]:
+    """The tables of a DuckDB file, by name."""
+    try:
+        _attach(connection, place)
+        found = connection.execute(
+            "SELECT table_name FROM duckdb_tables() "
+            "WHERE database_name = 'dither_source' AND schema_name = 'main' ORDER BY 1"
+        ).fetchall()
+    except duckdb.Error as error:
+        raise SourceError(f"cannot read {place}: {type(error).__name__}") from None
+    return [str(row[0]) for row in found]
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, place: Path) -> None:
+    attached = connection.execute("SELECT 1 FROM duckdb_databases() WHERE database_name = 'dither_source'").fetchone()
+    if attached is None:
+        connection.execute(f"ATTACH {text(str(place))} AS dither_source (READ_ONLY)")
+
+
+def _relation(connection: duckdb.DuckDBPyConnection, engine: str, place: Path, source_name: str) -> str:
+    if engine == "parquet":
+        return f"read_parquet({text(str(place / source_name))})"
+    _attach(connection, place)
+    parts = source_name.split(".")
+    return ".".join(name(part) for part in ["dither_source", *(parts if len(parts) == 2 else ["main", *parts])])
+
+
+def _header(path: Path) -> list[str]:
+    """The names in a CSV file's first line."""
+    if set("*?[") & set(str(path)):
+        raise SourceError(f"{path} holds a wildcard: name one file")
+    try:
+        with path.open("rb") as file:
+            return next(csv.reader([file.readline(1 << 20).decode("utf-8-sig")]), [])
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SourceError(f"cannot read {path}: {type(error).__name__}") from None

@@ -1,0 +1,102 @@
+"""Local differential privacy: reports that leave the device already private.
+
+Two halves that share one public protocol document: `Client` (on the device; memoises, keeps a lifetime budget) and
+`Aggregator` (collects; never sees a raw value). Losses are *replace*, unit user; who reported, when and how often is
+not protected.
+
+>>> from dither import local
+>>> protocol = local.choose(epsilon=2, domain=4).oracle
+>>> collector = local.Aggregator(protocol)
+>>> for value in (0, 0, 1, 3):
+...     collector.add(local.Client(protocol, lifetime_epsilon=2).report(value))
+>>> collector.estimate().values.shape
+(4,)
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+from dither.local.aggregator import Aggregator
+from dither.local.bitflip import BitFlip
+from dither.local.bloom import BloomRappor, bloom_rappor
+from dither.local.check import Checked, check, check_client, epsilon_at_least, same_law
+from dither.local.choose import Choice, choose
+from dither.local.client import Client
+from dither.local.device import DeviceBudget
+from dither.local.direct import Direct
+from dither.local.estimate import Estimate
+from dither.local.haar import Haar
+from dither.local.hadamard import Hadamard
+from dither.local.heavy import PrefixSearch
+from dither.local.localhash import BinaryHash, LocalHash, OptimalHash
+from dither.local.marginals import Marginals
+from dither.local.onebit import OneBit, RepeatedOneBit
+from dither.local.piecewise import Hybrid, Piecewise, best_mean
+from dither.local.presets import PRESETS
+from dither.local.protocol import UNPROTECTED, Protocol, from_json
+from dither.local.ranges import Hierarchy
+from dither.local.rappor import BasicRappor, basic_rappor
+from dither.local.sketch import CountMeanSketch, HadamardSketch
+from dither.local.sparse import SparseMean
+from dither.local.spatial import Grid, PlanarLaplace
+from dither.local.squarewave import SquareWave
+from dither.local.subset import Subset
+from dither.local.unary import OptimisedUnary, SymmetricUnary
+from dither.local.vector import VectorMean, best_vector
+
+__all__ = [
+    "PRESETS",
+    "UNPROTECTED",
+    "Aggregator",
+    "BasicRappor",
+    "BinaryHash",
+    "BitFlip",
+    "BloomRappor",
+    "Checked",
+    "Choice",
+    "Client",
+    "CountMeanSketch",
+    "DeviceBudget",
+    "Direct",
+    "Estimate",
+    "Grid",
+    "Haar",
+    "Hadamard",
+    "HadamardSketch",
+    "Hierarchy",
+    "Hybrid",
+    "LocalHash",
+    "Marginals",
+    "OneBit",
+    "OptimalHash",
+    "OptimisedUnary",
+    "Piecewise",
+    "PlanarLaplace",
+    "PrefixSearch",
+    "Protocol",
+    "RepeatedOneBit",
+    "SparseMean",
+    "SquareWave",
+    "Subset",
+    "SymmetricUnary",
+    "VectorMean",
+    "basic_rappor",
+    "best_mean",
+    "best_vector",
+    "bloom_rappor",
+    "check",
+    "check_client",
+    "choose",
+    "epsilon_at_least",
+    "from_json",
+    "same_law",
+]
+
+_MODULES = ("dashboard", "graph", "plots", "poisoning", "postprocess", "presets", "sgd", "shuffle", "simulate", "text")
+
+
+def __getattr__(name: str) -> ModuleType:
+    """`local.shuffle` and its like load when they are asked for."""
+    if name in _MODULES:
+        return import_module(f"dither.local.{name}")
+    raise AttributeError(f"module 'dither.local' has no attribute {name!r}")

@@ -1,0 +1,125 @@
+"""dBitFlip (Ding, Kulkarni, Yekhanin 2017; Windows telemetry): a histogram from a few buckets of each device.
+
+For each new answer the device draws `sampled` of the `domain` buckets (the paper: once for life) and sends for each one
+bit, "my value is here", told truthfully with probability p = R' / (R' + 1), R' = odds(epsilon / 2): two values differ
+in at most two bits. Counts are scaled by domain / sampled. docs/proofs/local.md, theorem 2.
+Payload: `sampled` times (bucket, W(domain - 1) bytes; the bit, 1 byte), buckets increasing.
+
+>>> BitFlip(1, domain=32, sampled=4).payload_bytes
+8
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.local.odds import odds
+from dither.local.protocol import exactly, read_values
+from dither.local.support import Oracle
+from dither.local.vector import sample_coordinates
+from dither.local.wire import Payloads, get_int, int_width, put_int
+from dither.privacy.noise import Words, bernoulli
+
+
+@dataclass(frozen=True)
+class BitFlip(Oracle):
+    """`sampled` bits of a histogram of `domain` buckets."""
+
+    type = "bit_flip"
+    sampled: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.sampled <= self.domain:
+            raise ParameterError("sampled must lie between 1 and the domain")
+
+    @property
+    def p(self) -> Fraction:
+        """Probability that a bit is told truthfully."""
+        half = odds(self.epsilon / 2)
+        return half / (half + 1)
+
+    @property
+    def scale(self) -> Fraction:
+        return Fraction(self.domain, self.sampled)
+
+    @property
+    def payload_bytes(self) -> int:
+        return self.sampled * (int_width(self.domain - 1) + 1)
+
+    def derived(self) -> dict[str, Any]:
+        return {"p": self.p}
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        held = read_values(values, self.domain)
+        places = sample_coordinates(len(held), self.domain, self.sampled, source)
+        told = (places == held[:, None]) ^ ~bernoulli(self.p, places.shape, source=source)
+        width, columns = int_width(self.domain - 1), []
+        for place, bit in zip(places.T, told.T, strict=True):
+            columns += [put_int(place, width), put_int(bit, 1)]
+        return np.hstack(columns)
+
+    def law(self, value: int) -> dict[bytes, Fraction]:
+        width, found = int_width(self.domain - 1), {}
+        for places in combinations(range(self.domain), self.sampled):
+            for bits in product((0, 1), repeat=self.sampled):
+                payload, weight = b"", Fraction(1, comb(self.domain, self.sampled))
+                for place, bit in zip(places, bits, strict=True):
+                    weight *= self.p if bit == (place == value) else 1 - self.p
+                    payload += place.to_bytes(width, "little") + bytes([bit])
+                found[payload] = weight
+        return found
+
+    def _pairs(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        width = int_width(self.domain - 1)
+        starts = range(0, self.payload_bytes, width + 1)
+        return [(get_int(payloads[:, s : s + width]), payloads[:, s + width].astype(np.int64)) for s in starts]
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        good, last = np.ones(len(payloads), np.bool_), np.full(len(payloads), -1)
+        for place, bit in self._pairs(payloads):
+            good &= (place > last) & (place < self.domain) & (bit < 2)
+            last = place
+        return good
+
+    @property
+    def tally_size(self) -> int:
+        return 2 * self.domain
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        """Ones of every bucket, then answers of every bucket."""
+        found = np.zeros((2, self.domain), np.int64)
+        for place, bit in self._pairs(payloads):
+            found[0] += np.bincount(place[bit == 1], minlength=self.domain)
+            found[1] += np.bincount(place, minlength=self.domain)
+        return found.ravel()
+
+    def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        ones, answers = tally.reshape(2, self.domain)
+        p, scale = (self.p, self.scale) if exactly(tally) else (float(self.p), float(self.scale))
+        found: NDArray[Any] = (ones - answers * (1 - p)) * (scale / (2 * p - 1))
+        return found
+
+    @property
+    def noise_variance(self) -> Fraction:
+        return self.scale * self.p * (1 - self.p) / (2 * self.p - 1) ** 2
+
+    def user_variance(self, value: int) -> NDArray[Any]:
+        held = self.noise_variance + self.scale - 1
+        return np.array([held if v == value else self.noise_variance for v in range(self.domain)], object)
+
+    def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = reports * float(self.noise_variance) + counts * float(self.scale - 1)
+        return found
+
+    @property
+    def largest_move(self) -> Fraction:
+        return self.scale * self.p / (2 * self.p - 1)

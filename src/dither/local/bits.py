@@ -1,0 +1,117 @@
+"""Packed random bits with an exact rational probability, 64 at a time.
+
+Each of 64 lanes compares a uniform number, drawn bit by bit, with the binary digits of p. The first digit in which the
+two differ decides the lane, so a lane needs two bits on average and no lane is ever rounded. docs/proofs/local.md,
+lemma 2. Bit v of a packed row is bit v % 8 (least significant first) of byte v // 8.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.privacy.noise import Words
+
+_BLOCK = 1 << 15
+_TOGETHER = 8  # rounds before the few words that are not decided yet are drawn apart
+
+
+def random_words(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
+    """`count` words of 64 independent bits, each 1 with probability exactly p."""
+    out = np.empty(count, np.uint64)
+    for start in range(0, count, _BLOCK):
+        out[start : start + _BLOCK] = _block(p, min(_BLOCK, count - start), source)
+    return out
+
+
+def _block(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
+    if p >= 1:
+        return np.full(count, ~np.uint64(0))
+    result = np.zeros(count, np.uint64)
+    open_lanes = np.full(count, ~np.uint64(0))
+    rest, numerator, denominator = None, p.numerator, p.denominator
+    rounds = 0
+    while numerator:  # digits left: a uniform that agrees with a finished expansion is not below p
+        numerator *= 2
+        digit, numerator = divmod(numerator, denominator)
+        if rest is None:
+            drawn = source.words(count)
+            if digit:
+                result |= open_lanes & ~drawn
+                open_lanes &= drawn
+            else:
+                open_lanes &= ~drawn
+            rounds += 1
+            if rounds >= _TOGETHER:
+                rest = np.flatnonzero(open_lanes)
+        else:
+            if not len(rest):
+                break
+            drawn, lanes = source.words(len(rest)), open_lanes[rest]
+            if digit:
+                result[rest] |= lanes & ~drawn
+            lanes = lanes & (drawn if digit else ~drawn)
+            open_lanes[rest] = lanes
+            rest = rest[lanes != 0]
+    return result
+
+
+def random_rows(p: Fraction, rows: int, width: int, source: Words) -> NDArray[np.uint8]:
+    """`rows` rows of `width` packed bits, each 1 with probability p; the spare bits of the last byte are 0."""
+    row_bytes = -(-width // 8)
+    words = random_words(p, -(-rows * row_bytes // 8), source)
+    packed = words.view(np.uint8)[: rows * row_bytes].reshape(rows, row_bytes)
+    if width % 8:
+        packed[:, -1] &= np.uint8((1 << width % 8) - 1)
+    return packed
+
+
+def write_bit(packed: NDArray[np.uint8], place: NDArray[Any], bit: NDArray[np.bool_]) -> None:
+    """Set bit `place[i]` of row i to `bit[i]`."""
+    rows, column = np.arange(len(packed)), place >> 3
+    mask = (np.uint8(1) << (place & 7).astype(np.uint8)).astype(np.uint8)
+    cells = packed[rows, column]
+    packed[rows, column] = np.where(bit, cells | mask, cells & ~mask)
+
+
+def count_ones(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
+    """How many rows have each bit set.
+
+    31 rows at a time are added bit by bit by full adders (64 bits in parallel) into the five binary digits of their
+    sum, so that only five rows of every 31 have to be unpacked.
+    """
+    total, row_bytes = np.zeros(width, np.int64), packed.shape[1]
+    group = max(8, (1 << 15) // row_bytes // 8 * 8)
+    whole = len(packed) // (31 * group) * (31 * group)
+    for start in range(0, whole, 31 * group):
+        block = np.ascontiguousarray(packed[start : start + 31 * group])
+        digits = _add_bits(list(block.reshape(31, group * row_bytes).view(np.uint64)))
+        for place, digit in enumerate(digits):
+            total += _unpacked_sum(digit.view(np.uint8).reshape(group, row_bytes), width) << place
+    return total + _unpacked_sum(packed[whole:], width)
+
+
+def _add_bits(rows: list[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
+    """The binary digits of the lane-wise sum of 2**k - 1 rows, lowest first."""
+    digits = []
+    while rows:
+        carries = []
+        while len(rows) > 1:
+            a, b, c = rows.pop(), rows.pop(), rows.pop()
+            either = a ^ b
+            rows.append(either ^ c)
+            carries.append((a & b) | (either & c))
+        digits.append(rows[0])
+        rows = carries
+    return digits
+
+
+def _unpacked_sum(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
+    total = np.zeros(width, np.int64)
+    for start in range(0, len(packed), 255):
+        unpacked = np.unpackbits(packed[start : start + 255], axis=1, bitorder="little", count=width)
+        total += np.add.reduce(unpacked, axis=0, dtype=np.uint8)
+    return total

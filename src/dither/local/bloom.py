@@ -1,0 +1,174 @@
+"""RAPPOR on a Bloom filter, for texts without a list: cohorts, candidates and their decoding.
+
+The device draws a cohort once; the cohort decides which bits a text sets. Both steps of `dither.local.rappor` follow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import Number, exact
+from dither.errors import ParameterError
+from dither.local.bits import count_ones
+from dither.local.estimate import Estimate
+from dither.local.protocol import Protocol, exactly, read_domain
+from dither.local.rappor import Steps, read_steps
+from dither.local.unary import spare_bits_clear, unary_law
+from dither.local.wire import Payloads, get_int, put_int
+from dither.privacy.noise import Words, uniform_below
+
+
+@dataclass(frozen=True)
+class BloomRappor(Protocol):
+    """RAPPOR on a Bloom filter of text. Payload: the cohort (2 bytes), then the `bits` bits of the filter."""
+
+    type = "bloom_rappor"
+    bits: int = 16
+    hashes: int = 2
+    cohorts: int = 64
+    f: Fraction = Fraction(1, 2)
+    irr_p: Fraction = Fraction(1, 2)
+    irr_q: Fraction = Fraction(3, 4)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
+        read_domain(self.bits, 1 << 16)
+        if not 1 <= self.hashes <= 16 or not 1 <= self.cohorts <= 1 << 16:
+            raise ParameterError("hashes must lie in 1..16 and cohorts in 1..65536")
+        for name, value in zip(("f", "irr_p", "irr_q"), read_steps(self, self.hashes), strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def steps(self) -> Steps:
+        return Steps(self.f, self.irr_p, self.irr_q)
+
+    @property
+    def epsilon_one(self) -> Fraction:
+        """Loss of one report seen alone."""
+        return self.steps.one_report(self.hashes)
+
+    @property
+    def payload_bytes(self) -> int:
+        return 2 + -(-self.bits // 8)
+
+    def places(self, text: str, cohort: int) -> set[int]:
+        """Bits that a text sets in a cohort: 16-bit pieces of sha256(cohort as 4 bytes big-endian, text) mod bits."""
+        digest = hashlib.sha256(cohort.to_bytes(4, "big") + text.encode()).digest()
+        return {int.from_bytes(digest[2 * i : 2 * i + 2], "little") % self.bits for i in range(self.hashes)}
+
+    def filters(self, text: str) -> NDArray[np.bool_]:
+        """The filter of a text in every cohort: cohorts x bits."""
+        found = np.zeros((self.cohorts, self.bits), np.bool_)
+        for cohort in range(self.cohorts):
+            found[cohort, list(self.places(text, cohort))] = True
+        return found
+
+    def enrol(self, source: Words) -> int:
+        return int(uniform_below(self.cohorts, source=source))
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        texts = list(values)
+        if not all(isinstance(text, str) for text in texts):
+            raise ParameterError("values of Bloom RAPPOR are texts")
+        cohorts = uniform_below(self.cohorts, len(texts), source=source) if devices is None else devices
+        known = {(t, c): i for i, (t, c) in enumerate(dict.fromkeys(zip(texts, cohorts.tolist(), strict=True)))}
+        table = np.zeros((len(known), self.bits), np.uint8)
+        for (text, cohort), i in known.items():
+            table[i, list(self.places(text, cohort))] = 1
+        packed = np.packbits(table, axis=1, bitorder="little")
+        truth = packed[[known[t, c] for t, c in zip(texts, cohorts.tolist(), strict=True)]]
+        return np.hstack([put_int(cohorts, 2), self.steps.remember(truth, self.bits, source)])
+
+    def instant(self, memos: Payloads, source: Words) -> Payloads:
+        return np.hstack([memos[:, :2], self.steps.speak(memos[:, 2:], self.bits, source)])
+
+    def inputs(self) -> list[str]:
+        return ["a", "b", "c", "d", "e"]
+
+    def _law(self, value: str, one: Fraction, zero: Fraction) -> dict[bytes, Fraction]:
+        found = {}
+        for cohort in range(self.cohorts):
+            places = self.places(value, cohort)
+            for bits, weight in unary_law([one if v in places else zero for v in range(self.bits)]).items():
+                found[cohort.to_bytes(2, "little") + bits] = weight / self.cohorts
+        return found
+
+    def law(self, value: str) -> dict[bytes, Fraction]:
+        return self._law(value, 1 - self.f / 2, self.f / 2)
+
+    def report_law(self, value: str) -> dict[bytes, Fraction]:
+        """The law of one report, both steps together."""
+        return self._law(value, self.steps.reported_one, self.steps.reported_zero)
+
+    @property
+    def tally_size(self) -> int:
+        return self.cohorts * (self.bits + 1)
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        return (get_int(payloads[:, :2]) < self.cohorts) & spare_bits_clear(payloads[:, 2:], self.bits)
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        cohort = get_int(payloads[:, :2])
+        table = np.zeros((self.cohorts, self.bits + 1), np.int64)
+        for one in np.unique(cohort):
+            members = payloads[cohort == one, 2:]
+            table[one, :-1], table[one, -1] = count_ones(members, self.bits), len(members)
+        return table.ravel()
+
+    def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        """How many members of each cohort have each bit: cohorts * bits entries."""
+        one, zero = self.steps.reported_one, self.steps.reported_zero
+        if not exactly(tally):
+            table = tally.reshape(self.cohorts, self.bits + 1).astype(np.float64)
+            return ((table[:, :-1] - table[:, -1:] * float(zero)) / float(one - zero)).ravel()
+        counts: NDArray[Any] = tally.reshape(self.cohorts, self.bits + 1)
+        found: NDArray[Any] = ((counts[:, :-1] - counts[:, -1:] * zero) / (one - zero)).ravel()
+        return found
+
+    def target(self, value: str) -> NDArray[Any]:
+        return np.array([Fraction(int(bit), self.cohorts) for bit in self.filters(value).ravel()], object)
+
+    def _second_moments(self) -> tuple[Fraction, Fraction]:
+        """E of the squared contribution of a report of the entry's cohort, for a set bit and for a clear one."""
+        one, zero = self.steps.reported_one, self.steps.reported_zero
+        gap = (one - zero) ** 2
+        return (one * (1 - zero) ** 2 + (1 - one) * zero**2) / gap, zero * (1 - zero) / gap
+
+    def user_variance(self, value: str) -> NDArray[Any]:
+        high, low = self._second_moments()
+        share = Fraction(1, self.cohorts)
+        bits = self.filters(value).ravel()
+        return np.array([share * (high if bit else low) - (share * int(bit)) ** 2 for bit in bits], object)
+
+    def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        values = self.debias(tally, reports)
+        _, low = self._second_moments()
+        members = np.repeat(tally.reshape(self.cohorts, self.bits + 1)[:, -1], self.bits)
+        one, zero = float(self.steps.reported_one), float(self.steps.reported_zero)
+        ones = np.clip(values, 0, members)
+        variances = members * float(low) + ones * (1 - one - zero) / (one - zero)
+        return Estimate(values, variances, reports, 1 / (one - zero), what="bits")
+
+    def decode(self, tally: NDArray[np.int64], reports: int, candidates: list[str]) -> Estimate:
+        """Counts of candidate texts: non-negative least squares over all bits, errors by ordinary least squares."""
+        from scipy.optimize import nnls
+
+        bits = self.estimate(tally, reports)
+        design = np.stack([self.filters(text).ravel() for text in candidates], axis=1) / self.cohorts
+        weight = 1 / np.sqrt(np.maximum(bits.variances, 1e-12))
+        counts, _ = nnls(design * weight[:, None], bits.values * weight)
+        spread = np.diag(np.linalg.pinv((design * weight[:, None]).T @ (design * weight[:, None])))
+        notes = ("counts are kept non-negative, so small ones are biased upwards", "texts that share bits are confused")
+        return Estimate(counts, spread, reports, bits.largest_move, tuple(candidates), notes=notes)
+
+
+def bloom_rappor(*, bits: int, hashes: int, cohorts: int, f: Number, p: Number, q: Number) -> BloomRappor:
+    """Bloom RAPPOR with the loss that its parameters imply."""
+    steps = Steps.read(f, p, q)
+    return BloomRappor(steps.lifetime(hashes), bits, hashes, cohorts, steps.f, steps.p, steps.q)

@@ -1,0 +1,203 @@
+"""An exact audit of a protocol on a small domain: no sampling, only fractions.
+
+Enumerates the law of the report for every input and asks: do the probabilities sum to one; is every ratio between two
+inputs at most e**epsilon (certified); does the estimator have the stated mean; is its variance the stated formula.
+`same_law` compares what the randomiser really draws with the law it states, by a chi-square test with a stated rate
+of false alarms. Planted bugs (tests/local) go through these very functions.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import BudgetError
+from dither.local.client import Client
+from dither.local.odds import at_most_exp
+from dither.local.protocol import Protocol
+from dither.local.wire import Payloads
+from dither.privacy.noise import Words
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found; `problems` is empty when everything holds exactly."""
+
+    largest_ratio: Fraction | None
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    @property
+    def epsilon(self) -> float:
+        """The logarithm of the largest ratio found (a float, for people)."""
+        return float("inf") if self.largest_ratio is None else log(self.largest_ratio)
+
+
+def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool = True) -> Checked:
+    """Audit the laws of all inputs (or those given).
+
+    >>> from dither import local
+    >>> local.check(local.Direct(1, domain=5)).ok
+    True
+    """
+    values = protocol.inputs() if inputs is None else inputs
+    problems: list[str] = []
+    laws = [protocol.law(value) for value in values]
+    problems += _sums(laws)
+    ratio = largest_ratio(laws)
+    if ratio is None:
+        problems.append("privacy: an output is possible for one value and impossible for another")
+    elif not at_most_exp(ratio, protocol.epsilon):
+        problems.append(f"privacy: a ratio of {float(ratio):.6g} exceeds e**{float(protocol.epsilon):g}")
+    sent = getattr(protocol, "report_law", None)
+    if sent is not None:
+        single = largest_ratio([sent(value) for value in values])
+        if single is None or not at_most_exp(single, protocol.epsilon_one):  # type: ignore[attr-defined]
+            problems.append("privacy: one report alone exceeds the epsilon stated for it")
+    if moments:
+        problems += [p for value, law in zip(values, laws, strict=True) for p in _moments(protocol, value, law, sent)]
+        problems += _additive(protocol, laws)
+    return Checked(ratio, tuple(dict.fromkeys(problems)))
+
+
+def _sums(laws: list[dict[bytes, Fraction]]) -> list[str]:
+    wrong = [sum(law.values()) for law in laws if sum(law.values()) != 1]
+    return [f"law: probabilities sum to {float(wrong[0]):.6g}"] if wrong else []
+
+
+def largest_ratio(laws: list[dict[bytes, Fraction]]) -> Fraction | None:
+    """The largest ratio of the probabilities of one output under two inputs; None if one of them is zero."""
+    worst = Fraction(1)
+    for output in {output for law in laws for output in law}:
+        weights = [law.get(output, Fraction(0)) for law in laws]
+        if max(weights) > 0:
+            if min(weights) <= 0:
+                return None
+            worst = max(worst, max(weights) / min(weights))
+    return worst
+
+
+def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: Any) -> list[str]:
+    outputs = law if sent is None else sent(value)
+    mean: Any = 0
+    square: Any = 0
+    for payload, weight in outputs.items():
+        row = np.frombuffer(payload, np.uint8).reshape(1, -1)
+        if not protocol.valid(row).all():
+            return ["wire: the aggregator would reject a report that the client can send"]
+        tally = np.array([Fraction(int(count)) for count in protocol.tally(row)], object)
+        found = protocol.debias(tally, 1)
+        mean, square = mean + weight * found, square + weight * found * found
+    target = protocol.target(value)
+    problems = []
+    if (mean != target).any():
+        problems.append("estimate: biased")
+    if (square - mean * mean != protocol.user_variance(value)).any():
+        problems.append("estimate: the variance differs from its formula")
+    return problems
+
+
+def _additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
+    """The estimate of many reports is the sum of the estimates of each: tried on an output of two inputs."""
+    rows = [np.frombuffer(next(iter(law)), np.uint8).reshape(1, -1) for law in (laws[0], laws[-1])]
+    one, two = (np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows)
+    apart = protocol.debias(one, 1) + protocol.debias(two, 1)
+    if (protocol.debias(one + two, 2) != apart).any():
+        return ["estimate: biased for more than one report"]
+    return []
+
+
+def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
+    """Report a history of values and compare the answers really drawn with those charged for.
+
+    Every call of the protocol's randomiser draws a new independent answer, so the client must have charged epsilon for
+    each, and must refuse before the lifetime budget is passed.
+    """
+    drawn, real = 0, type(client.protocol).permanent
+
+    def counted(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        nonlocal drawn
+        drawn += 1
+        return real(self, values, source, devices)
+
+    watched = type("Watched", (type(client.protocol),), {"permanent": counted})
+    protocol, before = client.protocol, client.spent
+    promised = client.lifetime_epsilon - sum(renewal.epsilon for renewal in client.renewals)
+    client.protocol = object.__new__(watched)
+    client.protocol.__dict__.update(protocol.__dict__)
+    for value in history:
+        with suppress(BudgetError):
+            client.report(value)
+    client.protocol = protocol
+    problems = []
+    if drawn * protocol.epsilon > client.spent - before:
+        problems.append(f"client: {drawn} answers drawn, {float((client.spent - before) / protocol.epsilon):g} charged")
+    if client.lifetime_epsilon != promised + sum(renewal.epsilon for renewal in client.renewals):
+        problems.append("client: the lifetime budget was raised without a recorded renewal")
+    if client.spent > client.lifetime_epsilon:
+        problems.append("client: the lifetime budget was passed")
+    return tuple(problems)
+
+
+def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_alarm: float = 1e-9) -> bool:
+    """Whether `draws` permanent reports of one value look like the stated law (chi-square)."""
+    from scipy.stats import chi2
+
+    law = protocol.law(value)
+    payloads = protocol.permanent(_repeat(value, draws), source)
+    seen: dict[bytes, int] = {}
+    rows, counts = np.unique(np.ascontiguousarray(payloads), axis=0, return_counts=True)
+    for row, count in zip(rows, counts, strict=True):
+        seen[row.tobytes()] = int(count)
+    if any(output not in law or law[output] == 0 for output in seen):
+        return False
+    statistic, cells, rare_seen, rare_expected = 0.0, 0, 0.0, 0.0
+    for output, weight in law.items():
+        expected = float(weight) * draws
+        if expected < 10:  # pooled, so that the chi-square approximation holds
+            rare_seen, rare_expected = rare_seen + seen.get(output, 0), rare_expected + expected
+        elif expected:
+            statistic, cells = statistic + (seen.get(output, 0) - expected) ** 2 / expected, cells + 1
+    if rare_expected >= 10:
+        statistic, cells = statistic + (rare_seen - rare_expected) ** 2 / rare_expected, cells + 1
+    return bool(chi2.sf(statistic, max(1, cells - 1)) > false_alarm)
+
+
+def epsilon_at_least(
+    protocol: Protocol, one: Any, two: Any, draws: int, source: Words, false_alarm: float = 1e-9
+) -> float:
+    """A lower bound on the true epsilon between two values, from reports alone: for domains too large to enumerate.
+
+    The event is "the report speaks for `one` rather than `two`" (by the estimator's own contributions, the report's
+    likelihood order for all oracles here); its two probabilities are bounded by Clopper and Pearson, so that the bound
+    exceeds the truth with probability at most `false_alarm`.
+    """
+    from scipy.stats import beta
+
+    towards = protocol.target(one) - protocol.target(two)
+    entries = np.flatnonzero([bool(part) for part in towards])
+    weights = np.array([float(towards[entry]) for entry in entries])
+    hits = []
+    for value in (one, two):
+        payloads = protocol.randomise(_repeat(value, draws), source)
+        scores = [protocol.debias(protocol.tally(row[None]), 1)[entries] @ weights for row in payloads]
+        hits.append(int(np.count_nonzero(np.array(scores, np.float64) > 1e-9)))
+    low = float(beta.ppf(false_alarm / 2, hits[0], draws - hits[0] + 1)) if hits[0] else 0.0
+    high = float(beta.ppf(1 - false_alarm / 2, hits[1] + 1, draws - hits[1])) if hits[1] < draws else 1.0
+    return log(low / high) if low > high else 0.0
+
+
+def _repeat(value: Any, count: int) -> Any:
+    if isinstance(value, (str, dict)):
+        return [value] * count
+    repeated: NDArray[Any] = np.repeat(np.asarray(value)[None], count, axis=0)
+    return repeated

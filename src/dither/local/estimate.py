@@ -1,0 +1,95 @@
+"""Estimates with honest intervals, as a collector reads them.
+
+Values are unbiased and raw: they may be negative and need not sum to the number of reports. `processed` gives the
+post-processed view beside them. Intervals are normal with the plug-in variance, `certain` ones hold for every number
+of reports (Bernstein's inequality with the public range of one report).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import log, sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Unbiased totals (`values`), the variance of each, and the largest move of a value by one report."""
+
+    values: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    reports: int
+    largest_move: float
+    labels: tuple[str, ...] | None = None
+    what: str = "count"
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """Standard errors."""
+        return np.sqrt(self.variances)
+
+    def interval(self, level: float = 0.95, *, certain: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Pointwise intervals: normal, or (`certain`) by Bernstein's inequality, wider and valid at every size."""
+        if not 0 < level < 1:
+            raise ParameterError(f"level must lie between 0 and 1, got {level}")
+        if certain:
+            tail = log(2 / (1 - level))
+            half = np.sqrt(2 * self.variances * tail) + 2 * self.largest_move * tail / 3
+        else:
+            half = NormalDist().inv_cdf(0.5 + level / 2) * self.errors
+        return self.values - half, self.values + half
+
+    def significant(self, level: float = 0.95) -> NDArray[np.bool_]:
+        """Which values are above zero with `level` confidence over all of them together (Bonferroni)."""
+        each = NormalDist().inv_cdf(1 - (1 - level) / max(1, self.values.size))
+        found: NDArray[np.bool_] = self.values > each * self.errors
+        return found
+
+    def fractions(self) -> NDArray[np.float64]:
+        """Shares of the reports."""
+        return self.values / max(1, self.reports)
+
+    def processed(self, method: str = "norm_sub") -> NDArray[np.float64]:
+        """Counts made plausible; names of `dither.local.postprocess` ("norm_sub", "base_cut", "norm", "clip")."""
+        from dither.local import postprocess
+
+        return postprocess.apply(method, self)
+
+    def named(self, labels: Sequence[str]) -> Estimate:
+        """The same with a name for every value."""
+        if len(labels) != self.values.size:
+            raise ParameterError(f"{self.values.size} values need as many labels, got {len(labels)}")
+        names = tuple(labels)
+        return Estimate(self.values, self.variances, self.reports, self.largest_move, names, self.what, self.notes)
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """One dict a value: label, estimate, low, high (for a table, a data frame or JSON)."""
+        low, high = self.interval(level)
+        names = self.labels or tuple(str(i) for i in range(self.values.size))
+        return [
+            {"label": name, self.what: float(v), "low": float(a), "high": float(b)}
+            for name, v, a, b in zip(names, self.values.ravel(), low.ravel(), high.ravel(), strict=True)
+        ]
+
+    def plot(self, *, level: float = 0.95, top: int = 40) -> Any:
+        """Bars with intervals (matplotlib); needs the `plot` extra."""
+        from dither.local.plots import bars
+
+        return bars(self, level=level, top=top)
+
+
+def error_of_users(variance_per_user: float, users: int) -> float:
+    """Standard error of a *share* from `users` reports of the given variance each.
+
+    >>> round(error_of_users(3.68269, 1_000_000), 6)
+    0.001919
+    """
+    return sqrt(variance_per_user / users)

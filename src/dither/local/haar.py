@@ -1,0 +1,154 @@
+"""Range counts and quantiles by Haar wavelets: left minus right for every inner node of a binary tree.
+
+Each user draws a level and sends one randomised Hadamard coefficient of its signed node there (plus for the left half,
+minus for the right). A range needs the coefficients of two paths only. Cormode, Kulkarni, Srivastava 2019;
+docs/proofs/local.md, theorem 11. Payload: the level (1 byte; the root is 1), the Hadamard coordinate (4 bytes), the
+sign (1 byte; 1 is minus).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.local.estimate import Estimate
+from dither.local.hadamard import sign_bits, transform
+from dither.local.odds import odds
+from dither.local.protocol import exactly, read_values
+from dither.local.ranges import Ordered
+from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpack
+from dither.local.support import Oracle
+from dither.local.wire import Payloads
+from dither.privacy.noise import Words, uniform_below
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Haar(Oracle):
+    """Haar wavelet coefficients of a domain of 2**levels values."""
+
+    type = "haar"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.domain & (self.domain - 1):
+            raise ParameterError("domain must be a power of two (pad the domain: unused values cost nothing)")
+
+    @property
+    def levels(self) -> int:
+        return self.domain.bit_length() - 1
+
+    @property
+    def sign(self) -> Sign:
+        return Sign(odds(self.epsilon))
+
+    @property
+    def payload_bytes(self) -> int:
+        return 1 + SIGN_BYTES
+
+    def derived(self) -> dict[str, Any]:
+        return {"p": self.sign.p, "levels": self.levels}
+
+    def _parts(self, values: Any, level: Any) -> tuple[Any, Any]:
+        """(node among 2**(level-1), 1 for its right half): the root is level 1."""
+        shift = self.levels - level
+        return values >> (shift + 1), (values >> shift) & 1
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        held = read_values(values, self.domain)
+        level = 1 + uniform_below(self.levels, len(held), source=source)
+        node, right = self._parts(held, level)
+        coordinate = uniform_below(1 << 32, len(held), source=source) & ((1 << (level - 1)) - 1)
+        minus = sign_bits(coordinate, node) ^ right
+        return np.hstack([level.astype(np.uint8)[:, None], pack(coordinate, self.sign.flip(minus, source))])
+
+    def law(self, value: int) -> dict[bytes, Fraction]:
+        found = {}
+        for level in range(1, self.levels + 1):
+            node, right = self._parts(value, level)
+            size = 1 << (level - 1)
+            for coordinate in range(size):
+                true = ((coordinate & node).bit_count() + right) % 2
+                for minus in (0, 1):
+                    chance = self.sign.chance(minus, true) / (self.levels * size)
+                    found[bytes([level]) + payload(coordinate, minus)] = chance
+        return found
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        level = payloads[:, 0].astype(np.int64)
+        coordinate, minus = unpack(payloads[:, 1:])
+        within = (level >= 1) & (level <= self.levels)
+        found: NDArray[np.bool_] = within & (coordinate < 1 << np.maximum(level - 1, 0)) & (minus < 2)
+        return found
+
+    @property
+    def tally_size(self) -> int:
+        return self.domain - 1
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        level = payloads[:, 0].astype(np.int64)
+        coordinate, minus = unpack(payloads[:, 1:])
+        return signed_sum((1 << (level - 1)) - 1 + coordinate, minus, self.domain - 1)
+
+    def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        """Left minus right of every inner node, the root first."""
+        scale = self.levels * self.sign.gain
+        factor = scale if exactly(tally) else float(scale)
+        rows = [transform(tally[None, (1 << k) - 1 : (2 << k) - 1])[0] for k in range(self.levels)]
+        found: NDArray[Any] = np.concatenate(rows) * factor
+        return found
+
+    def target(self, value: int) -> NDArray[Any]:
+        found = np.array([Fraction(0)] * (self.domain - 1), object)
+        for level in range(1, self.levels + 1):
+            node, right = self._parts(value, level)
+            found[(1 << (level - 1)) - 1 + node] = Fraction(1 - 2 * right)
+        return found
+
+    def user_variance(self, value: int) -> NDArray[Any]:
+        mean = self.target(value)
+        found: NDArray[Any] = self.levels * self.sign.gain**2 - mean * mean
+        return found
+
+    def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
+        """Leaf counts: from the root downwards, half of (parent + difference)."""
+        detail, row = self.debias(tally, reports), np.array([float(reports)])
+        for k in range(self.levels):
+            gap = detail[(1 << k) - 1 : (2 << k) - 1]
+            row = np.stack([(row + gap) / 2, (row - gap) / 2], axis=1).ravel()
+        return Ordered(row, reports)
+
+    @property
+    def noise_variance(self) -> Fraction:
+        """Of a leaf: sum over the levels of levels * gain**2 / 4**i."""
+        return (
+            self.levels * self.sign.gain**2 * sum((Fraction(1, 4**i) for i in range(1, self.levels + 1)), Fraction(0))
+        )
+
+    def variances(self, counts: Floats, reports: int) -> Floats:
+        return np.full(self.domain, reports * float(self.noise_variance))
+
+    def range_variance(self, start: int, end: int, reports: int) -> float:
+        """Variance of a range from its coefficients' weights (users who hold nothing there)."""
+        cut = np.zeros(self.domain)
+        cut[start:end] = 1.0
+        total, weights = cut, []
+        for _ in range(self.levels):
+            pairs = total.reshape(-1, 2)
+            weights.append((pairs[:, 0] - pairs[:, 1]) / 2)
+            total = pairs.mean(axis=1)
+        return reports * self.levels * float(self.sign.gain) ** 2 * float(sum((w**2).sum() for w in weights))
+
+    @property
+    def largest_move(self) -> Fraction:
+        return self.levels * self.sign.gain
+
+    def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        found = self.ordered(tally, reports).counts
+        return Estimate(found, self.variances(found, reports), reports, float(self.largest_move))

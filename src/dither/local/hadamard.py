@@ -1,0 +1,188 @@
+"""Hadamard response (Acharya, Sun, Zhang 2019): one index out of K, and a server that needs n + K log K steps.
+
+The K = blocks * b outputs form blocks; a value has the block v % blocks and the row 1 + v // blocks of the Hadamard
+matrix of order b; its set C_v are the b/2 places y of its block with H[row, y] = +1, i.e. popcount(row & y) even. Each
+place of C_v has weight R, each other output weight 1. With one block the estimate has variance
+n (R + 1)**2 / (R - 1)**2 - f, that of sending one random Hadamard coefficient. docs/proofs/local.md, theorem 4.
+Payload: the output index, little-endian.
+
+>>> Hadamard(1, domain=1000).blocks, Hadamard(3, domain=1000).blocks
+(1, 8)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.local.odds import odds
+from dither.local.protocol import exactly, read_values
+from dither.local.support import Oracle
+from dither.local.wire import Payloads, get_int, int_width, put_int
+from dither.privacy.noise import Words, bernoulli, uniform_below
+
+
+def transform(rows: NDArray[Any]) -> NDArray[Any]:
+    """Walsh-Hadamard transform of every row: out[i] = sum_j (-1)**popcount(i & j) in[j]. Exact for any dtype.
+
+    >>> transform(np.array([[1, 2]]))
+    array([[ 3, -1]])
+    """
+    found, size, half = rows.copy(), rows.shape[1], 1
+    while half < size:
+        pairs = found.reshape(len(rows), size // (2 * half), 2, half)
+        low, high = pairs[:, :, 0].copy(), pairs[:, :, 1]
+        pairs[:, :, 0] += high
+        pairs[:, :, 1] = low - high
+        half *= 2
+    return found
+
+
+def sign_bits(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 where H[a, b] is +1, 1 where it is -1."""
+    found: NDArray[np.int64] = (np.bitwise_count(a & b) & np.uint8(1)).astype(np.int64)
+    return found
+
+
+def _order(domain: int, blocks: int) -> int:
+    return 1 << max(1, (-(-domain // blocks)).bit_length())
+
+
+def best_blocks(epsilon: Fraction, domain: int) -> int:
+    """The power of two with the least noise for a value that nobody holds, spread over the blocks evenly."""
+    choices = [1 << k for k in range((domain - 1).bit_length())]
+    return min(choices, key=lambda blocks: _noise(odds(epsilon), blocks, _order(domain, blocks), Fraction(1, blocks)))
+
+
+def _noise(ratio: Fraction, blocks: int, order: int, same: Fraction) -> Fraction:
+    """Variance added per user to a value not held, when the share `same` of the users is in its block."""
+    half = Fraction(order, 2)
+    total = half * ratio + blocks * order - half
+    step = total / (half * (ratio - 1))
+    return step**2 * half * (same * (ratio + 1) + (1 - same) * 2) / total
+
+
+@dataclass(frozen=True)
+class Hadamard(Oracle):
+    """Hadamard response with `blocks` blocks (0: the best for domain and epsilon)."""
+
+    type = "hadamard"
+    blocks: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.blocks == 0:
+            object.__setattr__(self, "blocks", best_blocks(self.epsilon, self.domain))
+        if self.blocks < 1 or self.blocks & (self.blocks - 1) or self.blocks > self.domain:
+            raise ParameterError(f"blocks must be a power of two no larger than the domain, got {self.blocks}")
+
+    @property
+    def order(self) -> int:
+        """b: the order of the Hadamard matrix, a power of two above domain / blocks."""
+        return _order(self.domain, self.blocks)
+
+    @property
+    def outputs(self) -> int:
+        return self.blocks * self.order
+
+    @property
+    def payload_bytes(self) -> int:
+        return int_width(self.outputs - 1)
+
+    @property
+    def total(self) -> Fraction:
+        """The sum of all weights."""
+        half = Fraction(self.order, 2)
+        return half * self.odds + self.outputs - half
+
+    @property
+    def inside(self) -> Fraction:
+        """Probability that the output lies in C_v."""
+        return Fraction(self.order, 2) * self.odds / self.total
+
+    @property
+    def opposite(self) -> Fraction:
+        """Probability that the output lies in the block of v, given that it is outside C_v."""
+        half = Fraction(self.order, 2)
+        return half / (self.outputs - half)
+
+    @property
+    def step(self) -> Fraction:
+        """A report of a value's block moves the value by this much, up or down."""
+        return self.total / (Fraction(self.order, 2) * (self.odds - 1))
+
+    def derived(self) -> dict[str, Any]:
+        return {"odds": self.odds, "order": self.order, "inside": self.inside, "opposite": self.opposite}
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        held = read_values(values, self.domain)
+        block, row = held % self.blocks, 1 + held // self.blocks
+        place = uniform_below(self.order, len(held), source=source)
+        inside = bernoulli(self.inside, len(held), source=source)
+        stay = inside | bernoulli(self.opposite, len(held), source=source)
+        # flipping the lowest set bit of the row in the place turns the sign, one to one
+        wrong = sign_bits(row, place) == inside
+        place ^= np.where(wrong & stay, row & -row, 0)
+        if self.blocks > 1:
+            away = uniform_below(self.blocks - 1, len(held), source=source)
+            away += away >= block
+            block = np.where(stay, block, away)
+        return put_int(block * self.order + place, self.payload_bytes)
+
+    def law(self, value: int) -> dict[bytes, Fraction]:
+        block, row = value % self.blocks, 1 + value // self.blocks
+        found = {}
+        for output in range(self.outputs):
+            hit = output // self.order == block and (row & output % self.order).bit_count() % 2 == 0
+            found[output.to_bytes(self.payload_bytes, "little")] = (self.odds if hit else 1) / self.total
+        return found
+
+    @property
+    def tally_size(self) -> int:
+        return self.outputs
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        return get_int(payloads) < self.outputs
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        return np.bincount(get_int(payloads), minlength=self.outputs)
+
+    def _of_values(self, table: NDArray[Any]) -> NDArray[Any]:
+        """Entry (block, row) of a blocks x order table for every value."""
+        values = np.arange(self.domain)
+        return table[values % self.blocks, 1 + values // self.blocks]
+
+    def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        signed = self._of_values(transform(tally.reshape(self.blocks, self.order)))
+        return signed * (self.step if exactly(tally) else float(self.step))
+
+    @property
+    def noise_variance(self) -> Fraction:
+        return _noise(self.odds, self.blocks, self.order, Fraction(1, self.blocks))
+
+    def _second_moments(self) -> tuple[Fraction, Fraction]:
+        """E[contribution**2] of a user in the value's block, and of one in another."""
+        half = Fraction(self.order, 2)
+        return self.step**2 * half * (self.odds + 1) / self.total, self.step**2 * 2 * half / self.total
+
+    def user_variance(self, value: int) -> NDArray[Any]:
+        same, other = self._second_moments()
+        return np.array(
+            [(same if v % self.blocks == value % self.blocks else other) - (v == value) for v in range(self.domain)],
+            object,
+        )
+
+    def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
+        same, other = (float(part) for part in self._second_moments())
+        block = np.arange(self.domain) % self.blocks
+        inside = np.minimum(np.bincount(block, weights=counts, minlength=self.blocks), reports)[block]
+        return np.maximum(inside * same + (reports - inside) * other - counts, 0.0)
+
+    @property
+    def largest_move(self) -> Fraction:
+        return self.step

@@ -1,0 +1,110 @@
+"""Pairwise independent hashing that a client in any language can compute, and whose collisions are known exactly.
+
+x is cut into limbs of 30 bits, least significant first; u = (a_1 x_1 + ... + a_L x_L + b) mod P, P = 2**31 - 1, the
+a_i and b uniform below P; the hash is floor(u g / 2**31). For x != y the pair (u(x), u(y)) is uniform on P x P values,
+so that two values collide with probability exactly `collision` = sum_j (c_j / P)**2, c_j the number of u that give j
+(docs/proofs/local.md, lemma 3). Tests enumerate all seeds of a small prime.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.privacy.noise import Words, uniform_below
+
+PRIME_BITS = 31
+
+
+@dataclass(frozen=True)
+class HashFamily:
+    """Hashes of 0..domain-1 to 0..size-1; a seed is a row of `limbs` + 1 integers below the prime.
+
+    >>> HashFamily(domain=1000, size=4).hash(np.array([[5, 7]]), np.array([2]))
+    array([[0]])
+    """
+
+    domain: int
+    size: int
+    prime_bits: int = PRIME_BITS
+
+    @property
+    def prime(self) -> int:
+        return (1 << self.prime_bits) - 1
+
+    @property
+    def limbs(self) -> int:
+        return max(1, -(-(self.domain - 1).bit_length() // (self.prime_bits - 1)))
+
+    @property
+    def seed_bytes(self) -> int:
+        return 4 * (self.limbs + 1)
+
+    @cached_property
+    def cells(self) -> tuple[int, ...]:
+        """c_j: how many of the P residues hash to j."""
+        ends = [-(-(j << self.prime_bits) // self.size) for j in range(self.size + 1)]
+        ends[-1] = self.prime
+        return tuple(b - a for a, b in pairwise(ends))
+
+    @cached_property
+    def collision(self) -> Fraction:
+        """Probability that two different values have one hash."""
+        return Fraction(sum(c * c for c in self.cells), self.prime**2)
+
+    def draw(self, count: int, source: Words) -> NDArray[np.int64]:
+        """`count` uniform seeds."""
+        found: NDArray[np.int64] = uniform_below(self.prime, (count, self.limbs + 1), source=source)
+        return found
+
+    def public(self, count: int, name: str) -> NDArray[np.int64]:
+        """`count` seeds that everyone derives from a public name: sha256("name:row:place") mod P, big-endian."""
+        rows = [
+            [
+                int.from_bytes(hashlib.sha256(f"{name}:{row}:{place}".encode()).digest(), "big") % self.prime
+                for place in range(self.limbs + 1)
+            ]
+            for row in range(count)
+        ]
+        return np.array(rows, np.int64)
+
+    def hash(self, seeds: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Hash of every value (columns) under every seed (rows)."""
+        return self._reduce(seeds[:, :, None], values[None, :])
+
+    def hash_each(self, seeds: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Hash of value i under seed i."""
+        return self._reduce(seeds, values)
+
+    def _reduce(self, seeds: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+        prime, bits, one = np.int64(self.prime), np.int64(self.prime_bits), np.int64(1)
+        mask = np.int64((1 << (self.prime_bits - 1)) - 1)
+        total = np.empty(np.broadcast_shapes(seeds[:, 0].shape, values.shape), np.int64)
+        spare = np.empty_like(total)
+        for place in range(self.limbs):
+            limb = (values >> np.int64((self.prime_bits - 1) * place)) & mask if self.limbs > 1 else values
+            np.multiply(seeds[:, place], limb, out=spare if place else total)
+            total += spare if place else seeds[:, self.limbs]
+            # fold: congruent mod the Mersenne prime, and below twice it, so that no product overflows
+            np.right_shift(total, bits, out=spare)
+            total &= prime
+            total += spare
+        np.add(total, one, out=spare)  # t + (1 if t >= prime), cut to the prime's bits, is t mod prime
+        spare >>= bits
+        total += spare
+        total &= prime
+        total *= np.int64(self.size)
+        total >>= bits
+        return total
+
+
+@lru_cache(maxsize=256)
+def hash_family(domain: int, size: int, prime_bits: int) -> HashFamily:
+    """The family, kept, because its cells take a while to count."""
+    return HashFamily(domain, size, prime_bits)

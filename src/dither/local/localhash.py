@@ -1,0 +1,155 @@
+"""Local hashing: the user draws a hash of its own, and answers by direct encoding of the hash.
+
+p = R / (R + g - 1) for the own hash value, r = 1 / (R + g - 1) for each other one; a report (seed, y) supports every v
+with hash(v) = y, so q = r + (p - r) * collision. The book prints 1 / (1 + e**epsilon) for r, which does not sum to one;
+that number is q (docs/errata.md). Payload: the seed (4 bytes for each integer), then y.
+
+>>> OptimalHash(1, domain=1000).size, BinaryHash(1, domain=1000).size
+(4, 2)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.local.direct import respond
+from dither.local.hashing import PRIME_BITS, HashFamily, hash_family
+from dither.local.odds import odds
+from dither.local.protocol import read_values
+from dither.local.support import SupportOracle
+from dither.local.wire import Payloads, get_int, int_width, put_int
+from dither.privacy.noise import Words
+
+_MOST = 1 << 16
+_CELLS = 1 << 15  # hashes at a time, so that a block stays in the processor's cache
+
+
+def best_size(epsilon: Fraction) -> int:
+    """The integer g with the least variance (R - 1 + g)**2 / ((R - 1)**2 (g - 1)): near e**epsilon + 1.
+
+    >>> best_size(Fraction(1))
+    4
+    """
+    ratio = odds(epsilon)
+    near = min(max(2, int(ratio) + 1), _MOST - 1)
+    return min(range(max(2, near - 1), near + 2), key=lambda g: (ratio - 1 + g) ** 2 / (g - 1))
+
+
+@dataclass(frozen=True)
+class LocalHash(SupportOracle):
+    """Local hashing to `size` values. Short reports over huge domains; the collector pays n * d hashes."""
+
+    type = "local_hash"
+    largest_domain = 1 << 60
+    size: int = 0
+    prime_bits: int = field(default=PRIME_BITS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size == 0:
+            object.__setattr__(self, "size", best_size(self.epsilon))
+        if not 2 <= self.size <= _MOST or self.prime_bits not in (2, 3, 5, 7, 13, 17, 19, 31):
+            raise ParameterError("size must lie between 2 and 65536, prime_bits be the exponent of a Mersenne prime")
+        if self.size >= 1 << self.prime_bits:
+            raise ParameterError(f"size {self.size} does not fit a prime of {self.prime_bits} bits")
+
+    @property
+    def hashes(self) -> HashFamily:
+        return hash_family(self.domain, self.size, self.prime_bits)
+
+    @property
+    def payload_bytes(self) -> int:
+        return self.hashes.seed_bytes + int_width(self.size - 1)
+
+    @property
+    def p(self) -> Fraction:
+        return self.odds / (self.odds + self.size - 1)
+
+    @property
+    def other(self) -> Fraction:
+        """Probability of each hash value but the own."""
+        return (1 - self.p) / (self.size - 1)
+
+    @property
+    def q(self) -> Fraction:
+        return self.other + (self.p - self.other) * self.hashes.collision
+
+    def derived(self) -> dict[str, Any]:
+        return {"odds": self.odds, "p": self.p, "q": self.q, "limbs": self.hashes.limbs}
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        held = read_values(values, self.domain)
+        seeds = self.hashes.draw(len(held), source)
+        answer = respond(self.hashes.hash_each(seeds, held), self.size, self.p, source)
+        columns = [put_int(seeds[:, place], 4) for place in range(seeds.shape[1])]
+        return np.hstack([*columns, put_int(answer, int_width(self.size - 1))])
+
+    def _seeds(self, payloads: Payloads) -> NDArray[np.int64]:
+        places = range(self.hashes.limbs + 1)
+        return np.stack([get_int(payloads[:, 4 * i : 4 * i + 4]) for i in places], axis=1)
+
+    def _answers(self, payloads: Payloads) -> NDArray[np.int64]:
+        return get_int(payloads[:, self.hashes.seed_bytes :])
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        in_range = (self._seeds(payloads) < self.hashes.prime).all(axis=1)
+        found: NDArray[np.bool_] = in_range & (self._answers(payloads) < self.size)
+        return found
+
+    def law(self, value: int) -> dict[bytes, Fraction]:
+        """All seeds of a small prime. (Of the real one: the law for one seed at a time, `law_given`.)"""
+        if self.prime_bits > 7:
+            raise ParameterError("the seeds of this prime cannot be enumerated: audit with prime_bits=3 or `law_given`")
+        found = {}
+        for seed in product(range(self.hashes.prime), repeat=self.hashes.limbs + 1):
+            for payload, weight in self.law_given(value, seed).items():
+                found[payload] = weight / self.hashes.prime ** len(seed)
+        return found
+
+    def law_given(self, value: int, seed: tuple[int, ...]) -> dict[bytes, Fraction]:
+        """The law of the report of a user who drew `seed`."""
+        (own,) = self.hashes.hash_each(np.array([seed], np.int64), np.array([value], np.int64))
+        head = b"".join(int(part).to_bytes(4, "little") for part in seed)
+        width = int_width(self.size - 1)
+        return {head + y.to_bytes(width, "little"): self.p if y == own else self.other for y in range(self.size)}
+
+    def support(self, payloads: Payloads, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many reports support each of `candidates`: all a search over a huge domain needs."""
+        seeds, answers = self._seeds(payloads), self._answers(payloads)
+        total = np.zeros(len(candidates), np.int64)
+        step = max(1, _CELLS // max(1, len(candidates)))
+        for start in range(0, len(seeds), step):
+            hashes = self.hashes.hash(seeds[start : start + step], candidates)
+            hits = (hashes == answers[start : start + step, None]).view(np.uint8)
+            total += np.add.reduce(hits, axis=0, dtype=np.uint16)
+        return total
+
+    @property
+    def keeps_reports(self) -> bool:
+        return self.domain > 1 << 24
+
+    @property
+    def tally_size(self) -> int:
+        return 0 if self.keeps_reports else self.domain
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        if self.keeps_reports:
+            raise ParameterError("the domain is too large to count: ask support(collector.payloads, candidates)")
+        return self.support(payloads, np.arange(self.tally_size, dtype=np.int64))
+
+
+def BinaryHash(epsilon: Any, domain: int) -> LocalHash:
+    """BLH: one bit and a seed."""
+    return LocalHash(epsilon, domain, 2)
+
+
+def OptimalHash(epsilon: Any, domain: int) -> LocalHash:
+    """OLH: g near e**epsilon + 1, the variance of optimised unary encoding in a few bytes."""
+    return LocalHash(epsilon, domain)

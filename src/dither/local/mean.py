@@ -1,0 +1,102 @@
+"""Means of a bounded number, one report a user: what the numeric protocols share.
+
+A value is clamped to the public [low, high] and put on a public grid of 2**32 steps (an error of at most
+(high - low) / 2**33, on the device, no part of the privacy). From there everything is exact: the grid point is rounded
+*at random* to one of a few positions, so that the mean stays right, and the position is randomised. Estimates are of
+r = 2 (value - low) / (high - low) - 1, in [-1, 1], summed over users; `estimate` gives the mean in the value's units.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import exact
+from dither.errors import ParameterError
+from dither.local.estimate import Estimate
+from dither.local.odds import odds, read_epsilon
+from dither.local.protocol import Protocol
+from dither.privacy.noise import Words
+
+GRID_BITS = 32
+
+
+def round_at_random(grid: NDArray[np.int64], steps: int, source: Words) -> NDArray[np.int64]:
+    """One of 0..steps for each grid point, with mean exactly grid * steps / 2**32 (steps below 2**30)."""
+    scaled = grid * steps
+    down, rest = scaled >> GRID_BITS, scaled & ((1 << GRID_BITS) - 1)
+    drawn = source.words(len(grid), GRID_BITS).astype(np.int64)
+    return down + (drawn < rest)
+
+
+@dataclass(frozen=True)
+class Mean(Protocol):
+    """A protocol for the mean of a number in [low, high]."""
+
+    low: Fraction = Fraction(-1)
+    high: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
+        object.__setattr__(self, "low", exact(self.low, "low"))
+        object.__setattr__(self, "high", exact(self.high, "high"))
+        if self.low >= self.high:
+            raise ParameterError("low must be below high: both are public bounds, chosen without looking at the data")
+
+    @property
+    def odds(self) -> Fraction:
+        return odds(self.epsilon)
+
+    def grid(self, values: Any) -> NDArray[np.int64]:
+        """Values on the public grid 0..2**32."""
+        given = np.asarray(values, np.float64)
+        if given.ndim != 1 or np.isnan(given).any():
+            raise ParameterError("values must be a list of numbers, none of them nan")
+        share = (np.clip(given, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
+        return np.clip(np.floor(share * 2.0**GRID_BITS + 0.5), 0, 2.0**GRID_BITS).astype(np.int64)
+
+    def share(self, value: Any) -> Fraction:
+        """The exact place of a value on the grid, as a fraction of the range."""
+        return Fraction(int(self.grid([float(value)])[0]), 1 << GRID_BITS)
+
+    def inputs(self) -> list[Any]:
+        low, high = float(self.low), float(self.high)
+        return [low, high, low + 0.3 * (high - low), (low + high) / 2]
+
+    def memo_key(self, value: Any, device: int) -> str:
+        return str(int(self.grid([value])[0]))
+
+    def target(self, value: Any) -> NDArray[Any]:
+        return np.array([2 * self.share(value) - 1], object)
+
+    @abstractmethod
+    def second_moment(self, share: Fraction) -> Fraction:
+        """E[(estimate of r from one report)**2] for a value at this share of the range."""
+
+    def user_variance(self, value: Any) -> NDArray[Any]:
+        share = self.share(value)
+        return np.array([self.second_moment(share) - (2 * share - 1) ** 2], object)
+
+    @property
+    def worst_variance(self) -> Fraction:
+        """The largest variance of one report, over all values (of r, whose range is 2)."""
+        shares = [Fraction(i, 8) for i in range(9)]
+        return max(self.second_moment(share) - (2 * share - 1) ** 2 for share in shares)
+
+    @property
+    @abstractmethod
+    def largest_move(self) -> Fraction:
+        """The largest absolute estimate of r from one report."""
+
+    def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        """The mean; its variance is an upper bound (that of users who all hold the worst value)."""
+        half = float(self.high - self.low) / 2
+        n = max(1, reports)
+        mean = float(self.low) + half + half * self.debias(tally, reports).astype(np.float64) / n
+        variances = np.full(1, half**2 * float(self.worst_variance) / n)
+        return Estimate(mean, variances, reports, half * float(self.largest_move) / n, what="mean")

@@ -1,0 +1,87 @@
+"""Plausible counts from raw ones: free of privacy cost, never free of bias.
+
+`norm_sub` (clip at zero and subtract one constant from what stays positive, so that the sum is the number of reports:
+the projection onto the simplex), `base_cut` (keep what is significant, drop the rest), `norm` (add one constant), and
+`clip`. Wang et al. 2020 compare them. `consistent_tree` makes a hierarchy add up (Hay et al. 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dither.local.estimate import Estimate
+
+Floats = NDArray[np.float64]
+
+
+def norm_sub(values: Floats, total: float) -> Floats:
+    """The closest (least squares) non-negative counts with the given total.
+
+    >>> norm_sub(np.array([8.0, 3.0, -2.0]), 10).tolist()
+    [7.5, 2.5, 0.0]
+    """
+    if total < 0:
+        raise ParameterError("total must not be negative")
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
+    last = int(np.flatnonzero(ordered > excess)[-1]) if (ordered > excess).any() else 0
+    found: Floats = np.maximum(values - excess[last], 0.0)
+    return found
+
+
+def norm(values: Floats, total: float) -> Floats:
+    """One constant added to all, so that they sum to `total`; may stay negative."""
+    found: Floats = values + (total - values.sum()) / len(values)
+    return found
+
+
+def clip(values: Floats, total: float) -> Floats:
+    """Negative counts set to zero: biased upwards for everything rare."""
+    return np.maximum(values, 0.0)
+
+
+def base_cut(values: Floats, errors: Floats, level: float = 0.95) -> Floats:
+    """Counts below the significance threshold (one-sided, Bonferroni over all) set to zero, the others kept."""
+    each = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(values)))
+    return np.where(values > each * errors, values, 0.0)
+
+
+_METHODS: dict[str, Callable[[Floats, float], Floats]] = {"norm_sub": norm_sub, "norm": norm, "clip": clip}
+
+
+def apply(method: str, estimate: Estimate) -> Floats:
+    """A method by name, on an estimate."""
+    if method == "base_cut":
+        return base_cut(estimate.values, estimate.errors)
+    if method not in _METHODS:
+        raise ParameterError(f"no post-processing {method!r}: choose one of {sorted([*_METHODS, 'base_cut'])}")
+    return _METHODS[method](estimate.values, float(estimate.reports))
+
+
+def consistent_tree(levels: Sequence[Floats], variances: Sequence[float], branching: int) -> list[Floats]:
+    """Least-squares values of a complete tree in which every parent is the sum of its children.
+
+    `levels[0]` is the root's row, each next one `branching` times as long; `variances` are those of one node of each
+    level (0 for a known root). Two passes: upwards the best estimate of a node from its subtree, downwards the rest.
+    """
+    best: list[Floats] = [levels[-1]]
+    spread = [float(variances[-1])]
+    for values, variance in zip(reversed(levels[:-1]), list(variances)[-2::-1], strict=True):
+        below = best[0].reshape(-1, branching).sum(axis=1)
+        from_children = spread[0] * branching
+        share = 1.0 if variance == 0 else from_children / (from_children + variance)
+        best.insert(0, share * values + (1 - share) * below)
+        spread.insert(0, (1 - share) * from_children)
+    done = [best[0]]
+    for values in best[1:]:
+        gap = (done[-1] - values.reshape(-1, branching).sum(axis=1)) / branching
+        done.append(values + np.repeat(gap, branching))
+    return done

@@ -1,0 +1,199 @@
+"""What every local protocol is: public facts, a randomiser for the device, a tally and an estimate for the collector.
+
+A protocol is a frozen dataclass. Both halves build it from the same public document (`to_json`), whose digest every
+report carries. Nothing here holds a value of a person longer than one call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import dumps, fraction_text
+from dither.errors import ParameterError
+from dither.local.estimate import Estimate
+from dither.local.wire import Payloads
+from dither.privacy.losses import Loss, Pure
+from dither.privacy.noise import Words
+
+_TYPES: dict[str, type[Protocol]] = {}
+UNIT = "user"
+UNPROTECTED = (
+    "who reported, when and how often",
+    "the protocol, its parameters and this device's public draws (hash seeds, cohort, sampled coordinate)",
+    "for memoised reports: when the value changed, and when it returned to an earlier value",
+    "that a device fell silent because its lifetime budget was spent",
+)
+
+
+@dataclass(frozen=True)
+class Protocol(ABC):
+    """Base of all protocols. `epsilon` is a certified bound on the loss of one permanent report, unit user, replace."""
+
+    type: ClassVar[str]
+    version: ClassVar[int] = 1
+    epsilon: Fraction
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "type" in cls.__dict__:
+            _TYPES.setdefault(cls.type, cls)
+
+    # --- public facts -------------------------------------------------------------------------------------------
+    @property
+    @abstractmethod
+    def payload_bytes(self) -> int:
+        """Size of every payload."""
+
+    def derived(self) -> dict[str, Any]:
+        """Facts that follow from the fields, written out for clients in other languages."""
+        return {}
+
+    def to_json(self) -> dict[str, Any]:
+        """The public protocol document."""
+        tree: dict[str, Any] = {"protocol": self.type, "v": self.version}
+        for item in fields(self):
+            tree[item.name] = _plain(getattr(self, item.name))
+        tree["derived"] = {name: _plain(value) for name, value in self.derived().items()}
+        tree["payload_bytes"] = self.payload_bytes
+        return tree
+
+    def document(self) -> str:
+        """The public document as canonical JSON: the text to publish, whose sha256 is the digest."""
+        return dumps(self.to_json())
+
+    @cached_property
+    def digest(self) -> bytes:
+        """sha256 of the document."""
+        return hashlib.sha256(self.document().encode()).digest()
+
+    def loss(self) -> Loss:
+        """What one permanent report costs its user. Repeats of a memoised report are free; a change of value is not."""
+        return Pure(self.epsilon, neighbours="replace", unit=UNIT)
+
+    # --- the device ---------------------------------------------------------------------------------------------
+    def enrol(self, source: Words) -> int:
+        """What a device draws once and keeps (a cohort, a rounding offset); public or harmless by itself."""
+        return 0
+
+    def memo_key(self, value: Any, device: int) -> str:
+        """Values with one key share one permanent report."""
+        return str(int(value)) if isinstance(value, (int, np.integer)) else repr(value)
+
+    @abstractmethod
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        """One permanent report for each value: what a client memoises. All of the privacy lies here."""
+
+    def instant(self, memos: Payloads, source: Words) -> Payloads:
+        """What leaves the device for a memoised report: itself, or a second randomisation of it."""
+        return memos
+
+    def randomise(self, values: Any, source: Words) -> Payloads:
+        """One report for each value (each from a device of its own)."""
+        return self.instant(self.permanent(values, source), source)
+
+    @abstractmethod
+    def law(self, value: Any) -> dict[bytes, Fraction]:
+        """The exact law of `permanent`'s payload for a value: for audits of small domains."""
+
+    @abstractmethod
+    def inputs(self) -> list[Any]:
+        """All values a user may hold, or enough of them to hold every extreme law."""
+
+    # --- the collector ------------------------------------------------------------------------------------------
+    @property
+    @abstractmethod
+    def tally_size(self) -> int: ...
+
+    @property
+    def keeps_reports(self) -> bool:
+        """Whether no tally of bounded size exists, so that the collector keeps the payloads (searches do)."""
+        return False
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        """Which payloads some client could have sent; the others are counted and left out."""
+        return np.ones(len(payloads), np.bool_)
+
+    @abstractmethod
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        """The sufficient statistic, additive over reports."""
+
+    def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
+        """Add the reports to a tally, in place."""
+        tally += self.tally(payloads)
+
+    @abstractmethod
+    def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        """Unbiased totals from a tally: in floats, or exactly where the tally holds Fractions (dtype object)."""
+
+    def target(self, value: Any) -> NDArray[Any]:
+        """What `debias` of one report estimates: by default the indicator of the value."""
+        inputs = self.inputs()
+        return np.array([Fraction(int(other == value)) for other in inputs], object)
+
+    @abstractmethod
+    def user_variance(self, value: Any) -> NDArray[Any]:
+        """Exact variance of each entry of `debias` of one report of a user who holds `value`, by formula."""
+
+    @abstractmethod
+    def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        """Totals with their variances."""
+
+
+def from_json(tree: dict[str, Any]) -> Protocol:
+    """The protocol of a document; refuses unknown types and versions, and derived facts that do not follow.
+
+    >>> from dither import local
+    >>> local.from_json(local.Direct(1, domain=4).to_json())
+    Direct(epsilon=Fraction(1, 1), domain=4)
+    """
+    kind = _TYPES.get(tree.get("protocol", "")) if isinstance(tree, dict) else None
+    if kind is None:
+        raise ParameterError(f"no local protocol {tree.get('protocol') if isinstance(tree, dict) else tree!r}")
+    if tree.get("v") != kind.version:
+        raise ParameterError(f"protocol {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
+    given: dict[str, Any] = {item.name: tree.get(item.name) for item in fields(kind)}
+    make: Any = kind
+    try:
+        protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+    except (TypeError, AttributeError):
+        raise ParameterError(f"the document of protocol {kind.type} has fields of the wrong kind") from None
+    if dumps(protocol.to_json()) != dumps(tree):
+        raise ParameterError(f"the document of protocol {kind.type} states facts that do not follow from its fields")
+    return protocol
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return fraction_text(value)
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+def read_domain(domain: Any, largest: int) -> int:
+    """A domain size of at least 2."""
+    if isinstance(domain, bool) or not isinstance(domain, (int, np.integer)) or not 2 <= domain <= largest:
+        raise ParameterError(f"domain must be an integer between 2 and {largest}, got {domain!r}")
+    return int(domain)
+
+
+def read_values(values: Any, domain: int) -> NDArray[np.int64]:
+    """Values as indices below `domain`; the message never repeats a value."""
+    given = np.asarray(values)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise ParameterError("values must be a list of integers (positions in the public domain)")
+    found = given.astype(np.int64)
+    if len(found) and (found.min() < 0 or found.max() >= domain):
+        raise ParameterError(f"a value lies outside the public domain 0..{domain - 1}: map unknown values to 'other'")
+    return found
+
+
+def exactly(tally: NDArray[Any]) -> bool:
+    """Whether arithmetic on this tally is to be done in Fractions."""
+    return tally.dtype == object

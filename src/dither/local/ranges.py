@@ -1,0 +1,179 @@
+"""Range counts, prefixes and quantiles over an ordered domain, by a hierarchy of oracles.
+
+Each user reports on *one* level at full epsilon (split users, not budget): its node there, by the best oracle with a
+cheap server; consistency makes the tree add up. Cormode, Kulkarni, Srivastava 2019; docs/proofs/local.md, theorem 11.
+Payload: the level (1 byte; the root's children are level 1), then the oracle's payload, padded with zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.local.choose import choose
+from dither.local.estimate import Estimate
+from dither.local.postprocess import consistent_tree
+from dither.local.protocol import read_values
+from dither.local.support import Oracle
+from dither.local.wire import Payloads
+from dither.privacy.noise import Words, uniform_below
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Counts of an ordered domain: ranges and quantiles."""
+
+    counts: Floats
+    reports: int
+
+    def range(self, start: int, end: int) -> float:
+        """Users with start <= value < end."""
+        return float(self.counts[start:end].sum())
+
+    def quantile(self, share: float) -> int:
+        """The first value at which the cumulative count, made monotone, reaches `share` of the reports."""
+        if not 0 <= share <= 1:
+            raise ParameterError(f"a quantile lies between 0 and 1, got {share}")
+        climb = np.cumsum(self.counts)
+        rising = (np.maximum.accumulate(climb) + np.minimum.accumulate(climb[::-1])[::-1]) / 2
+        return min(int(np.searchsorted(rising, share * self.reports)), len(self.counts) - 1)
+
+
+@dataclass(frozen=True)
+class Hierarchy(Oracle):
+    """A tree over 0..domain-1 with `branching` children a node; domain is a power of branching."""
+
+    type = "hierarchy"
+    branching: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.branching < 2 or self.branching**self.levels != self.domain:
+            raise ParameterError("domain must be a power of branching (pad the domain: unused values cost nothing)")
+
+    @property
+    def levels(self) -> int:
+        height, size = 0, 1
+        while size < self.domain:
+            height, size = height + 1, size * max(2, self.branching)
+        return height
+
+    @cached_property
+    def oracles(self) -> tuple[Oracle, ...]:
+        """The oracle of every level, the root's children first; one server step a report."""
+        sizes = [self.branching**level for level in range(1, self.levels + 1)]
+        return tuple(choose(self.epsilon, size, server_steps=1).oracle for size in sizes)
+
+    @property
+    def payload_bytes(self) -> int:
+        return 1 + max(oracle.payload_bytes for oracle in self.oracles)
+
+    def derived(self) -> dict[str, Any]:
+        return {"levels": [oracle.to_json() for oracle in self.oracles]}
+
+    def _node(self, values: Any, level: int) -> Any:
+        return values // self.branching ** (self.levels - level)
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        held = read_values(values, self.domain)
+        level = 1 + uniform_below(self.levels, len(held), source=source)
+        found = np.zeros((len(held), self.payload_bytes), np.uint8)
+        found[:, 0] = level
+        for number, oracle in enumerate(self.oracles, 1):
+            here = np.flatnonzero(level == number)
+            answer = oracle.permanent(self._node(held[here], number), source)
+            found[here[:, None], 1 + np.arange(oracle.payload_bytes)] = answer
+        return found
+
+    def law(self, value: int) -> dict[bytes, Fraction]:
+        found = {}
+        for number, oracle in enumerate(self.oracles, 1):
+            for answer, weight in oracle.law(self._node(value, number)).items():
+                found[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = weight / self.levels
+        return found
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        good = np.zeros(len(payloads), np.bool_)
+        for number, oracle in enumerate(self.oracles, 1):
+            end = 1 + oracle.payload_bytes
+            here = payloads[:, 0] == number
+            good |= here & oracle.valid(payloads[:, 1:end]) & (payloads[:, end:] == 0).all(axis=1)
+        return good
+
+    @property
+    def tally_size(self) -> int:
+        return sum(oracle.tally_size + 1 for oracle in self.oracles)
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        parts: list[NDArray[np.int64]] = []
+        for number, oracle in enumerate(self.oracles, 1):
+            here = payloads[payloads[:, 0] == number, 1 : 1 + oracle.payload_bytes]
+            parts += [oracle.tally(here), np.array([len(here)])]
+        return np.concatenate(parts)
+
+    def _levels(self, tally: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:
+        found, start = [], 0
+        for oracle in self.oracles:
+            end = start + oracle.tally_size
+            found.append((tally[start:end], tally[end]))
+            start = end + 1
+        return found
+
+    def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        """Counts of all nodes, level after level, scaled up from the users of the level."""
+        parts = [o.debias(t, n) * self.levels for o, (t, n) in zip(self.oracles, self._levels(tally), strict=True)]
+        return np.concatenate(parts)
+
+    def target(self, value: int) -> NDArray[Any]:
+        return np.concatenate([o.target(self._node(value, i)) for i, o in enumerate(self.oracles, 1)])
+
+    def user_variance(self, value: int) -> NDArray[Any]:
+        parts = []
+        for number, oracle in enumerate(self.oracles, 1):
+            node = self._node(value, number)
+            mean = oracle.target(node)
+            parts.append(self.levels * (oracle.user_variance(node) + mean * mean) - mean * mean)
+        return np.concatenate(parts)
+
+    @property
+    def noise_variance(self) -> Fraction:
+        return self.levels * self.oracles[-1].noise_variance
+
+    def variances(self, counts: Floats, reports: int) -> Floats:
+        """Of the leaves, before consistency."""
+        inner = self.oracles[-1].variances(counts / self.levels, max(1, reports // self.levels))
+        found: Floats = self.levels**2 * inner + counts * (self.levels - 1)
+        return found
+
+    @property
+    def largest_move(self) -> Fraction:
+        return self.levels * max(oracle.largest_move for oracle in self.oracles)
+
+    def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        counts = self.ordered(tally, reports).counts
+        spread = self.variances(np.clip(counts, 0, reports), reports)
+        notes = ("made consistent: the variances are those before, an upper bound in the mean",)
+        return Estimate(counts, spread, reports, float(self.largest_move), notes=notes)
+
+    def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
+        """Leaf counts after consistency."""
+        raw = self.debias(tally, reports).astype(np.float64)
+        levels, start = [np.array([float(reports)])], 0
+        for oracle in self.oracles:
+            levels.append(raw[start : start + oracle.domain])
+            start += oracle.domain
+        spread = [0.0, *(float(oracle.noise_variance) * self.levels * reports for oracle in self.oracles)]
+        return Ordered(consistent_tree(levels, spread, self.branching)[-1], reports)
+
+    def range_variance(self, start: int, end: int, reports: int) -> float:
+        """Bound on the variance of a range from raw nodes: at most 2 (branching - 1) nodes a level."""
+        per_node = [float(oracle.noise_variance) * self.levels * reports for oracle in self.oracles]
+        return 2 * (self.branching - 1) * sum(per_node)

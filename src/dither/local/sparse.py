@@ -1,0 +1,168 @@
+"""Sparse vectors and item ratings: which entries a user has is as private as their values.
+
+A user holds at most `most` entries {item: value in [low, high]} out of `items`. It draws one of `most` slots; an empty
+slot is the item "nothing", a full one is rounded to low or high at random and becomes one of 2 * items + 1 symbols,
+which Hadamard response protects at full epsilon. Sum and number of ratings of every item come from the same reports,
+unbiased as long as nobody holds more than `most` (more: a uniform choice of `most`, a stated bias).
+Second moment of an item's sum: most**2 * 2 c**2, against d c**2 for sampling one of all d coordinates: better when
+d > 2 most**2 (`better_than_dense`). docs/proofs/local.md, theorem 12. Payload: as Hadamard response with one block over
+2 * items + 1 values: 2 * item (low), 2 * item + 1 (high), 2 * items (nothing).
+
+>>> SparseMean(2, 1, 5, items=1000, most=5).better_than_dense
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.local.estimate import Estimate
+from dither.local.hadamard import Hadamard
+from dither.local.mean import Mean, round_at_random
+from dither.local.wire import Payloads
+from dither.privacy.noise import Words, uniform_below
+
+
+@dataclass(frozen=True)
+class SparseMean(Mean):
+    """Sums (of r, in [-1, 1]) and counts of every item of a sparse vector."""
+
+    type = "sparse_mean"
+    items: int = 2
+    most: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.most < 1 or not 1 <= self.items <= 1 << 22:
+            raise ParameterError("need most >= 1 and 1 <= items <= 2**22")
+
+    @property
+    def symbols(self) -> Hadamard:
+        return Hadamard(self.epsilon, 2 * self.items + 1, 1)
+
+    @property
+    def payload_bytes(self) -> int:
+        return self.symbols.payload_bytes
+
+    def derived(self) -> dict[str, Any]:
+        return self.symbols.derived() | {"grid_bits": 32}
+
+    @property
+    def better_than_dense(self) -> bool:
+        """Whether this beats sampling one of all coordinates, by second moments."""
+        return self.items > 2 * self.most**2
+
+    def memo_key(self, value: Any, device: int) -> str:
+        return repr(sorted((int(item), int(self.grid([number])[0])) for item, number in dict(value).items()))
+
+    def _symbol(self, values: Any, source: Words) -> NDArray[np.int64]:
+        held = [_checked(value, self.items) for value in values]
+        sizes = np.array([len(value) for value in held], np.int64)
+        # more than `most` entries: one of all of them, each with probability 1 / size
+        slots = np.maximum(sizes, self.most)
+        drawn = np.array([uniform_below(int(s), source=source) for s in slots], np.int64)
+        found = np.full(len(held), 2 * self.items, np.int64)
+        full = np.flatnonzero(drawn < sizes)
+        picked = [list(held[u].items())[drawn[u]] for u in full]
+        if picked:
+            up = round_at_random(self.grid([number for _, number in picked]), 1, source)
+            found[full] = 2 * np.array([item for item, _ in picked], np.int64) + up
+        return found
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        return self.symbols.permanent(self._symbol(values, source), source)
+
+    def chances(self, value: Mapping[int, float]) -> dict[int, Fraction]:
+        """The law of the symbol, before Hadamard response."""
+        held, found = _checked(value, self.items), {}
+        slots = max(len(held), self.most)
+        for item, number in held.items():
+            share = self.share(number)
+            found[2 * item], found[2 * item + 1] = (1 - share) / slots, share / slots
+        found[2 * self.items] = Fraction(slots - len(held), slots)
+        return found
+
+    def inputs(self) -> list[Any]:
+        low, high = float(self.low), float(self.high)
+        return [{}, {0: low}, {0: high}, {self.items - 1: (low + high) / 2}]
+
+    def law(self, value: Any) -> dict[bytes, Fraction]:
+        found: dict[bytes, Fraction] = {}
+        for symbol, chance in self.chances(value).items():
+            for answer, weight in self.symbols.law(symbol).items():
+                found[answer] = found.get(answer, Fraction(0)) + chance * weight
+        return found
+
+    @property
+    def tally_size(self) -> int:
+        return self.symbols.tally_size
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        return self.symbols.valid(payloads)
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        return self.symbols.tally(payloads)
+
+    def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        """Sums of r for every item."""
+        counts = self.symbols.debias(tally, reports)[: 2 * self.items].reshape(self.items, 2)
+        found: NDArray[Any] = self.most * (counts[:, 1] - counts[:, 0])
+        return found
+
+    def target(self, value: Any) -> NDArray[Any]:
+        chances = self.chances(value)
+        return np.array(
+            [
+                self.most * (chances.get(2 * i + 1, Fraction(0)) - chances.get(2 * i, Fraction(0)))
+                for i in range(self.items)
+            ],
+            object,
+        )
+
+    def user_variance(self, value: Any) -> NDArray[Any]:
+        """most**2 (2 c**2 - 2 c**2 E[H_a H_b]) - mean**2; the product of two rows is a row, whose mean is 1/c."""
+        gain, chances = self.symbols.step, self.chances(value)
+        mean, found = self.target(value), []
+        for i in range(self.items):
+            product = (1 + 2 * i) ^ (2 + 2 * i)  # the row of H that is the product of the item's two rows
+            aligned = chances.get(product - 1, Fraction(0)) / gain
+            found.append(self.most**2 * 2 * gain**2 * (1 - aligned) - mean[i] ** 2)
+        return np.array(found, object)
+
+    def second_moment(self, share: Fraction) -> Fraction:
+        return 2 * self.most**2 * self.symbols.step**2
+
+    @property
+    def largest_move(self) -> Fraction:
+        return 2 * self.most * self.symbols.step
+
+    def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        """Sums of r over the users who have the item."""
+        values = self.debias(tally, reports).astype(np.float64)
+        spread = np.full(self.items, reports * float(self.second_moment(Fraction(1))))
+        return Estimate(values, spread, reports, float(self.largest_move), what="sum")
+
+    def ratings(self, tally: NDArray[np.int64], reports: int) -> tuple[Estimate, NDArray[np.float64]]:
+        """(number of raters of every item, mean rating where that number is significant, else nan)."""
+        counts = self.symbols.debias(tally, reports)[: 2 * self.items].reshape(self.items, 2).astype(np.float64)
+        spread = np.full(self.items, reports * float(self.second_moment(Fraction(1))))
+        raters = Estimate(self.most * counts.sum(axis=1), spread, reports, float(self.largest_move))
+        sums = self.most * (counts[:, 1] - counts[:, 0])
+        half = float(self.high - self.low) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = float(self.low) + half + half * np.clip(sums / raters.values, -1, 1)
+        return raters, np.where(raters.significant(), means, np.nan)
+
+
+def _checked(value: Any, items: int) -> dict[int, float]:
+    held = {int(item): float(number) for item, number in dict(value).items()}
+    if any(not 0 <= item < items for item in held):
+        raise ParameterError(f"an entry lies outside the public items 0..{items - 1}")
+    return held

@@ -1,0 +1,141 @@
+"""Square wave (Li et al. 2020): the whole distribution of a bounded number, by expectation maximisation.
+
+The value's bucket i of `buckets` opens a window of `width` output cells that begins at cell i; the window has weight R.
+The collector keeps the histogram of cells (multinomial: its law and variance are exact) and recovers the distribution
+by EM, optionally smoothed (EMS). EM is consistent but biased at finite n; no variance formula is claimed for it.
+Payload: the cell, W(buckets + width - 2) bytes.
+
+>>> SquareWave(1, 0, 1, buckets=64).width
+33
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.local.estimate import Estimate
+from dither.local.mean import GRID_BITS, Mean
+from dither.local.window import Window
+from dither.local.wire import Payloads, get_int, int_width, put_int
+from dither.privacy.noise import Words
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SquareWave(Mean):
+    """Distribution of a number in [low, high] over equal buckets."""
+
+    type = "square_wave"
+    buckets: int = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.buckets, int) or not 2 <= self.buckets <= 4096:
+            raise ParameterError("buckets must be an integer between 2 and 4096")
+
+    @property
+    def width(self) -> int:
+        """Cells of the window: 2b of the paper, b the value that maximises the information, in buckets."""
+        e, x = exp(float(self.epsilon)), float(self.epsilon)
+        half = (x * e - e + 1) / (2 * e * (e - 1 - x))
+        return max(1, round(2 * half * self.buckets))
+
+    @property
+    def cells(self) -> int:
+        return self.buckets + self.width - 1
+
+    @property
+    def window(self) -> Window:
+        return Window(self.odds, self.cells, self.width)
+
+    @property
+    def payload_bytes(self) -> int:
+        return int_width(self.cells - 1)
+
+    def derived(self) -> dict[str, Any]:
+        return {"inside": self.window.inside, "width": self.width, "grid_bits": GRID_BITS}
+
+    def bucket(self, values: Any) -> NDArray[np.int64]:
+        """The bucket of each value."""
+        found: NDArray[np.int64] = np.minimum(self.grid(values) * self.buckets >> GRID_BITS, self.buckets - 1)
+        return found
+
+    def inputs(self) -> list[float]:
+        step = float(self.high - self.low) / self.buckets
+        return [float(self.low) + step * (i + 0.5) for i in range(self.buckets)]
+
+    def memo_key(self, value: Any, device: int) -> str:
+        return str(int(self.bucket([value])[0]))
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        return put_int(self.window.draw(self.bucket(values), source), self.payload_bytes)
+
+    def law(self, value: Any) -> dict[bytes, Fraction]:
+        start = int(self.bucket([value])[0])
+        return {y.to_bytes(self.payload_bytes, "little"): self.window.weight(start, y) for y in range(self.cells)}
+
+    @property
+    def tally_size(self) -> int:
+        return self.cells
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        return get_int(payloads) < self.cells
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        return np.bincount(get_int(payloads), minlength=self.cells)
+
+    def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        """The histogram of cells itself, whose law is known exactly."""
+        return tally
+
+    def target(self, value: Any) -> NDArray[Any]:
+        return np.array(list(self.law(value).values()), object)
+
+    def user_variance(self, value: Any) -> NDArray[Any]:
+        return np.array([w * (1 - w) for w in self.law(value).values()], object)
+
+    def second_moment(self, share: Fraction) -> Fraction:
+        raise ParameterError("square wave estimates a distribution: use one_bit, piecewise or hybrid for a mean")
+
+    @property
+    def largest_move(self) -> Fraction:
+        return Fraction(1)
+
+    def matrix(self) -> Floats:
+        """P(cell | bucket): cells x buckets."""
+        rows, columns = np.arange(self.cells)[:, None], np.arange(self.buckets)[None, :]
+        hit = (rows >= columns) & (rows < columns + self.width)
+        return np.where(hit, float(self.odds), 1.0) / float(self.window.total)
+
+    def distribution(
+        self, tally: NDArray[np.int64], *, smooth: bool = True, rounds: int = 2000, tolerance: float = 1e-6
+    ) -> Floats:
+        """Shares of the buckets by EM (`smooth`: a 1-2-1 average after every step, for smooth densities)."""
+        matrix, counts = self.matrix(), tally / max(1, tally.sum())
+        shares, before = np.full(self.buckets, 1 / self.buckets), -np.inf
+        for _ in range(rounds):
+            expected = matrix @ shares
+            shares = shares * (matrix.T @ (counts / expected))
+            if smooth:
+                padded = np.concatenate([shares[:1], shares, shares[-1:]])
+                shares = (padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4
+            shares /= shares.sum()
+            likelihood = float(counts @ np.log(matrix @ shares))
+            if abs(likelihood - before) < tolerance * 1e-3:
+                break
+            before = likelihood
+        return shares
+
+    def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        shares = self.distribution(tally)
+        notes = ("expectation maximisation: no variance is claimed; bootstrap it or use a hierarchy for intervals",)
+        unknown = np.full(self.buckets, np.nan)
+        return Estimate(shares * reports, unknown, reports, float(reports), what="count", notes=notes)

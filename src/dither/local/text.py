@@ -1,0 +1,67 @@
+"""Words and n-grams as integers whose prefixes are prefixes of the text, ready for any oracle or prefix search.
+
+>>> letters = Alphabet("abcdefghijklmnopqrstuvwxyz")
+>>> letters.decode(letters.encode("apples", 6), 6), letters.bits
+('apples', 5)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.privacy.noise import SystemSource, Words, uniform_below
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """Letters in a public order; code 0 means the end of the text, unknown letters become the last letter + 1."""
+
+    letters: str
+
+    @property
+    def bits(self) -> int:
+        """Bits of a letter: end, letters, unknown."""
+        return (len(self.letters) + 1).bit_length()
+
+    def encode(self, text: str, length: int) -> int:
+        """The first `length` letters, first letter in the highest bits."""
+        if length * self.bits > 60:
+            raise ParameterError(f"{length} letters of {self.bits} bits do not fit 60 bits: shorten the text")
+        found = 0
+        for place in range(length):
+            code = 0 if place >= len(text) else self._code(text[place])
+            found = found << self.bits | code
+        return found
+
+    def _code(self, letter: str) -> int:
+        return self.letters.find(letter) + 1 or len(self.letters) + 1
+
+    def decode(self, value: int, length: int) -> str:
+        """The text of a code; an unknown letter is shown as '?'."""
+        codes = [value >> (self.bits * (length - 1 - place)) & ((1 << self.bits) - 1) for place in range(length)]
+        shown = self.letters + "?"
+        return "".join(shown[code - 1] if code <= len(shown) else "?" for code in codes if code)
+
+
+def one_ngram(texts: list[list[str]] | list[str], n: int, *, source: Words | None = None) -> list[tuple[str, ...]]:
+    """One n-gram of each user's text (letters of a string, or words of a list), drawn uniformly on the device.
+
+    Each user counts once however much it writes, so the oracle that reports the n-gram protects the *whole* text.
+    A text shorter than n is padded with "".
+    """
+    words, found = source or SystemSource(), []
+    for text in texts:
+        parts = list(text) + [""] * max(0, n - len(text))
+        start = uniform_below(len(parts) - n + 1, source=words)
+        found.append(tuple(parts[start : start + n]))
+    return found
+
+
+def vocabulary(ngrams: list[tuple[str, ...]], known: list[tuple[str, ...]]) -> NDArray[np.int64]:
+    """Positions in a public list of n-grams; what is not in it becomes the last position, `len(known)`."""
+    place = {ngram: i for i, ngram in enumerate(known)}
+    return np.array([place.get(ngram, len(known)) for ngram in ngrams], np.int64)

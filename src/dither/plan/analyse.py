@@ -1,0 +1,162 @@
+"""Analysis of a plan: for each node its stability and the domains of its columns. Whatever has no rule is refused.
+
+The tree that is analysed here is the tree that `data/lower` lowers, node by node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dither.catalog import Catalog
+from dither.errors import RefusedError
+from dither.plan.algebra import (
+    Distinct,
+    Filter,
+    Group,
+    Join,
+    LimitGroups,
+    PerUnit,
+    Plan,
+    Project,
+    SampleUnits,
+    Scan,
+    UnionAll,
+    sources_of,
+)
+from dither.plan.conditions import check_condition
+from dither.plan.domain import Columns
+from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.stability.distinct import distinct_rows
+from dither.plan.stability.filter import filter_columns, filter_rows
+from dither.plan.stability.group import group_rows
+from dither.plan.stability.join import join_columns, join_rows
+from dither.plan.stability.limit_groups import check_keys, limit_rows
+from dither.plan.stability.owned import Node, Owned, Public
+from dither.plan.stability.per_unit import per_unit_columns, per_unit_rows
+from dither.plan.stability.project import project_columns, project_rows
+from dither.plan.stability.sample_units import sample_rows
+from dither.plan.stability.scan import scan_columns, scan_rows
+from dither.plan.stability.union_all import union_columns, union_rows
+
+MAX_NODES = 500
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A node's distance between neighbours, and its columns."""
+
+    node: Node
+    columns: Columns
+
+
+Seen = dict[int, tuple[Plan, Analysed]]
+"""By the id of a node; the node is kept so that the id stays its own."""
+
+
+def analyse(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Analysed:
+    """Stability and domains of a plan; refused unless its rows depend on a private table."""
+    found = analyse_node(plan, catalog, facts, {})
+    if isinstance(found.node, Public):
+        raise RefusedError(f"{found.node.table} is not a private table", rule="plans read registered private tables")
+    return found
+
+
+def _check_size(plan: Plan) -> None:
+    level, nodes = [plan], 0
+    while level:
+        nodes += len(level)
+        if nodes > MAX_NODES:
+            raise RefusedError(f"a plan of more than {MAX_NODES} nodes", rule="work is bounded")
+        level = [source for node in level for source in sources_of(node)]
+
+
+def analyse_node(plan: Plan, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
+    """As `analyse`, for nodes inside a plan, public ones included. `seen` holds what was analysed before."""
+    if not seen:
+        _check_size(plan)
+    if id(plan) not in seen:
+        seen[id(plan)] = (plan, _analyse(plan, catalog, facts, seen))
+    return seen[id(plan)][1]
+
+
+def _analyse(plan: Plan, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
+    if isinstance(plan, Scan):
+        try:
+            table = catalog.table(plan.table)
+        except KeyError:
+            raise RefusedError(f"no table {plan.table}", rule="tables are declared") from None
+        if table.name != plan.table:
+            raise RefusedError(f"write {table.name}, not {plan.table}", rule="plans use declared names")
+        owner = catalog.owner_column(table) if table.kind == "private" else None
+        return Analysed(scan_rows(table), scan_columns(table, facts, owner))
+    if isinstance(plan, Join):
+        return _join(plan, catalog, facts, seen)
+    if isinstance(plan, UnionAll):
+        left, right = (analyse_node(side, catalog, facts, seen) for side in (plan.left, plan.right))
+        columns = union_columns(left.columns, right.columns)
+        return Analysed(union_rows(left.node, right.node, _different(plan, catalog, facts, seen)), columns)
+    if not isinstance(plan, (Filter, Project, Distinct, PerUnit, Group, SampleUnits, LimitGroups)):
+        raise RefusedError(f"no rule for {type(plan).__name__}", rule="a node without a rule is refused")
+    source = analyse_node(plan.source, catalog, facts, seen)
+    if isinstance(plan, Filter):
+        check_condition(plan.condition, source.columns)
+        return Analysed(filter_rows(source.node), filter_columns(source.columns, plan.condition))
+    if isinstance(plan, Project):
+        return Analysed(project_rows(source.node, plan.columns), project_columns(source.columns, plan.columns))
+    if isinstance(plan, Distinct):
+        return Analysed(distinct_rows(source.node, plan.per_unit), source.columns)
+    if isinstance(plan, SampleUnits):
+        return Analysed(sample_rows(source.node, plan.rate), source.columns)
+    check_keys(plan.keys, source.columns)
+    if isinstance(plan, LimitGroups):
+        return Analysed(limit_rows(source.node, plan.keys, plan.groups), source.columns)
+    if isinstance(plan, PerUnit):
+        node = per_unit_rows(source.node, plan.keys, source.columns)
+        assert isinstance(source.node, Owned)
+        most = source.node.rows_per_group(plan.keys)
+        return Analysed(node, per_unit_columns(source.columns, plan.keys, plan.columns, most))
+    loose = group_rows(source.node, plan.keys)
+    return Analysed(loose, per_unit_columns(source.columns, plan.keys, plan.columns, loose.most))
+
+
+def _different(plan: Plan, catalog: Catalog, facts: Facts, seen: Seen) -> int:
+    """Different rows of a unit in a union: each different source counts once, however often it is repeated."""
+    parts: dict[Plan, None] = {}
+    level = [plan]
+    while level:
+        node = level.pop()
+        if isinstance(node, UnionAll):
+            level += [node.left, node.right]
+        else:
+            parts[node] = None
+    nodes = (analyse_node(part, catalog, facts, seen).node for part in parts)
+    return sum(node.distinct for node in nodes if isinstance(node, Owned))
+
+
+def _join(plan: Join, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
+    left, right = (analyse_node(side, catalog, facts, seen) for side in (plan.left, plan.right))
+    if plan.kind not in ("inner", "left"):
+        raise RefusedError(f"a {plan.kind} join: the private side is the preserved one", rule="every row has one owner")
+    if isinstance(right.node, Public):
+        keys = tuple(key for _, theirs in plan.on if (key := right.node.original(theirs)))
+        most = facts.multiplicity(right.node.table, keys)
+        node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
+        return Analysed(node, join_columns(left.columns, right.columns, plan.on, plan.kind))
+    if catalog.unit.kind == "row":
+        raise RefusedError("two private tables under {kind: row}: no two rows have one owner", rule="one owner per row")
+    per_right = _matches(plan.left, tuple(mine for mine, _ in plan.on), left.node, catalog)
+    per_left = _matches(plan.right, tuple(theirs for _, theirs in plan.on), right.node, catalog)
+    node = join_rows(left.node, right.node, plan.kind, right_per_left=per_left, left_per_right=per_right)
+    return Analysed(node, join_columns(left.columns, right.columns, plan.on, plan.kind))
+
+
+def _matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog) -> int:
+    """How many rows of one owner can have the same value of the columns: 1 where registration made them unique."""
+    while isinstance(plan, (Filter, SampleUnits)):
+        plan = plan.source
+    if isinstance(plan, Scan):
+        table = catalog.table(plan.table)
+        owner = catalog.owner_column(table)
+        if any({part for part in key if part != owner} <= set(columns) for key in table.unique):
+            return 1
+    return node.rows_per_group(columns) if isinstance(node, Owned) else 0

@@ -1,0 +1,54 @@
+"""Conditions are checked against the columns they read: every node, column and constant has a rule or is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dither.errors import RefusedError
+from dither.plan.domain import Columns, Domain
+from dither.plan.expressions import And, Compare, Condition, Holds, IsNull, Not, Or
+from dither.plan.functions import domain_of
+
+
+def check_condition(condition: Condition, columns: Columns) -> None:
+    """Raise RefusedError at the first part without a rule."""
+    if isinstance(condition, (And, Or)):
+        if not condition.conditions:
+            raise RefusedError("an empty AND or OR", rule="a node without a rule is refused")
+        for part in condition.conditions:
+            check_condition(part, columns)
+    elif isinstance(condition, Not):
+        check_condition(condition.condition, columns)
+    elif isinstance(condition, Holds):
+        if domain_of(condition.expression, columns).kind != "boolean":
+            raise RefusedError("a condition that is no truth value", rule="types are declared")
+    elif isinstance(condition, (Compare, IsNull)):
+        if condition.column not in columns:
+            same = [name for name in columns if name.lower() == condition.column.lower()]
+            hint = f"write {same[0]}, not {condition.column}" if same else f"no column {condition.column}"
+            raise RefusedError(hint, rule="plans use declared names")
+        domain = columns[condition.column]
+        if domain.kind == "id":
+            raise RefusedError(
+                f"{condition.column} names people or rows and is never compared", rule="ids are never read"
+            )
+        if isinstance(condition, Compare):
+            _check_constant(condition, domain)
+    else:
+        raise RefusedError(f"no rule for {type(condition).__name__}", rule="a node without a rule is refused")
+
+
+def _check_constant(compare: Compare, domain: Domain) -> None:
+    if compare.operator not in ("=", "<>", "<", "<=", ">", ">="):
+        raise RefusedError(f"no operator {compare.operator}", rule="a node without a rule is refused")
+    if domain.kind == "category":
+        if compare.operator not in ("=", "<>") or compare.constant not in domain.labels:
+            raise RefusedError(
+                f"{compare.column} can be compared with = and <> to one of {list(domain.labels[:50])}",
+                rule="categories are compared by label",
+            )
+    elif domain.kind == "text":
+        if compare.operator not in ("=", "<>") or not isinstance(compare.constant, str):
+            raise RefusedError(f"{compare.column} can be compared with = and <> to a text", rule="types are declared")
+    elif not isinstance(compare.constant, Fraction):
+        raise RefusedError(f"{compare.column} is compared with a number", rule="types are declared")

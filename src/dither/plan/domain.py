@@ -1,0 +1,159 @@
+"""Domains: what a column of a plan can hold, from the catalog and public facts alone.
+
+Numbers, days, seconds, truth values and labels are integers from `low` to `high`; a number is its integer times
+`step`. Arithmetic on domains is interval arithmetic on those integers, so that no value of a plan can leave them.
+
+>>> Domain("number", False, 0, 500000, Fraction(1, 100)).largest
+500000
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
+
+from dither.catalog import (
+    OTHER,
+    Boolean,
+    Bounded,
+    Category,
+    Date,
+    FromPublic,
+    Id,
+    Table,
+    Text,
+    Timestamp,
+    Undeclared,
+)
+from dither.catalog import Column as Declared
+from dither.errors import RefusedError
+from dither.plan.expressions import Kind
+from dither.plan.facts import Facts
+
+LIMIT = 10**37
+"""Every integer of a plan, intermediate ones included, stays below this: exact in HUGEINT and in decimal(38)."""
+INTEGERS: tuple[Kind, ...] = ("number", "date", "timestamp", "boolean", "category")
+FIRST_DAY, LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values of one column. `keys` are the declared integers, which a WHERE narrows not: GROUP BY lists them all.
+
+    `labels` belong to categories (`other` included), `width` to texts, `offset` (seconds east) to timestamps.
+    `undeclared` texts carry the index of their key beside them in the registered copy.
+    """
+
+    kind: Kind
+    nullable: bool
+    low: int = 0
+    high: int = 0
+    step: Fraction = Fraction(1)
+    labels: tuple[str, ...] = ()
+    width: int = 0
+    offset: int = 0
+    undeclared: bool = False
+    keys: tuple[int, int] | None = None
+
+    @property
+    def largest(self) -> int:
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def listed(self) -> tuple[int, int]:
+        """The first and last integer that a GROUP BY lists."""
+        return self.keys or (self.low, self.high)
+
+    def with_nulls(self, nullable: bool = True) -> Domain:
+        return replace(self, nullable=nullable)
+
+
+Columns = dict[str, Domain]
+
+
+def declared_domain(column: Declared, table: Table, facts: Facts) -> Domain:
+    """The domain of a registered column."""
+    if isinstance(column, Id):
+        return Domain("id", True)
+    nullable = column.nulls.rule == "keep"
+    if isinstance(column, Category):
+        if isinstance(column.values, Undeclared):
+            return Domain("text", nullable, width=column.values.width, undeclared=True)
+        if isinstance(column.values, FromPublic) and not facts.has_labels(column.values.table, column.values.column):
+            return Domain("text", nullable)  # no list is known here: neither a key nor a label to compare with
+        labels = labels_of(column, facts)
+        labels = (*labels, OTHER) if column.other == "keep" else labels
+        return Domain("category", nullable, 0, max(0, len(labels) - 1), labels=labels, keys=(0, len(labels) - 1))
+    if isinstance(column, Text):
+        listed = table.kind == "public" and facts.has_labels(table.name, column.name)
+        return Domain(
+            "text", nullable, width=column.width, labels=facts.labels(table.name, column.name) if listed else ()
+        )
+    assert isinstance(column, Bounded)
+    low, high = column.lower_grid, column.upper_grid
+    kind: Kind = "number"
+    if isinstance(column, (Boolean, Date, Timestamp)):
+        kind = "boolean" if isinstance(column, Boolean) else "date" if isinstance(column, Date) else "timestamp"
+    offset = column.offset_seconds if isinstance(column, Timestamp) else 0
+    return Domain(kind, nullable, low, high, column.step, offset=offset, keys=(low, high))
+
+
+def labels_of(column: Category, facts: Facts) -> tuple[str, ...]:
+    """The labels of a category, `other` not among them."""
+    if isinstance(column.values, FromPublic):
+        return facts.labels(column.values.table, column.values.column)
+    if isinstance(column.values, Undeclared):
+        raise RefusedError(f"{column.name} has undeclared labels", rule="undeclared keys go through key selection")
+    return column.values
+
+
+def number(low: int, high: int, step: Fraction, nullable: bool) -> Domain:
+    """A number's domain; refused where exact integers could be left."""
+    if max(abs(low), abs(high)) >= LIMIT:
+        raise RefusedError(
+            "a value could have more than 37 digits: round it, or narrow the bounds it is computed from",
+            rule="widths come from the catalog",
+        )
+    return Domain("number", nullable, low, high, step)
+
+
+def narrowed(domain: Domain, operator: str, constant: Fraction) -> Domain:
+    """The domain of the rows where `column <operator> constant`; a contradiction narrows nothing.
+
+    >>> narrowed(Domain("number", False, 0, 110), "<", Fraction(25)).high
+    24
+    """
+    at, low, high = constant / domain.step, domain.low, domain.high
+    if operator in ("<", "<=", "="):
+        high = min(high, ceil(at) - 1 if operator == "<" else floor(at))
+    if operator in (">", ">=", "="):
+        low = max(low, floor(at) + 1 if operator == ">" else ceil(at))
+    return domain if low > high else replace(domain, low=low, high=high)
+
+
+def is_stored(domain: Domain) -> bool:
+    """Whether values are integers in the engine."""
+    return domain.kind in INTEGERS
+
+
+def hull(domains: tuple[Domain, ...], what: str) -> Domain:
+    """The smallest domain that holds all of them: same kind, step, labels and zone; refused otherwise."""
+    first = domains[0]
+    for other in domains[1:]:
+        if (first.kind, first.step, first.labels, first.offset) != (other.kind, other.step, other.labels, other.offset):
+            raise RefusedError(
+                f"{what}: the values are of different kinds, resolutions or labels", rule="types are declared"
+            )
+    keys = None
+    if first.kind != "text":
+        keys = (min(each.listed[0] for each in domains), max(each.listed[1] for each in domains))
+    return replace(
+        first,
+        nullable=any(each.nullable for each in domains),
+        low=min(each.low for each in domains),
+        high=max(each.high for each in domains),
+        width=max(each.width for each in domains),
+        undeclared=all(each.undeclared for each in domains),
+        keys=keys,
+    )

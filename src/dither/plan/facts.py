@@ -1,0 +1,87 @@
+"""Facts of a version: what registration found in the *public* tables. Public, pinned, and stored with the version.
+
+Plans need two things that the catalog cannot say: how often a key occurs in a public table (a join multiplies rows by
+it) and which labels a public column holds (the keys of categories `{from: table.column}`).
+
+>>> facts = Facts((("counties", ("county",), 1),), (("counties", "county", ("a", "b")),))
+>>> facts.multiplicity("counties", ("county", "state")), facts.labels("counties", "county")
+(1, ('a', 'b'))
+>>> Facts.from_json(facts.to_json()) == facts
+True
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dither.canonical import digest
+from dither.errors import RefusedError
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Largest number of rows per value of a key, and the labels of columns, of pinned public tables."""
+
+    multiplicities: tuple[tuple[str, tuple[str, ...], int], ...] = ()
+    lists: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+    def multiplicity(self, table: str, columns: tuple[str, ...]) -> int:
+        """How many rows of the table can share a value of all `columns`: the least over keys contained in them."""
+        found = [most for name, key, most in self.multiplicities if name == table and set(key) <= set(columns)]
+        if not found:
+            raise RefusedError(
+                f"{table} cannot be joined by {', '.join(columns) or 'nothing'}: no multiplicity is registered",
+                rule="a public table is joined by its columns, whose multiplicity is a fact of the version",
+            )
+        return min(found)
+
+    def has_labels(self, table: str, column: str) -> bool:
+        return any((name, listed) == (table, column) for name, listed, _ in self.lists)
+
+    def labels(self, table: str, column: str) -> tuple[str, ...]:
+        """The labels of a public column in the order of their codes."""
+        for name, listed, labels in self.lists:
+            if (name, listed) == (table, column):
+                return labels
+        raise RefusedError(
+            f"the labels of {table}.{column} are facts of a registered version",
+            rule="key lists come from the registered version",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "type": "facts",
+            "v": 1,
+            "multiplicities": [
+                {"table": table, "key": list(key), "rows": rows} for table, key, rows in self.multiplicities
+            ],
+            "lists": [
+                {"table": table, "column": column, "labels": list(labels)} for table, column, labels in self.lists
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, tree: dict[str, Any]) -> Facts:
+        if tree == {"v": 1}:  # of versions before public tables
+            return NO_FACTS
+        if tree.get("type") != "facts" or tree.get("v") != 1:
+            raise RefusedError("not stored facts of version 1", rule="facts are written by registration")
+        return cls(
+            tuple((each["table"], tuple(each["key"]), int(each["rows"])) for each in tree["multiplicities"]),
+            tuple((each["table"], each["column"], tuple(each["labels"])) for each in tree["lists"]),
+        )
+
+    @property
+    def hash(self) -> str:
+        return digest(self.to_json())
+
+
+NO_FACTS = Facts()
+
+
+def load_facts(version: Path) -> Facts:
+    """The facts in the folder of a version."""
+    return Facts.from_json(json.loads((version / "facts.json").read_text(encoding="utf-8")))

@@ -1,0 +1,95 @@
+"""The function table: every scalar function that a plan may call, and the domain of every expression.
+
+>>> len(TABLE) >= 60
+True
+>>> age = {"age": Domain("number", False, 0, 110)}
+>>> domain_of(Call("multiply", (Value("number", Fraction(2)), Column("age"))), age).high
+220
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dither.errors import RefusedError
+from dither.plan.domain import FIRST_DAY, LAST_DAY, LIMIT, Columns, Domain
+from dither.plan.expressions import Call, Column, Constant, Expression, Value
+from dither.plan.functions import conditions, dates, numbers, text
+from dither.plan.functions.refused import REFUSED
+from dither.plan.functions.table import Arguments, Function
+
+__all__ = ["FAMILIES", "REFUSED", "TABLE", "Arguments", "Function", "arguments_of", "depth_of", "domain_of"]
+
+FAMILIES: dict[str, tuple[Function, ...]] = {
+    "numbers": numbers.FUNCTIONS,
+    "text": text.FUNCTIONS,
+    "dates": dates.FUNCTIONS,
+    "conditions": conditions.FUNCTIONS,
+}
+TABLE: dict[str, Function] = {function.name: function for family in FAMILIES.values() for function in family}
+MAX_DEPTH = 40
+
+
+def domain_of(expression: Expression, columns: Columns) -> Domain:
+    """The domain of an expression over rows with these columns; refused where the table has no rule."""
+    if depth_of(expression) > MAX_DEPTH:
+        raise RefusedError(f"nested deeper than {MAX_DEPTH} calls", rule="work is bounded")
+    return _domain(expression, columns)
+
+
+def depth_of(expression: Expression) -> int:
+    """How many calls lie inside each other."""
+    depth, level = 0, [expression]
+    while level := [part for each in level if isinstance(each, Call) for part in each.arguments]:
+        depth += 1
+        if depth > MAX_DEPTH or len(level) > 10_000:
+            return MAX_DEPTH + 1
+    return depth
+
+
+def _domain(expression: Expression, columns: Columns) -> Domain:
+    if isinstance(expression, Column):
+        if expression.name not in columns:
+            raise RefusedError(f"no column {expression.name}", rule="columns are declared")
+        return columns[expression.name]
+    if isinstance(expression, Value):
+        return _constant(expression)
+    if isinstance(expression, Call):
+        return function_of(expression).result(arguments_of(expression, columns))
+    raise RefusedError(f"no rule for {type(expression).__name__}", rule="a node without a rule is refused")
+
+
+def function_of(call: Call) -> Function:
+    """The row of the table, or the reason why there is none."""
+    if call.function in TABLE:
+        return TABLE[call.function]
+    why = REFUSED.get(call.function, "it is not in the table of functions")
+    raise RefusedError(f"{call.function} is refused: {why}", rule="a function without a rule is refused")
+
+
+def arguments_of(call: Call, columns: Columns, sql: tuple[str, ...] = ()) -> Arguments:
+    """The arguments of a call; ids are never read."""
+    domains = tuple(_domain(argument, columns) for argument in call.arguments)
+    if any(domain.kind == "id" for domain in domains):
+        raise RefusedError(f"{call.function} of an id: ids name people or rows", rule="ids are never read")
+    constants: tuple[Constant | None, ...] = tuple(
+        argument.value if isinstance(argument, Value) else None for argument in call.arguments
+    )
+    return Arguments(call.function, domains, constants, sql)
+
+
+def _constant(value: Value) -> Domain:
+    if value.kind == "text" and isinstance(value.value, str):
+        return Domain("text", False, width=len(value.value))
+    if isinstance(value.value, Fraction):
+        at = value.value
+        if value.kind == "number" and max(abs(at.numerator), at.denominator) < LIMIT:
+            return Domain("number", False, at.numerator, at.numerator, Fraction(1, at.denominator))
+        limits = {
+            "boolean": (0, 1),
+            "date": (FIRST_DAY, LAST_DAY),
+            "timestamp": (FIRST_DAY * 86_400, (LAST_DAY + 1) * 86_400 - 1),
+        }
+        if value.kind in limits and at.denominator == 1 and limits[value.kind][0] <= at <= limits[value.kind][1]:
+            return Domain(value.kind, False, int(at), int(at))
+    raise RefusedError(f"no constant {value.kind} {str(value.value)[:40]!r}", rule="constants are of their kind")

@@ -1,0 +1,243 @@
+"""Functions of texts: at most `width` characters (code points), so that the work of one row is bounded.
+
+Upper and lower case change the 26 letters of ASCII only, and trimming removes spaces only: what other characters do
+depends on the engine's version of Unicode, and two engines must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from dither.plan.domain import Domain, number
+from dither.plan.functions.table import Arguments, Function, NullRule, quoted, truth
+
+SMALL, LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MAX_WIDTH = 10_000
+
+
+def _text(width: int, nullable: bool, a: Arguments) -> Domain:
+    if width > MAX_WIDTH:
+        raise a.refuse(f"the text could have {width} characters, more than {MAX_WIDTH}")
+    return Domain("text", nullable, width=width)
+
+
+def _same(a: Arguments) -> Domain:
+    a.expect("text")
+    return _text(a.domains[0].width, a.domains[0].nullable, a)
+
+
+def _length(a: Arguments) -> Domain:
+    a.expect("text")
+    most = a.domains[0].width * (4 if a.function == "byte_length" else 1)
+    return number(0, most, Fraction(1), a.domains[0].nullable)
+
+
+def _sql(template: str) -> Callable[[Arguments, Domain], str]:
+    return lambda a, result: template.format(*a.sql)
+
+
+def _end(a: Arguments) -> Domain:
+    """left and right: the first or last n characters."""
+    a.expect("text", "number")
+    return _text(min(a.domains[0].width, a.whole(1, 0, MAX_WIDTH)), a.domains[0].nullable, a)
+
+
+def _substring(a: Arguments) -> Domain:
+    a.expect("text", "number", "number")
+    start, length = a.whole(1, 1, MAX_WIDTH), a.whole(2, 0, MAX_WIDTH)
+    return _text(max(0, min(length, a.domains[0].width - start + 1)), a.domains[0].nullable, a)
+
+
+def _search(a: Arguments) -> Domain:
+    """A text, and a constant text that is looked for."""
+    a.expect("text", "text")
+    if not a.text(1):
+        raise a.refuse("the text that is looked for is empty")
+    if a.function == "position":
+        return number(0, a.domains[0].width, Fraction(1), a.domains[0].nullable)
+    return truth(a.domains[0].nullable)
+
+
+def _position_sql(a: Arguments, result: Domain) -> str:
+    return f"CAST(strpos({a.sql[0]}, {a.sql[1]}) AS BIGINT)"
+
+
+def _replace(a: Arguments) -> Domain:
+    a.expect("text", "text", "text")
+    old, new, width = a.text(1), a.text(2), a.domains[0].width
+    if not old:
+        raise a.refuse("the text that is replaced is empty")
+    grown = width + (width // len(old)) * max(0, len(new) - len(old))
+    return _text(grown, a.domains[0].nullable, a)
+
+
+def _concat(a: Arguments) -> Domain:
+    a.all_of("text", 2)
+    return _text(sum(domain.width for domain in a.domains), a.any_null, a)
+
+
+def _pad(a: Arguments) -> Domain:
+    a.expect("text", "number", "text")
+    if len(a.text(2)) != 1:
+        raise a.refuse("the text to fill with is one character")
+    return _text(a.whole(1, 0, MAX_WIDTH), a.domains[0].nullable, a)
+
+
+def _split(a: Arguments) -> Domain:
+    a.expect("text", "text", "number")
+    if not a.text(1):
+        raise a.refuse("the separator is empty")
+    a.whole(2, 1, MAX_WIDTH)
+    return _text(a.domains[0].width, a.domains[0].nullable, a)
+
+
+def _like(a: Arguments) -> Domain:
+    a.expect("text", "text")
+    if "\\" in a.text(1) or a.text(1).count("%") > 8:
+        raise a.refuse("the pattern has at most 8 % and no backslash")
+    return truth(a.domains[0].nullable)
+
+
+def _label(a: Arguments) -> Domain:
+    a.expect("category")
+    return _text(max(map(len, a.domains[0].labels), default=0), a.domains[0].nullable, a)
+
+
+def _label_sql(a: Arguments, result: Domain) -> str:
+    labels = ", ".join(map(quoted, a.domains[0].labels))
+    return f"list_extract([{labels}], CAST({a.sql[0]} AS BIGINT) + 1)"
+
+
+def _parse(a: Arguments) -> Domain:
+    a.expect("text", "number", "number")
+    low, high = a.whole(1, -(10**17), 10**17), a.whole(2, -(10**17), 10**17)
+    if low > high:
+        raise a.refuse("the lower bound is above the upper one")
+    return number(low, high, Fraction(1), True)
+
+
+def _parse_sql(a: Arguments, result: Domain) -> str:
+    whole = f"regexp_full_match({a.sql[0]}, '[+-]?[0-9]{{1,18}}')"
+    value = f"greatest({result.low}, least({result.high}, TRY_CAST({a.sql[0]} AS BIGINT)))"
+    return f"CASE WHEN {whole} THEN {value} END"
+
+
+_ANY: NullRule = "null if an argument is"
+_NONE = "none needed"
+FUNCTIONS: tuple[Function, ...] = (
+    Function("lower", "a text", "A-Z as a-z", _ANY, _NONE, _same, _sql(f"translate({{}}, '{LARGE}', '{SMALL}')")),
+    Function("upper", "a text", "a-z as A-Z", _ANY, _NONE, _same, _sql(f"translate({{}}, '{SMALL}', '{LARGE}')")),
+    Function("trim", "a text", "it without spaces at both ends", _ANY, _NONE, _same, _sql("trim({}, ' ')")),
+    Function("ltrim", "a text", "it without spaces in front", _ANY, _NONE, _same, _sql("ltrim({}, ' ')")),
+    Function("rtrim", "a text", "it without spaces at the end", _ANY, _NONE, _same, _sql("rtrim({}, ' ')")),
+    Function("length", "a text", "how many characters", _ANY, _NONE, _length, _sql("CAST(length({}) AS BIGINT)")),
+    Function(
+        "byte_length", "a text", "how many bytes of UTF-8", _ANY, _NONE, _length, _sql("CAST(strlen({}) AS BIGINT)")
+    ),
+    Function("left", "a text, n (constant)", "its first n characters", _ANY, "constant n", _end, _sql("left({}, {})")),
+    Function("right", "a text, n (constant)", "its last n characters", _ANY, "constant n", _end, _sql("right({}, {})")),
+    Function(
+        "substring",
+        "a text, from, n (constants, from 1)",
+        "n characters from there",
+        _ANY,
+        "constant places",
+        _substring,
+        _sql("substring({}, {}, {})"),
+    ),
+    Function(
+        "starts_with",
+        "a text, another (constant)",
+        "whether it begins so",
+        _ANY,
+        _NONE,
+        _search,
+        _sql("CAST(starts_with({}, {}) AS BIGINT)"),
+    ),
+    Function(
+        "ends_with",
+        "a text, another (constant)",
+        "whether it ends so",
+        _ANY,
+        _NONE,
+        _search,
+        _sql("CAST(ends_with({}, {}) AS BIGINT)"),
+    ),
+    Function(
+        "contains",
+        "a text, another (constant)",
+        "whether it occurs",
+        _ANY,
+        _NONE,
+        _search,
+        _sql("CAST(contains({}, {}) AS BIGINT)"),
+    ),
+    Function(
+        "position", "a text, another (constant)", "where it first occurs, or 0", _ANY, _NONE, _search, _position_sql
+    ),
+    Function(
+        "replace",
+        "a text, old, new (constants)",
+        "new for every old, from the left",
+        _ANY,
+        "width from the constants",
+        _replace,
+        _sql("replace({}, {}, {})"),
+    ),
+    Function(
+        "concat",
+        "two or more texts",
+        "one after the other",
+        _ANY,
+        "width from the arguments",
+        _concat,
+        lambda a, result: " || ".join(a.sql),
+    ),
+    Function(
+        "lpad",
+        "a text, n, a character (constants)",
+        "n characters, filled or cut",
+        _ANY,
+        "one character to fill with",
+        _pad,
+        _sql("lpad({}, {}, {})"),
+    ),
+    Function(
+        "rpad",
+        "a text, n, a character (constants)",
+        "n characters, filled or cut",
+        _ANY,
+        "one character to fill with",
+        _pad,
+        _sql("rpad({}, {}, {})"),
+    ),
+    Function(
+        "split_part",
+        "a text, separator, n (constants, n from 1)",
+        "the n-th part, or an empty text",
+        _ANY,
+        "constant n",
+        _split,
+        _sql("split_part({}, {}, {})"),
+    ),
+    Function(
+        "like",
+        "a text, a pattern (constant)",
+        "whether it matches, % for any text and _ for one character",
+        _ANY,
+        "at most 8 %",
+        _like,
+        _sql("CAST(({} LIKE {}) AS BIGINT)"),
+    ),
+    Function("label", "a category", "its label as a text", _ANY, "the list holds every code", _label, _label_sql),
+    Function(
+        "parse_integer",
+        "a text, lower and upper bound (constants)",
+        "the whole number it shows (at most 18 digits), moved between the bounds; null if none",
+        "null if it says so",
+        "a regular expression, TRY_CAST",
+        _parse,
+        _parse_sql,
+    ),
+)

@@ -1,0 +1,20 @@
+"""GROUP BY without the owner, inside a plan. Proof: docs/proofs/stability.md#group."""
+
+from __future__ import annotations
+
+from dither.errors import RefusedError
+from dither.plan.stability.owned import Loose, Node, Owned, Public
+
+
+def group_rows(source: Node, keys: tuple[str, ...]) -> Loose:
+    """Each group that a unit touches may lose its old row and gain a new one: twice the groups. Nobody owns them.
+
+    >>> group_rows(Owned(3, most=50), ("county",))
+    Loose(rows=6, most=50)
+    """
+    if isinstance(source, Public):
+        raise RefusedError("GROUP BY of a public table alone", rule="a node without a rule is refused")
+    if not keys:
+        raise RefusedError("a grand total inside a plan", rule="one row per key that occurs")
+    touched = source.groups(keys) if isinstance(source, Owned) else source.rows
+    return Loose(2 * touched, source.most)

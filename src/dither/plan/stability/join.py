@@ -1,0 +1,63 @@
+"""Joins: private with public, or the rows of one owner with each other. Proof: docs/proofs/stability.md#join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dither.errors import RefusedError
+from dither.plan.domain import Columns, Domain
+from dither.plan.stability.owned import Node, Owned, Public
+
+_RULE = "no row meets another owner's row"
+
+
+def join_rows(left: Node, right: Node, kind: str, *, right_per_left: int, left_per_right: int) -> Owned:
+    """Rows of a unit: what each left row finds, and no more than what each right row finds.
+
+    `right_per_left` bounds the matches of one left row: the multiplicity of a public key, 1 where uniqueness per owner
+    is enforced, else all rows that the unit has on the right.
+
+    >>> join_rows(Owned(2, most=10), Public("counties"), "left", right_per_left=3, left_per_right=0).rows
+    6
+    >>> join_rows(Owned(20), Owned(5), "inner", right_per_left=5, left_per_right=1).rows
+    5
+    >>> join_rows(Owned(20), Owned(5), "left", right_per_left=5, left_per_right=1).rows
+    25
+    """
+    if not isinstance(left, Owned):
+        raise RefusedError("the left side of a join has no owner any more", rule=_RULE)
+    found = right_per_left if kind == "inner" else max(1, right_per_left)
+    if isinstance(right, Public):
+        return Owned(left.rows * found, left.distinct * found, left.most * found)
+    if not isinstance(right, Owned):
+        raise RefusedError("the right side of a join has no owner any more", rule=_RULE)
+    kept = 0 if kind == "inner" else left.rows
+    rows = min(left.rows * found, kept + right.rows * left_per_right)
+    distinct = min(rows, left.distinct * max(1, right.distinct) if kind == "left" else left.distinct * right.distinct)
+    return Owned(rows, distinct, left.most * found)
+
+
+def join_columns(left: Columns, right: Columns, on: tuple[tuple[str, str], ...], kind: str) -> Columns:
+    """The columns of both; a right one paired with one of its own name is left out, other equal names are refused."""
+    for mine, theirs in on:
+        if mine not in left or theirs not in right:
+            raise RefusedError(f"a join by {mine} = {theirs}, which are no columns", rule="columns are declared")
+        if not comparable(left[mine], right[theirs]):
+            raise RefusedError(f"{mine} and {theirs} are of different kinds", rule="types are declared")
+    paired = {theirs for mine, theirs in on if mine == theirs}
+    columns = dict(left)
+    for name, domain in right.items():
+        if name in paired:
+            continue
+        if name in columns:
+            raise RefusedError(f"both sides have a column {name}: rename one", rule="columns have one name")
+        labels = () if domain.kind == "text" else domain.labels
+        columns[name] = replace(domain, nullable=domain.nullable or kind == "left", labels=labels)
+    return columns
+
+
+def comparable(left: Domain, right: Domain) -> bool:
+    """Whether equal stored values mean the same. Labels of a public list meet the text column they come from."""
+    if left.kind == "category" and right.kind == "text":
+        return right.labels != () and left.labels[: len(right.labels)] == right.labels
+    return (left.kind, left.step, left.labels) == (right.kind, right.step, right.labels)

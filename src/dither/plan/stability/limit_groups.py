@@ -1,0 +1,32 @@
+"""At most so many groups per unit. Proof: docs/proofs/stability.md#limit-groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dither.errors import RefusedError
+from dither.plan.domain import Columns, is_stored
+from dither.plan.stability.owned import Grouped, Node, Owned
+
+
+def limit_rows(source: Node, keys: tuple[str, ...], groups: int) -> Owned:
+    """Rows stay or go by the owner's own rows; what stays has at most `groups` values of the keys.
+
+    >>> limit_rows(Owned(20), ("county",), 3).groups(("county",))
+    3
+    """
+    if not isinstance(source, Owned):
+        raise RefusedError("groups per unit of rows without an owner", rule="a loose node has no owner again")
+    if groups < 1 or not keys:
+        raise RefusedError("at least one group and one key", rule="parameters have a range")
+    known = Grouped(frozenset(keys), min(groups, source.groups(keys)), source.rows_per_group(keys))
+    return replace(source, grouped=(*source.grouped, known))
+
+
+def check_keys(keys: tuple[str, ...], columns: Columns) -> None:
+    """Keys have an index: a stored integer, or an undeclared label with the index that registration stored."""
+    for key in keys:
+        if key not in columns:
+            raise RefusedError(f"no column {key}", rule="columns are declared")
+        if not is_stored(columns[key]) and not columns[key].undeclared:
+            raise RefusedError(f"{key} cannot be a key: it is a {columns[key].kind}", rule="keys have an index")

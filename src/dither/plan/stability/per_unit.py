@@ -1,0 +1,41 @@
+"""GROUP BY owner: exact aggregates inside a unit. Proof: docs/proofs/stability.md#per-unit."""
+
+from __future__ import annotations
+
+from math import prod
+
+from dither.errors import RefusedError
+from dither.plan.aggregates import aggregate_domain
+from dither.plan.algebra import Named
+from dither.plan.domain import Columns, is_stored
+from dither.plan.stability.owned import Grouped, Node, Owned
+
+
+def per_unit_rows(source: Node, keys: tuple[str, ...], columns: Columns) -> Owned:
+    """One row per owner and key: one without keys, else no more than rows, groups, or values that the keys have.
+
+    >>> per_unit_rows(Owned(20, most=100), (), {}).rows
+    1
+    """
+    if not isinstance(source, Owned):
+        raise RefusedError("aggregates per unit of rows without an owner", rule="a loose node has no owner again")
+    values = (
+        prod(_values(columns, key) for key in keys) if all(is_stored(columns[key]) for key in keys) else source.rows
+    )
+    rows = min(source.groups(keys), values) if keys else 1
+    return Owned(rows, most=source.most, grouped=(Grouped(frozenset(keys), rows, 1),))
+
+
+def _values(columns: Columns, key: str) -> int:
+    first, last = columns[key].listed
+    return last - first + 1 + columns[key].nullable
+
+
+def per_unit_columns(source: Columns, keys: tuple[str, ...], named: tuple[Named, ...], rows: int) -> Columns:
+    """Keys keep their domain; an aggregate of at most `rows` rows has bounds that follow."""
+    columns = {key: source[key] for key in keys}
+    for each in named:
+        if each.name in columns:
+            raise RefusedError(f"two columns called {each.name}", rule="columns have one name")
+        columns[each.name] = aggregate_domain(each.of, source, rows)
+    return columns

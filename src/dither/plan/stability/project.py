@@ -1,0 +1,47 @@
+"""SELECT of expressions. Proof: docs/proofs/stability.md#project."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dither.errors import RefusedError
+from dither.plan.algebra import Call, Column, Named, Value
+from dither.plan.domain import Columns
+from dither.plan.functions import domain_of
+from dither.plan.stability.owned import Grouped, Node, Owned, Public
+
+
+def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
+    """One row for each row, a function of that row alone. What is known of groups lives on under new names.
+
+    >>> project_rows(Owned(3, distinct=2), (Named("age", Column("age")),)) == Owned(3, distinct=2)
+    True
+    >>> project_rows(Public("wards"), (Named("ward", Column("level")),)).original("ward")
+    'level'
+    """
+    if isinstance(source, Public):
+        same = [(each.name, source.original(each.of.name)) for each in columns if isinstance(each.of, Column)]
+        return Public(source.table, tuple((name, original) for name, original in same if original))
+    if not isinstance(source, Owned):
+        return source
+    names: dict[str, str] = {each.of.name: each.name for each in columns if isinstance(each.of, Column)}
+    kept = tuple(
+        Grouped(frozenset(names[key] for key in each.keys), each.groups, each.rows)
+        for each in source.grouped
+        if each.keys <= set(names)
+    )
+    return replace(source, grouped=kept)
+
+
+def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
+    """The domain of each expression by interval arithmetic; a column that is passed on keeps its own."""
+    found: Columns = {}
+    for each in columns:
+        if each.name in found:
+            raise RefusedError(f"two columns called {each.name}", rule="columns have one name")
+        if not isinstance(each.of, (Column, Value, Call)):
+            raise RefusedError("a projection holds expressions", rule="a node without a rule is refused")
+        found[each.name] = domain_of(each.of, source)
+    if not found:
+        raise RefusedError("a projection without columns", rule="a node without a rule is refused")
+    return found

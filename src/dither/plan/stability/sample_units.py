@@ -1,0 +1,21 @@
+"""A sample of units. Proof: docs/proofs/stability.md#sample-units."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dither.errors import RefusedError
+from dither.plan.stability.owned import Node, Owned
+
+
+def sample_rows(source: Node, rate: Fraction) -> Owned:
+    """For every fixed key a unit is in with all its rows or out; no amplification is claimed.
+
+    >>> sample_rows(Owned(3), Fraction(1, 10)) == Owned(3)
+    True
+    """
+    if not isinstance(source, Owned):
+        raise RefusedError("a sample by unit of rows without an owner", rule="a loose node has no owner again")
+    if not 0 < rate < 1:
+        raise RefusedError(f"a sampling rate of {rate}: it lies between 0 and 1", rule="parameters have a range")
+    return source

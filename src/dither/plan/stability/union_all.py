@@ -1,0 +1,27 @@
+"""UNION ALL. Proof: docs/proofs/stability.md#union-all."""
+
+from __future__ import annotations
+
+from dither.errors import RefusedError
+from dither.plan.domain import Columns, hull
+from dither.plan.stability.owned import Loose, Node, Owned, Public
+
+
+def union_rows(left: Node, right: Node, distinct: int) -> Node:
+    """Rows add up. `distinct` bounds the different rows of a unit, which a repeated source does not add to.
+
+    >>> union_rows(Owned(1, most=10), Owned(1, most=10), 1)
+    Owned(rows=2, distinct=1, most=20, grouped=())
+    """
+    if isinstance(left, Public) or isinstance(right, Public):
+        raise RefusedError("a union with a public table: its rows have no owner", rule="every row has one owner")
+    if isinstance(left, Owned) and isinstance(right, Owned):
+        return Owned(left.rows + right.rows, distinct, left.most + right.most)
+    return Loose(left.rows + right.rows, left.most + right.most)
+
+
+def union_columns(left: Columns, right: Columns) -> Columns:
+    """Equal names in equal order; each column holds what either side's holds."""
+    if list(left) != list(right):
+        raise RefusedError("the sides of a union have different columns", rule="columns are declared")
+    return {name: hull((left[name], right[name]), name) for name in left}

@@ -1,0 +1,180 @@
+"""The examples of the Guidelines (spec/guidelines.md), and claims that are reached exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+
+import pytest
+
+import hospital
+from dither.errors import RefusedError
+from dither.plan import algebra as a
+from dither.plan.algebra import Call, Cells, Column, Count, CountDistinct, CountUnits, Filter, Named, Scan, Sum, Value
+from dither.plan.analyse import analyse
+from dither.plan.domains import bounds, shape
+from dither.plan.measure import sensitivity
+from dither.plan.stability import Loose
+
+FACTS = hospital.catalog()
+SALARIES = Scan("patients")
+EXTREME = [hospital.patient("victim", salary="1e9")]
+
+
+def doubled(plan: a.Plan, times: int) -> a.Plan:
+    for _ in range(times):
+        plan = a.UnionAll(plan, plan)
+    return plan
+
+
+@pytest.fixture(scope="module")
+def rich():
+    """One person with the largest values, in everything."""
+    visits = [
+        hospital.visit(f"v{i}", "victim", cost="1e9", score="-99", county=["ash", "elm", "oak"][i % 3])
+        for i in range(6)
+    ]
+    people = [hospital.patient("victim", salary="999999999")]
+    with hospital.registered(hospital.raws(people, visits, [hospital.item("v1")] * 9)) as both:
+        yield both
+
+
+def one(rich, query: Cells) -> int:
+    return int(abs(rich.measurer.measure(query)[0, 0]))
+
+
+def test_doubling_a_table_five_times_multiplies_the_sensitivity_by_32(rich):
+    query = Cells(doubled(SALARIES, 5), (), (Sum("salary"),))
+    assert sensitivity(query, FACTS).l1 == 32 * 300_000 == one(rich, query)
+
+
+def test_distinct_per_owner_brings_it_back(rich):
+    query = Cells(a.Distinct(doubled(SALARIES, 5), per_unit=True), (), (Sum("salary"),))
+    assert sensitivity(query, FACTS).l1 == 300_000 == one(rich, query)
+
+
+def test_distinct_in_all_brings_it_back_too_and_loses_the_owner(rich):
+    plan = a.Distinct(doubled(SALARIES, 5), per_unit=False)
+    assert analyse(plan, FACTS).node == Loose(1, 32 * 1000)
+    for lost in (a.Join(plan, SALARIES, (), "inner"), a.LimitGroups(plan, ("sex",), 1), a.PerUnit(plan, (), ())):
+        with pytest.raises(RefusedError):
+            analyse(lost, FACTS)
+    with pytest.raises(RefusedError):
+        sensitivity(Cells(plan, (), (CountUnits(),)), FACTS)
+
+
+def test_unions_of_different_plans_are_not_brought_back():
+    other = Filter(SALARIES, a.Compare("salary", ">", F(5)))
+    plan = a.Distinct(a.UnionAll(a.UnionAll(SALARIES, other), SALARIES), per_unit=True)
+    assert analyse(plan, FACTS).node.rows == 2
+
+
+def test_twice_the_sum_of_salaries_has_sensitivity_600000(rich):
+    twice = Named("x", Call("multiply", (Value("number", F(2)), Column("salary"))))
+    query = Cells(a.Project(SALARIES, (twice,)), (), (Sum("x"),))
+    assert sensitivity(query, FACTS).l1 == 600_000 == one(rich, query)
+
+
+def test_bounds_after_where(rich):
+    plan = Filter(Scan("visits"), a.And((a.Compare("cost", ">", F(5)), a.Compare("cost", "<=", F(20)))))
+    found = bounds("cost", plan, rich.catalog, rich.facts)
+    assert (found.low, found.high) == (501, 2000)
+    holds = Filter(Scan("visits"), a.Holds(Call("le", (Column("cost"), Value("number", F(20))))))
+    assert bounds("cost", holds, rich.catalog, rich.facts).high == 2000
+    assert sensitivity(Cells(holds, (), (Sum("cost"),)), rich.catalog, rich.facts).l1 == 3 * 2000
+
+
+def test_every_declared_key_on_an_empty_table():
+    with hospital.registered(hospital.raws()) as empty:
+        for keys in (("county",), ("urgent", "county"), ("score",)):
+            query = Cells(Scan("visits"), keys, (Count(), Sum("cost")))
+            cells = empty.measurer.measure(query)
+            assert cells.shape == shape(query, empty.catalog, empty.facts)
+            assert not cells.any()
+
+
+def test_metadata_does_not_depend_on_rows(rich):
+    """Bounds, keys and shapes of an empty and of an extreme table are the same."""
+    with hospital.registered(hospital.raws()) as empty:
+        query = Cells(Scan("visits"), ("county", "urgent"), (Sum("cost"),))
+        assert empty.measurer.measure(query).shape == rich.measurer.measure(query).shape
+        assert empty.facts == rich.facts
+
+
+@pytest.mark.parametrize(
+    ("query", "claim"),
+    [
+        (Cells(Scan("visits"), (), (Sum("cost"),)), 3 * 50_000),
+        (Cells(Scan("visits"), (), (Count(),)), 3),
+        (Cells(Scan("items"), (), (Count(),)), 4),
+        (Cells(Scan("visits"), (), (CountUnits(),)), 1),
+        (Cells(Scan("visits"), (), (CountDistinct("county"),)), 3),
+        (Cells(a.Join(Scan("visits"), Scan("patients"), (), "inner"), (), (Sum("salary"),)), 3 * 300_000),
+        (Cells(a.Join(Scan("patients"), Scan("visits"), (), "left"), (), (Sum("salary"),)), 3 * 300_000),
+        (Cells(a.PerUnit(Scan("visits"), (), (Named("n", Count()),)), (), (Sum("n"),)), 3),
+        (Cells(a.PerUnit(Scan("visits"), (), (Named("c", Sum("cost")),)), (), (Sum("c"),)), 3 * 50_000),
+    ],
+)
+def test_claims_are_reached(query, claim, rich):
+    assert sensitivity(query, rich.catalog, rich.facts).l1 == claim == one(rich, query)
+
+
+def test_bounding_groups_and_values_per_unit_bounds_every_norm(rich):
+    """At most two counties per person, at most 100.00 a county: L0 = 2, Linf = 10000, L2 squared = 2 * 10000^2."""
+    limited = a.LimitGroups(Scan("visits"), ("county",), 2)
+    summed = a.PerUnit(limited, ("county",), (Named("c", Sum("cost")),))
+    clamp = Call("clamp", (Column("c"), Value("number", F(0)), Value("number", F(100))))
+    plan = a.Project(summed, (Named("county", Column("county")), Named("c", clamp)))
+    query = Cells(plan, ("county",), (Sum("c"),))
+    claim = sensitivity(query, rich.catalog, rich.facts)
+    assert (claim.l0, claim.l1, claim.linf, claim.l2_squared) == (2, 20_000, 10_000, 2 * 10_000**2)
+    cells = rich.measurer.measure(query)
+    assert sorted(int(cell) for cell in cells.ravel()) == [0, 0, 0, 10_000, 10_000]
+
+
+def test_without_a_per_group_bound_one_cell_can_take_it_all(rich):
+    query = Cells(a.LimitGroups(Scan("visits"), ("county",), 2), ("county",), (Count(),))
+    claim = sensitivity(query, rich.catalog, rich.facts)
+    assert (claim.l0, claim.l1, claim.linf) == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        (a.Join(Scan("counties"), Scan("visits"), (("county", "county"),), "left"), "no owner"),
+        (a.Join(Scan("visits"), Scan("counties"), (("county", "county"),), "right"), "preserved"),
+        (a.Join(Scan("visits"), Scan("counties"), (("county", "county"),), "full"), "preserved"),
+        (a.Join(Scan("visits"), Scan("counties"), (), "inner"), "multiplicity"),
+        (a.Join(Scan("visits"), Scan("counties"), (("note", "beds"),), "inner"), "different kinds"),
+        (a.Join(Scan("visits"), Scan("visits"), (), "inner"), "both sides"),
+        (a.UnionAll(Scan("visits"), Scan("items")), "different columns"),
+        (a.UnionAll(Scan("counties"), Scan("counties")), "no owner"),
+        (a.Group(Scan("visits"), (), (Named("n", Count()),)), "grand total"),
+        (a.Group(Scan("visits"), ("note",), (Named("n", Count()),)), "cannot be a key"),
+        (a.PerUnit(Scan("visits"), ("visit",), (Named("n", Count()),)), "cannot be a key"),
+        (a.PerUnit(Scan("visits"), (), (Named("n", CountUnits()),)), "no rule"),
+        (a.SampleUnits(Scan("visits"), F(1)), "between 0 and 1"),
+        (a.LimitGroups(Scan("visits"), ("county",), 0), "at least one"),
+        (a.Project(Scan("visits"), (Named("x", Column("person")),)), "no column person"),
+        (a.Filter(Scan("visits"), a.Compare("visit", "=", "v1")), "never compared"),
+        (a.Filter(Scan("visits"), a.Compare("note", "<", "v1")), "= and <>"),
+        (Scan("nowhere"), "no table"),
+        (Scan("Visits"), "write visits"),
+    ],
+)
+def test_refused(plan, why, rich):
+    with pytest.raises(RefusedError, match=why):
+        analyse(plan, rich.catalog, rich.facts)
+
+
+def test_a_plan_that_doubles_too_often_is_refused_before_any_work():
+    with pytest.raises(RefusedError, match="500 nodes"):
+        analyse(doubled(SALARIES, 60), FACTS)
+
+
+def test_a_sample_without_a_kernels_key_is_refused(rich):
+    query = Cells(a.SampleUnits(Scan("visits"), F(1, 2)), (), (Count(),))
+    rich.measurer.prepare(query)
+    with pytest.raises(RefusedError, match="kernel"):
+        rich.measurer.measure(query)
+    found = {int(rich.measurer.measure(query, bytes([i] * 32))[0, 0]) for i in range(40)}
+    assert found == {0, 3}

@@ -1,0 +1,11 @@
+"""The source of words that most tests here share."""
+
+from __future__ import annotations
+
+import pytest
+from seeded_words import SeededWords
+
+
+@pytest.fixture
+def words() -> SeededWords:
+    return SeededWords(20260729)

@@ -1,0 +1,325 @@
+"""Heavy hitters, marginals, ranges, places, text, graphs, models, shuffling, poisoning, presets, simulation."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import exp
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+from seeded_words import SeededWords
+from typer.testing import CliRunner
+
+from dither import ParameterError, local
+from dither.cli.local import app
+from dither.local import graph, poisoning, shuffle, text
+from dither.local.odds import at_most_exp
+from dither.local.sgd import LocalSGD
+from dither.local.simulate import measure, population
+from dither.local.spatial import norm_above
+
+SMALL = [
+    local.Marginals(1, 3, 2),
+    local.Marginals(2, 4, 4),
+    local.Hierarchy(1, 4, 2),
+    local.Hierarchy(2, 9, 3),
+    local.Haar(1, 8),
+    local.Haar(3, 4),
+]
+
+
+@pytest.mark.parametrize("protocol", SMALL, ids=lambda p: p.type)
+def test_exact_audit(protocol: local.Protocol) -> None:
+    assert local.check(protocol).problems == ()
+    assert local.from_json(protocol.to_json()) == protocol
+    for value in protocol.inputs()[:3]:
+        assert local.same_law(protocol, value, 10_000, SeededWords(value))
+
+
+def test_prefix_search_is_private_and_draws_its_law() -> None:
+    protocol = local.PrefixSearch(1, 3, 1, 1, 3)
+    assert local.check(protocol, moments=False).problems == ()
+    assert local.same_law(protocol, 5, 20_000, SeededWords(1))
+
+
+def test_planted_words_are_found() -> None:
+    """spec section 6: words at 5%, 3% and 2%, epsilon 4; all above three standard errors, nothing else."""
+    letters = text.Alphabet("abcdefgh")
+    generator = np.random.default_rng(0)
+    users = 40_000
+    planted = {"beach": 0.05, "faced": 0.03, "caged": 0.02}
+    values = [letters.encode(word, 5) for word, share in planted.items() for _ in range(int(share * users))]
+    noise = generator.integers(0, 8, (users - len(values), 5))
+    values += [letters.encode("".join(letters.letters[i] for i in row), 5) for row in noise]
+    protocol = local.PrefixSearch(4, letters.bits * 5, 8, 6)
+    payloads = protocol.randomise(np.array(values), SeededWords(2))
+    collector, other = local.Aggregator(protocol), local.Aggregator(protocol)
+    collector.add_payloads(payloads[:1_000])
+    other.add_payloads(payloads[1_000:])
+    collector = local.Aggregator.from_bytes(collector.to_bytes()).merge(other)
+    assert collector.reports == users and collector.rejected == 0
+    found, counts = protocol.find(collector.payloads, keep=12)
+    names = [letters.decode(int(value), 5) for value in found]
+    assert set(planted) <= set(names) and len(names) <= 4
+    for word, share in planted.items():
+        place = names.index(word)
+        assert abs(counts.values[place] - share * users) < 6.5 * counts.errors[place] + users * 0.01
+    with pytest.raises(ParameterError, match="find"):
+        collector.estimate()
+
+
+def test_marginals_need_all_lower_weights() -> None:
+    """spec section 9.8: 175 coefficients for ten attributes and order three, not 120."""
+    assert local.Marginals(1, 10, 3).coefficients == 175
+    generator, users = np.random.default_rng(1), 60_000
+    bits = np.stack([generator.random(users) < 0.3, generator.random(users) < 0.6, np.zeros(users, bool)], axis=1)
+    bits[:, 2] = bits[:, 0] ^ (generator.random(users) < 0.1)
+    values = bits @ np.array([1, 2, 4])
+    protocol = local.Marginals(2, 3, 2)
+    collector = local.Aggregator(protocol)
+    collector.add_payloads(protocol.randomise(values, SeededWords(3)))
+    for pair in ((0, 1), (0, 2), (2, 1)):
+        cells = protocol.marginal(collector.estimate(), pair)
+        truth = np.array([np.sum((bits[:, pair[0]] == (c & 1)) & (bits[:, pair[1]] == (c >> 1))) for c in range(4)])
+        assert cells.values.sum() == pytest.approx(users)
+        assert (np.abs(cells.values - truth) < 6.5 * cells.errors).all()
+
+
+@pytest.mark.parametrize("protocol", [local.Hierarchy(1, 256, 4), local.Haar(1, 256)], ids=lambda p: p.type)
+def test_ranges_and_quantiles(protocol: local.Haar) -> None:
+    values = np.clip(np.random.default_rng(2).normal(120, 30, 50_000), 0, 255).astype(np.int64)
+    collector = local.Aggregator(protocol)
+    collector.add_payloads(protocol.randomise(values, SeededWords(4)))
+    ordered = protocol.ordered(collector.tally, collector.reports)
+    assert ordered.range(0, 256) == pytest.approx(50_000)
+    for start, end in ((0, 100), (90, 150), (37, 200)):
+        truth = int(((values >= start) & (values < end)).sum())
+        assert abs(ordered.range(start, end) - truth) < 6.5 * protocol.range_variance(start, end, 50_000) ** 0.5
+    for share in (0.1, 0.5, 0.9):
+        assert abs(ordered.quantile(share) - np.quantile(values, share)) < 12
+
+
+def test_haar_range_variance_is_exact() -> None:
+    """Measured over 300 runs for a range that nobody is in; chi-square at 1e-9."""
+    protocol, users, runs = local.Haar(1, 16), 400, 300
+    payloads = protocol.randomise(np.full(users * runs, 15), SeededWords(5)).reshape(runs, users, -1)
+    spread = protocol.range_variance(2, 7, users)
+    found = [protocol.ordered(protocol.tally(part), users).range(2, 7) for part in payloads]
+    squares = float(np.square(found).sum() / spread)
+    # the user is on the path of the range's top coefficient, which lowers the variance by its squared mean
+    assert chi2.isf(1 - 5e-10, runs) * 0.9 < squares < chi2.isf(5e-10, runs)
+
+
+def test_planar_laplace_never_passes_its_metric() -> None:
+    """Weights of all displacements in a window: |log ratio| <= epsilon * distance, in exact exponents."""
+    noise = local.PlanarLaplace(2, "1/2")
+    points = list(product(range(-6, 7), repeat=2))
+    for (x, y), (dx, dy) in product(points[::5], product(range(-3, 4), repeat=2)):
+        if (dx, dy) == (0, 0):
+            continue
+        gap = abs(noise.weight_exponent(x, y) - noise.weight_exponent(x - dx, y - dy))
+        # gap <= epsilon * side * sqrt(dx^2 + dy^2), compared as squares
+        assert gap**2 <= (noise.epsilon * noise.side) ** 2 * (dx * dx + dy * dy)
+    assert norm_above(3, 4) == 5 and norm_above(1, 1) ** 2 >= 2
+
+
+def test_planar_laplace_has_its_law_and_radius() -> None:
+    noise = local.PlanarLaplace(1, "1/2")
+    drawn = noise.noise(4_000, source=SeededWords(6))
+    window = [(x, y) for x in range(-2, 3) for y in range(-2, 3)]
+    far = range(-120, 121)
+    total = sum(exp(-float(noise.rate) * float((x * x + y * y) ** 0.5)) for x in far for y in far)
+    expected = np.array([4_000 * exp(-float(noise.weight_exponent(x, y))) / total for x, y in window])
+    seen = np.array([int(((drawn == place).all(axis=1)).sum()) for place in window])
+    assert chi2.sf(float(((seen - expected) ** 2 / expected).sum()), len(window)) > 1e-9
+    radius = np.hypot(*drawn.T) / 2
+    assert radius.mean() == pytest.approx(2, abs=0.15)  # Gamma(2) with rate 1: mean 2, variance 2
+    assert radius.var() == pytest.approx(2, abs=0.5)
+
+
+def test_remapping_moves_reports_to_likely_places() -> None:
+    noise = local.PlanarLaplace(1)
+    places = np.array([[0.0, 0.0], [10.0, 0.0]])
+    assert noise.remap(np.array([[6, 0]]), places, np.array([0.99, 0.01]))[0] == 0
+    assert noise.remap(np.array([[6, 0]]), places, np.array([0.5, 0.5]))[0] == 1
+    assert noise.loss(3).epsilon == 3 and "distance" in noise.loss(3).unit
+
+
+def test_grid_counts() -> None:
+    grid = local.Grid((0, 0, 4, 4), 4, 4)
+    points = np.random.default_rng(3).uniform(0, 4, (20_000, 2))
+    oracle = local.choose(2, grid.domain).oracle
+    found = oracle.estimate(oracle.tally(oracle.randomise(grid.cell(points), SeededWords(7))), 20_000)
+    truth = np.bincount(grid.cell(points), minlength=16)
+    assert (np.abs(found.values - truth) < 6.5 * found.errors).all()
+    assert grid.cell(np.array([[-5.0, 99.0]]))[0] == 12
+
+
+def test_texts_report_one_ngram_each() -> None:
+    letters = text.Alphabet("abc")
+    assert letters.decode(letters.encode("abz", 3), 3) == "ab?"
+    assert letters.decode(letters.encode("a", 3), 3) == "a"
+    assert letters.encode("ab", 3) >> letters.bits == letters.encode("ab", 2)
+    drawn = text.one_ngram([["the", "cat", "sat"], ["a"]], 2, source=SeededWords(8))
+    assert drawn[0] in {("the", "cat"), ("cat", "sat")} and drawn[1] == ("a", "")
+    assert text.vocabulary([("x",), ("y",)], [("y",)]).tolist() == [1, 0]
+    with pytest.raises(ParameterError, match="60 bits"):
+        letters.encode("a", 40)
+
+
+def test_edges_and_triangles_are_unbiased() -> None:
+    """300 runs on a graph of 24 users; normal bounds at 1e-9 on the means, chi-square on the edges' variance."""
+    generator, users, runs = np.random.default_rng(4), 24, 300
+    lower = np.tril(generator.random((users, users)) < 0.3, -1)
+    full = (lower | lower.T).astype(int)
+    answer, words = graph.EdgeResponse(2, users), SeededWords(9)
+    edges, triangles = [], []
+    for _ in range(runs):
+        reports = [answer.report(u, lower[u, :u], source=words) for u in range(users)]
+        count, variance = answer.edges(reports)
+        edges.append((count - lower.sum()) / variance**0.5)
+        triangles.append(answer.triangles(reports))
+    assert chi2.isf(1 - 5e-10, runs) < float(np.square(edges).sum()) < chi2.isf(5e-10, runs)
+    truth = np.trace(full @ full @ full) / 6
+    assert abs(np.mean(triangles) - truth) < 6.5 * np.std(triangles) / runs**0.5
+    ratio = answer.p / (1 - answer.p)
+    assert at_most_exp(ratio, Fraction(2)) and answer.loss().unit == graph.EDGE_UNIT
+
+
+def test_degrees_get_integer_noise() -> None:
+    noisy, loss = graph.noisy_degrees(np.full(20_000, 7), 1, source=SeededWords(10))
+    a = exp(-1)
+    assert abs(noisy.mean() - 7) < 6.5 * (2 * a / (1 - a) ** 2 / 20_000) ** 0.5
+    assert loss.epsilon == 1
+
+
+@pytest.mark.parametrize("model", ["linear", "logistic"])
+def test_models_are_learnt_from_private_gradients(model: str) -> None:
+    generator = np.random.default_rng(5)
+    truth = np.array([0.8, -0.5, 0.3])
+    x = generator.uniform(-1, 1, (60_000, 3))
+    score = x @ truth * (3 if model == "logistic" else 1)
+    y = generator.random(60_000) < 1 / (1 + np.exp(-score)) if model == "logistic" else score
+    learner = LocalSGD(model, 4, 3, rate=2.0).fit(x, y, source=SeededWords(11))  # type: ignore[arg-type]
+    found = learner.coefficients
+    cosine = found @ truth / np.linalg.norm(found) / np.linalg.norm(truth)
+    assert cosine > 0.95 and learner.loss().epsilon == 4
+
+
+def test_shuffling_bounds() -> None:
+    """spec section 8: the closed form is 0.0235; the numerical bound lies below it and falls as 1 / sqrt(n)."""
+    assert shuffle.closed_form(1, 10**6, 1e-6) == pytest.approx(0.0235, abs=5e-5)
+    found = shuffle.numerical(1, 10_000, 1e-6)
+    assert 0.01 < found < shuffle.closed_form(1, 10_000, 1e-6)
+    assert shuffle.numerical(1, 40_000, 1e-6) == pytest.approx(found / 2, rel=0.1)
+    loss = shuffle.amplified(local.Direct(1, 4), 10_000, "1e-6")
+    assert float(loss.epsilon) >= found and loss.neighbours == "replace" and loss.unit == "user"
+    with pytest.raises(ParameterError, match="numerical"):
+        shuffle.closed_form(8, 1_000, 1e-6)
+
+
+def test_shuffling_bound_holds_on_the_enumerated_pair() -> None:
+    """n = 6: the dominating pair written out in full, its divergence summed exactly, must not exceed delta_at."""
+    from math import comb
+
+    n, e0 = 6, 1.0
+    keep, truth = exp(-e0), exp(e0) / (1 + exp(e0))
+    for epsilon in (0.1, 0.4, 0.8):
+        total = 0.0
+        for c in range(n):
+            weight = comb(n - 1, c) * keep**c * (1 - keep) ** (n - 1 - c)
+            law = {a: comb(c, a) / 2**c for a in range(c + 1)}
+            for x in range(c + 2):
+                p = truth * law.get(x - 1, 0) + (1 - truth) * law.get(x, 0)
+                q = (1 - truth) * law.get(x - 1, 0) + truth * law.get(x, 0)
+                total += weight * max(0.0, p - exp(epsilon) * q)
+        assert total <= shuffle.delta_at(epsilon, e0, n, 1e-12) <= total * 1.001 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("oracle", "gain"),
+    [
+        (local.Direct(1, 2), 1.582),
+        (local.OptimisedUnary(1, 16), 3.164),
+        (local.LocalHash(1, 16, 4), 3.328),
+        (local.Hadamard(1, 16, 1), 2.164),
+        (local.Direct(1, 1024), 596.36),
+    ],
+)
+def test_poisoning_gains(oracle: local.OptimisedUnary, gain: float) -> None:
+    """spec section 8; local hashing with the integer g = 4 instead of e + 1 (3.164)."""
+    assert poisoning.gain(oracle) == pytest.approx(gain, rel=1e-3)
+    values = population(oracle.domain, 2_000)
+    held = np.repeat(np.arange(oracle.domain), values)
+    damage = poisoning.simulate(oracle, held, 100, [1], source=SeededWords(12))
+    assert damage.gain_per_fake[0] == pytest.approx(gain, rel=1e-3)
+
+
+def test_unary_and_hash_attacks_hit_all_targets_and_are_seen() -> None:
+    targets, words = [1, 2, 3, 4, 5], SeededWords(13)
+    for oracle in (local.OptimisedUnary(1, 32), local.OptimalHash(1, 32), local.Subset(1, 32)):
+        honest = oracle.randomise(np.arange(4_000) % 32, words)
+        damage = poisoning.simulate(oracle, np.arange(4_000) % 32, 400, targets, source=words)
+        assert damage.gain_per_fake.sum() > 2.5 * poisoning.gain(oracle)
+        lies = poisoning.attack(oracle, 400, targets, source=words)
+        assert oracle.valid(lies).all()
+        assert poisoning.hints(oracle, honest) == ()
+        if oracle.type != "subset":
+            assert poisoning.hints(oracle, np.concatenate([honest, lies])) != ()
+
+
+def test_presets_name_their_sources() -> None:
+    for preset in local.PRESETS.values():
+        assert all(source for _, source in preset.parameters.values())
+        assert preset.name in preset.explain()
+    rappor = local.PRESETS["rappor"].protocol()
+    assert float(rappor.epsilon_one) == pytest.approx(1.0743, abs=1e-4)
+    assert float(local.PRESETS["chromium"].protocol().epsilon_one) == pytest.approx(2.0433, abs=1e-4)
+    with pytest.raises(ParameterError, match="not public"):
+        local.PRESETS["microsoft"].protocol()
+    assert local.PRESETS["microsoft"].protocol(epsilon=1, high=24, step=6, flip="1/5").most_keys == 5
+    assert local.PRESETS["apple-hcms"].protocol().payload_bytes == 8
+
+
+def test_simulation_matches_its_formula() -> None:
+    point = measure(local.Direct(2, 8), 20_000, source=SeededWords(14))
+    assert point.measured == pytest.approx(point.predicted, rel=1.2)
+    assert population(5, 1_000).sum() == 1_000
+
+
+def test_the_command_draws_a_chart(tmp_path: object) -> None:
+    picture = f"{tmp_path}/error.png"
+    args = ["simulate", "--domain", "8", "--epsilon", "1", "--users", "1000", "--users", "4000", "--plot", picture]
+    done = CliRunner().invoke(app, args)
+    assert done.exit_code == 0, done.output
+    assert "epsilon 1 (" in done.output and "not protected" in done.output and "wrote" in done.output
+
+
+MEASURED: list[tuple[local.Protocol, object]] = [
+    (local.Marginals(1, 4, 2), 5),
+    (local.Hierarchy(1, 16, 4), 9),
+    (local.Haar(1, 16), 9),
+    (local.SparseMean(2, 1, 5, 4, 2), {1: 4.0}),
+    (local.VectorMean(2, -1, 1, 3, 2), np.array([0.5, -1.0, 0.0])),
+    (local.CountMeanSketch(1, 20, 4, 16), 7),
+    (local.HadamardSketch(1, 20, 4, 16), 7),
+    (local.bloom_rappor(bits=8, hashes=2, cohorts=2, f="1/2", p="1/2", q="3/4"), "dark"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "value"), MEASURED, ids=[p.type for p, _ in MEASURED])
+def test_measured_variance_matches_the_formula(protocol: local.Protocol, value: object) -> None:
+    """200 runs of 300 users who all hold one value; entry by entry in turn; both tails of chi-square at 1e-9."""
+    runs, users = 200, 300
+    batch = [value] * (runs * users) if isinstance(value, (str, dict)) else np.repeat([value], runs * users, axis=0)
+    payloads = protocol.randomise(batch, SeededWords(21)).reshape(runs, users, -1)
+    mean, variance = protocol.target(value), protocol.user_variance(value)
+    places = [i for i in range(len(mean)) if variance[i] > 0]
+    scores = []
+    for run, part in enumerate(payloads):
+        place = places[run % len(places)]
+        found = protocol.debias(protocol.tally(part), users)[place]
+        scores.append((float(found) - users * float(mean[place])) / (users * float(variance[place])) ** 0.5)
+    assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)

@@ -1,0 +1,68 @@
+"""Checks on neighbouring databases: the engine against the oracle, and both against what the plan claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction as F
+from itertools import product
+
+import hospital
+from dither.audit import naive
+from dither.plan import algebra as a
+from dither.plan.algebra import Cells
+from dither.plan.analyse import analyse
+from dither.plan.domains import key_domains
+from dither.plan.facts import NO_FACTS
+from dither.plan.measure import largest_value, sensitivity
+from dither.plan.stability import Loose
+
+
+def measured(both: hospital.Registered, query: Cells):
+    """Cells of the engine, which must be the oracle's; every key of the oracle must be a declared one."""
+    cells = both.measurer.measure(query, both.sample_key)
+    columns = analyse(query.plan, both.catalog, both.facts).columns
+    steps = [columns[one.column].step if isinstance(one, a.Sum) else F(1) for one in query.columns]
+    values = []
+    for domain in key_domains(query, both.catalog, both.facts):
+        found = [hospital.natural(columns[domain.column], domain.first + code) for code in range(domain.size)]
+        values.append([*found, None] if domain.has_null else found)
+    expected = {tuple(map(hospital.plain, key)): cell for key, cell in naive.grouped(query, both.oracle).items()}
+    for place, key in enumerate(product(*values)):
+        wanted = expected.pop(key, [F(0)] * len(query.columns))
+        assert [int(cell) * step for cell, step in zip(cells[place], steps, strict=True)] == wanted, (query, key)
+    assert not expected, "a key that was not declared"
+    for place, one in enumerate(query.columns):
+        assert max(abs(int(cell)) for cell in cells[:, place]) <= largest_value(one, query, both.catalog, both.facts)
+    return cells
+
+
+def check_claim(query: Cells, one, two, catalog, facts=NO_FACTS) -> None:
+    """No norm of the measured change exceeds the claimed sensitivity."""
+    moved = [abs(int(change)) for change in (one - two).ravel()]
+    claim = sensitivity(query, catalog, facts)
+    assert sum(moved) <= claim.l1, (query, moved, claim)
+    assert sum(change > 0 for change in moved) <= claim.l0, (query, moved, claim)
+    assert max(moved) <= claim.linf, (query, moved, claim)
+    assert sum(change * change for change in moved) <= claim.l2_squared, (query, moved, claim)
+
+
+def check_rows(plan, without: Counter, within: Counter, at: hospital.Registered, victim: str = "victim") -> None:
+    """Stability as claimed: owners other than the victim do not move, and the victim has no more than its rows."""
+    found = analyse(plan, at.catalog, at.facts)
+    node, names = found.node, list(found.columns)
+    assert sum(within.values()) <= node.most
+    moved = (within - without) + (without - within)
+    if isinstance(node, Loose):
+        assert sum(moved.values()) <= node.rows, plan
+        return
+    assert all(owner == victim for owner, _ in moved), plan
+    mine = Counter({values: count for (owner, values), count in within.items() if owner == victim})
+    assert sum(mine.values()) <= node.rows, plan
+    assert len(mine) <= node.distinct, plan
+    for grouped in node.grouped:
+        places = [names.index(key) for key in sorted(grouped.keys)]
+        groups = Counter()
+        for values, count in mine.items():
+            groups[tuple(values[place] for place in places)] += count
+        assert len(groups) <= grouped.groups, plan
+        assert max(groups.values(), default=0) <= grouped.rows, plan
