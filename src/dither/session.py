@@ -56,7 +56,7 @@ class Connection:
         ledger = self._kernel.ledger
         pot = next((pot for pot in ledger.pots() if pot.name == self._pot), None)
         rows, _ = shape(recipe.queries[0], self._kernel.catalog)
-        stored = pot is not None and ledger.find(priced.key, self._pot) is not None
+        stored = pot is not None and ledger.has_answer(priced.key)
         return preview(priced, recipe, rows, level_of(confidence), pot, _quote(pot, priced), stored)
 
     def sql(

@@ -19,7 +19,9 @@ from dither.data.measure import Measurer
 from dither.errors import BudgetError, DitherError, RefusedError, UnavailableError
 from dither.privacy.kernel import Kernel
 from dither.privacy.ledger import Ledger
+from dither.privacy.ledger.head import Head
 
+pytest_plugins = ["clinic7_fixtures"]
 SECRET = "Jane Doe, 47, oncology"
 
 
@@ -257,3 +259,17 @@ def test_an_incident_that_could_not_be_written_down_is_before_the_next_answer(
     with pytest.raises(RefusedError, match="suspended"):
         kernel.release(request)
     assert len(clinic.ledger().incidents_open()) == 1 and clinic.spent() == {"total": 1}
+
+
+def test_a_head_that_cannot_be_moved_stops_answers_until_it_can(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit is on the disk, the head is not: nothing is sent, and the incident is neither lost nor doubled."""
+    clinic.open(max_incidents=2)
+    kernel, request = clinic.kernel(), clinic.connect().request(COUNT, epsilon=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Head, "advance", boom)
+        with pytest.raises(UnavailableError):
+            kernel.release(request)
+    kernel.release(request)
+    assert len(clinic.ledger().incidents_open()) == 1 and clinic.spent() == {"total": 2} and clinic.verify().ok

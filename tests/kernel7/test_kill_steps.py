@@ -13,6 +13,7 @@ import pytest
 from clinic7 import BY_REGION, Clinic
 from kill_steps import STEPS, WHEN
 
+pytest_plugins = ["clinic7_fixtures"]
 CHARGED = STEPS.index("reserve")
 
 

@@ -20,6 +20,7 @@ from dither.privacy.ledger.head import Head, default_head_path
 from dither.privacy.losses import DiscreteGaussian, Loss, Pure
 from dither.privacy.request import Request
 
+pytest_plugins = ["clinic7_fixtures"]
 F = Fraction
 SIGMA_TEN = DiscreteGaussian(10, 1, unit="person")
 

@@ -11,6 +11,7 @@ from clinic7 import COUNT, Clinic
 from dither import steward
 from dither.errors import RefusedError
 
+pytest_plugins = ["clinic7_fixtures"]
 NORTH = COUNT + " WHERE region = 'north'"
 
 

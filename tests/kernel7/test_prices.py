@@ -13,6 +13,7 @@ from dither.privacy.ledger.rules import rho_of_pure
 from dither.privacy.losses import from_json
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 
+pytest_plugins = ["clinic7_fixtures"]
 F = Fraction
 ALL_VISITS = "SELECT COUNT(*) AS n FROM visits"
 

@@ -13,6 +13,7 @@ from dither.errors import BudgetError, RefusedError
 from dither.privacy.kernel import Kernel
 from dither.privacy.request import Price
 
+pytest_plugins = ["clinic7_fixtures"]
 F = Fraction
 
 

@@ -17,6 +17,7 @@ from dither import steward
 from dither.cli.main import app
 from dither.errors import DitherError, RefusedError
 
+pytest_plugins = ["clinic7_fixtures"]
 SENTENCES = [part for key, value in PURPOSE.items() for part in (f"--{key}", value)]
 
 

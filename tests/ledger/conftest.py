@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_place import Place
-
-_numbers = itertools.count()
+from ledger_place import Place, fresh_url
 
 
 @pytest.fixture(scope="session")
@@ -19,13 +16,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     running = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
     yield running
     running.cleanup()
-
-
-def fresh_url(server: Any) -> str:
-    """A schema of its own in the test server."""
-    name = f"ledger_{next(_numbers)}"
-    server.psql(f"CREATE SCHEMA {name};")
-    return f"{server.get_uri()}&options=-csearch_path%3D{name}"
 
 
 @pytest.fixture

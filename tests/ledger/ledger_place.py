@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,16 @@ TERMS: dict[str, Any] = {
     "population": "residents of the county",
     "recipient": "the county health board",
 }
+
+
+_numbers = itertools.count()
+
+
+def fresh_url(server: Any) -> str:
+    """A schema of its own in the test server."""
+    name = f"ledger_{next(_numbers)}"
+    server.psql(f"CREATE SCHEMA {name};")
+    return f"{server.get_uri()}&options=-csearch_path%3D{name}"
 
 
 @dataclass

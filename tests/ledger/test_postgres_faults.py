@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_place import TIME, Place, release, reserve
+from ledger_place import TIME, Place, fresh_url, release, reserve
 
-from conftest import fresh_url
 from dither.errors import RefusedError
 from dither.privacy.ledger import Ledger
 

@@ -14,8 +14,8 @@ from dither.privacy.ledger import Charge, charge_pure, pots
 from dither.privacy.losses import Loss, Pure
 
 
-def test_ten_tenths_fit_one_and_the_eleventh_is_refused(place: Place) -> None:
-    ledger = place.create(cap=1)
+def test_ten_tenths_fit_one_and_the_eleventh_is_refused(both: Place) -> None:
+    ledger = both.create(cap=1)
     for _ in range(10):
         reserve(ledger, 0.1)
     assert ledger.pot("total").left == 0
@@ -24,8 +24,8 @@ def test_ten_tenths_fit_one_and_the_eleventh_is_refused(place: Place) -> None:
     assert ledger.pot("total").spent == 1
 
 
-def test_the_smallest_excess_is_refused_and_the_exact_rest_is_paid(place: Place) -> None:
-    ledger = place.create(cap=1)
+def test_the_smallest_excess_is_refused_and_the_exact_rest_is_paid(both: Place) -> None:
+    ledger = both.create(cap=1)
     reserve(ledger, "2/3")
     with pytest.raises(BudgetError):
         reserve(ledger, Fraction(1, 3) + Fraction(1, 10**50))
@@ -90,6 +90,7 @@ IMPURE: list[tuple[Loss, str]] = [
     (losses.Gaussian(1), "Gaussian"),
     (losses.DiscreteGaussian(1, 1), "Gaussian"),
     (losses.DiscreteGaussianVector(1, 1), "Gaussian"),
+    (losses.GaussianSum(1, 1), "Gaussian"),
     (losses.ZCDP("0.1"), "Renyi"),
     (losses.RDP(2, 1), "Renyi"),
     (losses.PoissonSampled("0.1", Pure(1)), "without the sampling"),
@@ -110,8 +111,8 @@ def test_every_loss_has_a_charge_or_a_reason() -> None:
     assert tried == set(losses._TYPES.values())
 
 
-def test_losses_for_others_than_the_pot_protects_have_no_sum(place: Place) -> None:
-    ledger = place.create()
+def test_losses_for_others_than_the_pot_protects_have_no_sum(both: Place) -> None:
+    ledger = both.create()
     for stranger in (Pure("0.1", unit="row"), Pure("0.1", unit="person", neighbours="replace")):
         with pytest.raises(RefusedError, match="no sum"):
             ledger.reserve("total", stranger, HASH, {})
@@ -137,17 +138,17 @@ def test_impossible_limits_are_refused(place: Place, cap: Any, ceiling: Any) -> 
         ledger.open_pot("second", cap, ceiling, inside="total", kind="group", **TERMS)
 
 
-def test_a_pot_opens_once_and_keeps_its_terms(place: Place) -> None:
-    ledger = place.create(cap="0.1", ceiling="0.3")
+def test_a_pot_opens_once_and_keeps_its_terms(both: Place) -> None:
+    ledger = both.create(cap="0.1", ceiling="0.3")
     with pytest.raises(RefusedError, match="open already"):
         ledger.open_pot("total", 5, 5, **TERMS)
-    pot = place.open().pot("total")
+    pot = both.open().pot("total")
     assert (pot.cap, pot.ceiling, pot.rule, pot.unit) == (Fraction(1, 10), Fraction(3, 10), "pure", "person")
     assert pot.question == TERMS["question"]
 
 
-def test_raises_stay_below_the_ceiling_and_leave_an_entry(place: Place) -> None:
-    ledger = place.create(cap=1, ceiling=2)
+def test_raises_stay_below_the_ceiling_and_leave_an_entry(both: Place) -> None:
+    ledger = both.create(cap=1, ceiling=2)
     reserve(ledger, 1)
     with pytest.raises(RefusedError, match="ceiling 2"):
         ledger.raise_cap("total", "2.0000001", "the board asked for more")
@@ -157,7 +158,7 @@ def test_raises_stay_below_the_ceiling_and_leave_an_entry(place: Place) -> None:
         ledger.raise_cap("total", 2, "because")
     assert ledger.raise_cap("total", 2, "the board asked for more").left == 1
     release(ledger, 1)
-    assert place.verify().entries == 5
+    assert both.verify().entries == 5
     with pytest.raises(BudgetError, match=r"the pot is empty$"):
         reserve(ledger, "0.1")
 
@@ -174,8 +175,8 @@ def test_messages_show_numbers_a_person_can_read() -> None:
     assert [pots.shown(value) for value in shown] == ["0.1", "3", "1/3", "0.005", "3.333333336666...", "0"]
 
 
-def test_no_float_reaches_the_tables(place: Place) -> None:
-    ledger = place.create(cap=0.3)
+def test_no_float_reaches_the_tables(both: Place) -> None:
+    ledger = both.create(cap=0.3)
     with pytest.raises(ParameterError, match="canonical JSON"):
         ledger.reserve("total", Pure("0.1", unit="person"), HASH, {"scale": 0.5})
     reservation = reserve(ledger, 0.1)

@@ -170,3 +170,17 @@ def test_a_power_cut_while_the_head_is_written_leaves_the_one_before(place: Plac
         assert place.verify().ok
     release(place.open())
     assert anchored(place) == 5
+
+
+def test_a_head_read_while_it_is_written_is_not_believed(place: Place) -> None:
+    """New digits before old ones may spell a number that was never anchored."""
+    ledger = place.create()
+    release(ledger)
+    first = Anchor(1238, "ab" * 32).text()
+    second = Anchor(1240, "cd" * 32).text()
+    for cut in range(1, len(second)):
+        mixed = second[:cut] + first[cut:]
+        place.head.write_text(mixed)
+        if mixed not in (first, second):
+            with pytest.raises(RefusedError, match="damaged"):
+                Head(place.head, place.path).read()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses
+from dither.privacy.accounting import filters
 from dither.privacy.ledger.logarithms import epsilon_of_order, epsilon_up, log_down, log_up
 from dither.privacy.ledger.rules import PURE, Charge, Rule, charge, rho_of_pure
 from dither.privacy.losses import Loss, Pure
@@ -29,6 +30,7 @@ SAMPLES: list[Loss] = [
     losses.DiscreteLaplace("2.5", 3),
     losses.DiscreteGaussian(10, 2),
     losses.DiscreteGaussianVector(10, 6),
+    losses.GaussianSum(4, 2),
     losses.RandomizedResponse(1, neighbours="add_remove"),
     losses.BoundedRange(1),
     losses.ZCDP("0.1", "1e-9"),
@@ -48,7 +50,7 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
         try:
             taken = charge(rule, loss)
         except RefusedError:
-            with pytest.raises(RefusedError, match="What fits: .*privacy-rules 14"):
+            with pytest.raises(RefusedError, match=r"What fits: .*privacy-rules 14"):
                 charge(rule, loss)
             continue
         assert isinstance(taken, Charge) and all(type(value) is Fraction and value >= 0 for value in taken)
@@ -81,8 +83,8 @@ def test_the_conversion_is_valid_and_nearly_the_best(rho: Fraction, delta: Fract
             t = mpmath.e**u
             return (t + 1) * r + (log - mpmath.log(1 + t)) / t - mpmath.log(1 + 1 / t)
 
-        best = min(at(mpmath.mpf(k) / 50) for k in range(-400, 800))
-    assert found >= 0 and float(best) * (1 - 1e-3) - 1e-9 <= found <= max(0.0, float(best)) * (1 + 1e-9) + 1e-9
+        best = min(at(mpmath.mpf(k) / 50) for k in range(-400, 800, 2))
+    assert found >= 0 and float(best) * (1 - 1e-3) - 1e-9 <= found <= max(0.0, float(best)) * (1 + 1e-6) + 1e-6
 
 
 @settings(max_examples=100, deadline=None)
@@ -123,6 +125,32 @@ def test_charges_under_zcdp() -> None:
     assert charge(ZCDP, losses.Parallel(parts)) == (F(3, 10), F(1, 10**9))
     replaced = tuple(losses.ZCDP(part.rho, part.delta, neighbours="replace") for part in parts)
     assert charge(ZCDP, losses.Parallel(replaced)) == (F(1, 2), F(11, 10**10))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_never_below_the_accountant(rule: Rule) -> None:
+    """Another implementation of the same filters, by float curves: what it takes is a lower bound of what we take."""
+    theirs: filters.Rule = {
+        "pure": filters.PureRule(F(1)),
+        "approx": filters.ApproxRule(F(1), APPROX.delta, APPROX.delta_per_question),
+        "zcdp": filters.ZcdpRule(F(1), F(1, 10**7)),
+        "rdp": filters.RenyiRule(RDP.alpha, F(1), F(1, 10**7)),
+    }[rule.name]
+    compared = 0
+    for loss in SAMPLES:
+        try:
+            ours, other = charge(rule, loss), filters.charge(loss, theirs).amounts
+        except RefusedError:
+            continue
+        compared += 1
+        if rule.name == "zcdp" and isinstance(loss, losses.Laplace):
+            continue  # continuous Laplace noise has a smaller rho of its own, which no mechanism of ours emits
+        delta = other[1] if len(other) > 1 else F(0)
+        assert ours.delta >= delta, loss
+        assert ours.amount >= other[0] * (1 - F(1, 10**9)) or ours.delta > delta, loss
+    assert compared >= 7
+    replaced = losses.GaussianSum(4, 2, neighbours="replace")
+    assert charge(ZCDP, replaced).amount == 4 * charge(ZCDP, losses.GaussianSum(4, 2)).amount == F(1, 2)
 
 
 def test_charges_under_epsilon_delta() -> None:

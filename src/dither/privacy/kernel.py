@@ -24,6 +24,7 @@ from dither.plan.algebra import Aggregate, Cells, Plan
 from dither.plan.domains import shape
 from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.ledger import Ledger, Pot, Reservation, default_head_path
+from dither.privacy.ledger.store import ONE_INCIDENT
 from dither.privacy.noise import SystemSource
 from dither.privacy.parts import check_parts
 from dither.privacy.release import Priced, Release, Values, Version, from_bytes, repeat_key, to_bytes
@@ -109,7 +110,11 @@ class Kernel:
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect and compile; the last step that may fail freely."""
         while self._unrecorded:  # failures that the ledger could not take down then: now, or no answer
-            self.ledger.record_incident(self._unrecorded[0], FAILED)
+            try:
+                self.ledger.record_incident(self._unrecorded[0], FAILED)
+            except RefusedError as error:
+                if error.rule != ONE_INCIDENT:  # recorded after all, only its head was not
+                    raise
             self._unrecorded.pop(0)
         if self.ledger.is_suspended():
             raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")

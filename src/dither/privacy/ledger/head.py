@@ -7,6 +7,7 @@ back both. Order: COMMIT, head, send. So after a crash the ledger may be *ahead*
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -34,7 +35,12 @@ class Anchor:
 
     def text(self) -> str:
         """The content of a slot, and of a head file written by hand."""
-        return dumps({"hash": self.hash, "seq": self.seq, "v": 1})
+        return dumps({"check": self.check, "hash": self.hash, "seq": self.seq, "v": 1})
+
+    @property
+    def check(self) -> str:
+        """Tells a slot that was read while half of it was being overwritten."""
+        return hashlib.sha256(f"{self.seq}:{self.hash}".encode()).hexdigest()[:8]
 
 
 START = Anchor(0, GENESIS)
@@ -153,7 +159,8 @@ def _parsed(slot: bytes) -> Anchor | None:
     try:
         tree = json.loads(slot.partition(b"\n")[0])
         anchor = Anchor(tree["seq"], tree["hash"])
-        if type(anchor.seq) is int and re.fullmatch("[0-9a-f]{64}", anchor.hash) and tree["v"] == 1:
+        sound = type(anchor.seq) is int and re.fullmatch("[0-9a-f]{64}", anchor.hash) and tree["v"] == 1
+        if sound and tree["check"] == anchor.check:
             return anchor
     except (ValueError, KeyError, TypeError):
         pass

@@ -63,6 +63,11 @@ class Readings:
         with self._database.transaction(write=False) as transaction:
             return rows.release(transaction, reservation_seq)
 
+    def has_answer(self, request_hash: str) -> bool:
+        """Whether a stored release answers a request; its values stay where they are."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.newest_answer(transaction, request_hash) is not None
+
     def find(self, request_hash: str, pot: str) -> Found | None:
         """The newest stored answer to a request, and which pots on the way up from `pot` have not paid for it."""
         with self._database.transaction(write=False) as transaction:

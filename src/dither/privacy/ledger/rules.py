@@ -168,6 +168,8 @@ def _gaussian(loss: Loss) -> Fraction | None:
             return Fraction(loss.sensitivity) ** 2 / (2 * loss.sigma**2)
         case losses.DiscreteGaussianVector():
             return loss.l2_squared / (2 * loss.sigma**2)
+        case losses.GaussianSum():  # a replaced unit takes one vector away and brings another
+            return (loss.clip_norm * (2 if loss.neighbours == "replace" else 1)) ** 2 / (2 * loss.sigma**2)
         case losses.ZCDP() if loss.delta == 0:
             return loss.rho
     return None
@@ -237,6 +239,7 @@ _WHY: dict[type[Loss], str] = {
     losses.Gaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.DiscreteGaussian: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.DiscreteGaussianVector: "no finite epsilon holds for Gaussian noise with delta 0",
+    losses.GaussianSum: "no finite epsilon holds for Gaussian noise with delta 0",
     losses.ZCDP: "a bound on Renyi divergences gives an epsilon only together with a delta above 0",
     losses.RDP: "a bound on Renyi divergence at one order adds up only in an rdp pot of that order",
     losses.PoissonSampled: "its amplified loss is not rational; state the loss without the sampling to pay in full",

@@ -29,6 +29,7 @@ from dither.privacy.ledger.verify import Location, database_at, is_url, missing_
 from dither.privacy.losses import Loss, from_json
 from dither.privacy.noise.source import fresh_bytes
 
+ONE_INCIDENT = "one incident each"
 Append = Callable[[str, dict[str, Any]], Anchor]
 
 
@@ -238,7 +239,7 @@ class Ledger(readings.Readings):
         with self._appending() as (transaction, append):
             rows.check_reserve(transaction, reservation)
             if rows.has_incident(transaction, reservation):
-                raise RefusedError(f"reserve {reservation.seq} has its incident already", rule="one incident each")
+                raise RefusedError(f"reserve {reservation.seq} has its incident already", rule=ONE_INCIDENT)
             append("incident", {"reserve": reservation.seq, "code": code})
             rows.let_go(transaction, reservation.seq)
 

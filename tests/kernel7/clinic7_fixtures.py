@@ -1,3 +1,5 @@
+"""Fixtures of the kernel's tests: a plugin, since a second conftest.py would bear the name of the first."""
+
 from __future__ import annotations
 
 import os
