@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import traceback
 from fractions import Fraction
 
@@ -212,6 +213,19 @@ class TestFailure:
             kernel.release(request(COUNT))
         assert str(caught.value) == UnavailableError.TEXT
         assert "50" not in "".join(traceback.format_exception(caught.value))
+        assert kernel.ledger.pot("total").spent == 1
+
+    def test_a_forked_process_connects_anew_and_pays_nothing_for_being_told_so(self, clinic_kernel):
+        _, _, kernel = clinic_kernel
+        kernel.release(request(COUNT))
+        child = os.fork()
+        if child == 0:
+            try:
+                kernel.release(request(COUNT))
+            except RefusedError:
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert kernel.ledger.pot("total").spent == 1
 
     def test_refusal_is_free(self, clinic_kernel):

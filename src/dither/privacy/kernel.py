@@ -9,6 +9,7 @@ sensitivity, noise and loss are derived here from the catalog *stored at registr
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum
@@ -55,6 +56,7 @@ class Kernel:
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
         self._state, self._unrecorded = state, list[Reservation]()
         self._warm: tuple[int, Measurer] | None = None
+        self._process = os.getpid()
         self.at = self._newest()
 
     def refresh(self) -> None:
@@ -128,6 +130,10 @@ class Kernel:
 
         One connection to the newest version stays open: while it does, opening another is quick.
         """
+        if os.getpid() != self._process:
+            raise RefusedError(
+                "a connection is not inherited by a forked process: connect again", rule="engines do not fork"
+            )
         copy = self._state.version(at.number) / "data.duckdb"
         if self._warm is None or self._warm[0] != at.number:
             self._warm = (at.number, Measurer(copy, at.catalog))
