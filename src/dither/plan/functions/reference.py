@@ -1,4 +1,4 @@
-"""The reference page of functions, written from the table: `docs/reference/functions.md` is this text, or a test fails."""
+"""The reference page of functions, from the table: `docs/reference/functions.md` is this text, or a test fails."""
 
 from __future__ import annotations
 
