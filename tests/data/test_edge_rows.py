@@ -83,11 +83,14 @@ def test_lines_that_are_no_csv_and_bytes_that_are_no_text_are_dropped_and_counte
     for table in facts.tables:
         hospital.write_csv(tmp_path / table.source_name, table.column_names, hospital.raws(*OTHERS)[table.name])
     with (tmp_path / "patients.csv").open("ab") as file:
-        file.write(b"bad,\xff\xfe,1990-01-01,5\r\n" + b"too,few\r\n" + b"p9,f,1990-01-01,5\r\n")
+        file.write(
+            b"bad,\xff\xfe,1990-01-01,5\r\n" + b"too,few\r\n" + b"big," + b"x" * 3_000_000 + b",1990-01-01,5\r\n"
+        )
+        file.write(b"p9,f,1990-01-01,5\r\n")
     target = tmp_path / "data.duckdb"
     repairs, _ = write_copy_and_facts(facts, tmp_path, hospital.KEY, target, tmp_path / "spill", lambda _: None)
     counts = {each.table: dict(each.counts) for each in repairs}
-    assert counts["patients"]["lines that could not be read"] == 2
+    assert counts["patients"]["lines that could not be read"] == 3
     assert counts["patients"]["rows registered"] == 3
 
 
