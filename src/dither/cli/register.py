@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,10 @@ def register(
         bool, typer.Option("--dev", help="An invented or public data set, for teaching; decided once, for ever.")
     ] = False,
     state: StateFolder = None,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", help="How much the engine may hold, e.g. 2GB; beyond it spills, encrypted."),
+    ] = None,
 ) -> None:
     """Read the source that CATALOG names, repair and limit its rows, and make them the next registered version."""
     console = Console()
@@ -33,7 +38,7 @@ def register(
         task = progress.add_task("starting")
         place = State.beside(catalog, state)
         done = steward.register(
-            catalog, state=place, dev=dev, stage=lambda text: progress.update(task, description=text)
+            catalog, state=place, dev=dev, stage=lambda text: progress.update(task, description=text), memory=memory
         )
     console.print(f"registered [bold]{done.catalog.dataset}[/] version {done.version} ({done.context})")
     for repairs in done.repairs:
@@ -41,4 +46,6 @@ def register(
         for what, count in repairs.counts:
             table.add_row(what, f"{count:,}")
         console.print(table)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    console.print(f"peak memory {peak:.1f} GiB", highlight=False)
     console.print("next: [bold]dither budget open total --help[/]", highlight=False)

@@ -17,7 +17,7 @@ def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def open_for_registration(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
+def open_for_registration(path: Path, spill: Path, memory: str | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that writes a new file; what does not fit in memory spills, encrypted, inside the state folder."""
     connection = duckdb.connect(str(path))
     connection.execute("SET temp_file_encryption = true")
@@ -25,6 +25,8 @@ def open_for_registration(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
     connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET enable_progress_bar = false")
     connection.execute(f"SET temp_directory = {text(str(spill))}")
+    if memory is not None:
+        connection.execute(f"SET memory_limit = {text(memory)}")
     return connection
 
 
