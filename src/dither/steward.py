@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -53,8 +54,11 @@ def register(
     dev: bool = False,
     ledger_url: str | None = None,
     stage: Callable[[str], None] = lambda _: None,
+    memory: str | None = None,
 ) -> Registration:
-    """Register the data that the catalog names as the next version."""
+    """Register the data that the catalog names as the next version; above `memory` ("2GB") the engine spills."""
+    if memory is not None and not re.fullmatch(r"[1-9][0-9]{0,5}(MB|GB)", memory):
+        raise DitherError(f"memory must be written as 512MB or 2GB, got {memory[:20]!r}")
     catalog = load(catalog_file)
     refuse_unsupported(catalog)
     place = state or State.beside(catalog_file)
@@ -71,7 +75,7 @@ def register(
                     rule="dev is a property of a lineage that never had a prod pot",
                 )
             version = 1 if before is None else before.version + 1
-            repairs, facts = _write_version(catalog, folder, place, version, stage)
+            repairs, facts = _write_version(catalog, folder, place, version, stage, memory)
             public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}
             ledger.record_register(version, catalog_hash(catalog), public)
         finally:
@@ -121,7 +125,7 @@ def draft_catalog(place: Path, engine: Literal["csv", "parquet", "duckdb"]) -> s
 
 
 def _write_version(
-    catalog: Catalog, folder: Path, place: State, version: int, stage: Callable[[str], None]
+    catalog: Catalog, folder: Path, place: State, version: int, stage: Callable[[str], None], memory: str | None
 ) -> tuple[list[Repairs], Facts]:
     new, spill = place.versions / "new", place.root / "spill"
     for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
@@ -130,7 +134,7 @@ def _write_version(
     spill.mkdir(mode=0o700)
     try:
         key = place.key_file.read_bytes()
-        repairs, facts = write_copy_and_facts(catalog, folder, key, new / "data.duckdb", spill, stage)
+        repairs, facts = write_copy_and_facts(catalog, folder, key, new / "data.duckdb", spill, stage, memory)
         _write(new / "catalog.json", dumps(to_json(catalog)).encode())
         _write(new / "facts.json", dumps(facts.to_json()).encode())
         _sync(new / "data.duckdb")

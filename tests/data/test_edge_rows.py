@@ -19,7 +19,7 @@ EDGES = [
     "nan", "-nan", "inf", "-inf", "Infinity", "-0.0", "0", "5e-324", "2.2250738585072014e-308", "1e308", "-1e309",
     str(2**63 - 1), str(-(2**63)), str(2**64), str(2**127), "9" * 29, "9" * 31, "1" * 399, "0." + "0" * 390 + "1", "",
     None, " ", "x" * 100_000, "\x00", "\x7f", "é" * 50, "🤦🏼‍♂️" * 9, "\ufeff", "\u202e", "'; DROP", '"', '""', "null",
-    "a,b", "a\tb", "a\r\nb", "\\", "%", "0001-01-01", "9999-12-31", "10000-01-01", "-0001-01-01", "2024-02-30",
+    "a,b", "a\tb", "a\tb", "\\", "%", "0001-01-01", "9999-12-31", "10000-01-01", "-0001-01-01", "2024-02-30",
     "2024-12-31T23:59:59.999999999+14:00", "2024-06-30 23:59:60", "1e-400", "0x1F", "1_000", "١٢", "true", "TRUE ",
 ]  # fmt: skip
 X = Column("cost")
@@ -83,11 +83,14 @@ def test_lines_that_are_no_csv_and_bytes_that_are_no_text_are_dropped_and_counte
     for table in facts.tables:
         hospital.write_csv(tmp_path / table.source_name, table.column_names, hospital.raws(*OTHERS)[table.name])
     with (tmp_path / "patients.csv").open("ab") as file:
-        file.write(b"bad,\xff\xfe,1990-01-01,5\r\n" + b"too,few\r\n" + b"p9,f,1990-01-01,5\r\n")
+        file.write(
+            b"bad,\xff\xfe,1990-01-01,5\r\n" + b"too,few\r\n" + b"big," + b"x" * 3_000_000 + b",1990-01-01,5\r\n"
+        )
+        file.write(b"p9,f,1990-01-01,5\r\n")
     target = tmp_path / "data.duckdb"
     repairs, _ = write_copy_and_facts(facts, tmp_path, hospital.KEY, target, tmp_path / "spill", lambda _: None)
     counts = {each.table: dict(each.counts) for each in repairs}
-    assert counts["patients"]["lines that could not be read"] == 2
+    assert counts["patients"]["lines that could not be read"] == 3
     assert counts["patients"]["rows registered"] == 3
 
 

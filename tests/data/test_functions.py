@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from fractions import Fraction as F
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ import hospital
 from dither.errors import RefusedError
 from dither.plan.algebra import Column, Named, Project, Scan, Value
 from dither.plan.analyse import analyse
-from dither.plan.functions import FAMILIES, REFUSED, TABLE, domain_of
+from dither.plan.functions import FAMILIES, REFUSED, TABLE, domain_of, reference
 from function_examples import COST, COUNTY, DAY, DAYS, EXAMPLES, NOTE, NOTES, NUMBERS, SCORE, SEEN, SEENS, c, n, t
 
 
@@ -141,3 +142,8 @@ def test_deep_and_wide_expressions_are_refused_before_any_work(edge):
         deep = c("add", deep, deep)
     with pytest.raises(RefusedError, match="deeper"):
         analyse(Project(Scan("visits"), (Named("x", deep),)), edge.catalog, edge.facts)
+
+
+def test_the_reference_page_is_the_table():
+    page = Path(__file__).parents[2] / "docs/reference/functions.md"
+    assert page.read_text() == reference.page()

@@ -257,3 +257,17 @@ def test_a_prod_lineage_never_becomes_dev(tmp_path):
 
 def connect_query(file: Path):
     return connect(file).bind("SELECT COUNT(*) FROM visits").queries[0]
+
+
+def test_registration_within_little_memory_gives_the_same_copy(tmp_path):
+    (tmp_path / "clinic.yaml").write_text(clinic.CATALOG)
+    clinic.write_csv(tmp_path / "visits.csv", [clinic.row(f"v{i}", f"p{i % 9}", cost=str(i)) for i in range(400)])
+    found = []
+    for version, memory in enumerate((None, "200MB"), 1):
+        assert steward.register(tmp_path / "clinic.yaml", memory=memory).version == version
+        copy = State.beside(tmp_path / "clinic.yaml").version(version) / "data.duckdb"
+        with duckdb.connect(str(copy), read_only=True) as connection:
+            found.append(connection.execute("SELECT * FROM visits ORDER BY ALL").fetchall())
+    assert found[0] == found[1]
+    with pytest.raises(DitherError, match="512MB"):
+        steward.register(tmp_path / "clinic.yaml", memory="'; --")

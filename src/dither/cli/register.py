@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,10 @@ def register(
         str | None, typer.Option(help="The first time: keep the ledger in PostgreSQL, by its URL.", metavar="URL")
     ] = None,
     state: StateFolder = None,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", help="How much the engine may hold, e.g. 2GB; beyond it spills, encrypted."),
+    ] = None,
 ) -> None:
     """Read the source that CATALOG names, repair and limit its rows, and make them the next registered version."""
     console = Console()
@@ -40,6 +45,7 @@ def register(
             state=place,
             dev=dev,
             ledger_url=ledger,
+            memory=memory,
             stage=lambda text: progress.update(task, description=text),
         )
     console.print(f"registered [bold]{done.catalog.dataset}[/] version {done.version} ({done.context})")
@@ -48,4 +54,6 @@ def register(
         for what, count in repairs.counts:
             table.add_row(what, f"{count:,}")
         console.print(table)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    console.print(f"peak memory {peak:.1f} GiB", highlight=False)
     console.print("next: [bold]dither budget open total --help[/]", highlight=False)

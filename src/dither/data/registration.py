@@ -61,10 +61,16 @@ def write_copy(
 
 
 def write_copy_and_facts(
-    catalog: Catalog, folder: Path, key: bytes, target: Path, spill: Path, stage: Callable[[str], None]
+    catalog: Catalog,
+    folder: Path,
+    key: bytes,
+    target: Path,
+    spill: Path,
+    stage: Callable[[str], None],
+    memory: str | None = None,
 ) -> tuple[list[Repairs], Facts]:
-    """As `write_copy`; also the public facts of the version."""
-    connection = open_for_registration(target, spill)
+    """As `write_copy`; also the public facts of the version. Above `memory` the engine spills."""
+    connection = open_for_registration(target, spill, memory)
     at = _Registering(connection, catalog, folder, stage)
     try:
         connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})

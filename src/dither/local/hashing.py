@@ -74,23 +74,23 @@ class HashFamily:
         ]
         return np.array(rows, np.int64)
 
-    def hash(self, seeds: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def hash(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Hash of every value (columns) under every seed (rows)."""
-        return self._reduce(seeds[:, :, None], values[None, :])
+        return self._reduce(chosen[:, :, None], values[None, :])
 
-    def hash_each(self, seeds: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def hash_each(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Hash of value i under seed i."""
-        return self._reduce(seeds, values)
+        return self._reduce(chosen, values)
 
-    def _reduce(self, seeds: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _reduce(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         prime, bits, one = np.int64(self.prime), np.int64(self.prime_bits), np.int64(1)
         mask = np.int64((1 << (self.prime_bits - 1)) - 1)
-        total = np.empty(np.broadcast_shapes(seeds[:, 0].shape, values.shape), np.int64)
+        total = np.empty(np.broadcast_shapes(chosen[:, 0].shape, values.shape), np.int64)
         spare = np.empty_like(total)
         for place in range(self.limbs):
             limb = (values >> np.int64((self.prime_bits - 1) * place)) & mask if self.limbs > 1 else values
-            np.multiply(seeds[:, place], limb, out=spare if place else total)
-            total += spare if place else seeds[:, self.limbs]
+            np.multiply(chosen[:, place], limb, out=spare if place else total)
+            total += spare if place else chosen[:, self.limbs]
             # fold: congruent mod the Mersenne prime, and below twice it, so that no product overflows
             np.right_shift(total, bits, out=spare)
             total &= prime

@@ -113,10 +113,10 @@ class LocalHash(SupportOracle):
                 found[payload] = weight / self.hashes.prime ** len(seed)
         return found
 
-    def law_given(self, value: int, seed: tuple[int, ...]) -> dict[bytes, Fraction]:
-        """The law of the report of a user who drew `seed`."""
-        (own,) = self.hashes.hash_each(np.array([seed], np.int64), np.array([value], np.int64))
-        head = b"".join(int(part).to_bytes(4, "little") for part in seed)
+    def law_given(self, value: int, chosen: tuple[int, ...]) -> dict[bytes, Fraction]:
+        """The law of the report of a user who drew `chosen`."""
+        (own,) = self.hashes.hash_each(np.array([chosen], np.int64), np.array([value], np.int64))
+        head = b"".join(int(part).to_bytes(4, "little") for part in chosen)
         width = int_width(self.size - 1)
         return {head + y.to_bytes(width, "little"): self.p if y == own else self.other for y in range(self.size)}
 

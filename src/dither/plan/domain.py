@@ -25,6 +25,7 @@ from dither.catalog import (
     Text,
     Timestamp,
     Undeclared,
+    scalars,
 )
 from dither.catalog import Column as Declared
 from dither.errors import RefusedError
@@ -130,6 +131,14 @@ def narrowed(domain: Domain, operator: str, constant: Fraction) -> Domain:
     if operator in (">", ">=", "="):
         low = max(low, floor(at) + 1 if operator == ">" else ceil(at))
     return domain if low > high else replace(domain, low=low, high=high)
+
+
+def check_name(name: str, taken: Columns) -> None:
+    """A new column has a plain name, none of ours, and no other column's in any case: engines do not tell case."""
+    if not isinstance(name, str) or not scalars.is_name(name):
+        raise RefusedError(f"{str(name)[:40]!r} is no name for a column", rule="columns have plain names")
+    if name.lower() in {each.lower() for each in taken}:
+        raise RefusedError(f"two columns called {name}: rename one", rule="columns have one name")
 
 
 def is_stored(domain: Domain) -> bool:

@@ -22,7 +22,7 @@ def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(str(path), read_only=True, config=settings)
 
 
-def open_for_registration(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
+def open_for_registration(path: Path, spill: Path, memory: str | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that writes a new file; what does not fit in memory spills, encrypted, inside the state folder."""
     connection = duckdb.connect(str(path))
     connection.execute("SET temp_file_encryption = true")
@@ -30,6 +30,8 @@ def open_for_registration(path: Path, spill: Path) -> duckdb.DuckDBPyConnection:
     connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET enable_progress_bar = false")
     connection.execute(f"SET temp_directory = {text(str(spill))}")
+    if memory is not None:
+        connection.execute(f"SET memory_limit = {text(memory)}")
     return connection
 
 

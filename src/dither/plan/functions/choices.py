@@ -75,7 +75,8 @@ def _coalesce_sql(a: Arguments, result: Domain) -> str:
 
 def _nullif(a: Arguments) -> Domain:
     comparison(a)
-    return replace(a.domains[0], nullable=True, keys=None, undeclared=False)
+    labels = a.domains[0].labels if a.domains[0].kind == "category" else ()
+    return replace(a.domains[0], nullable=True, keys=None, undeclared=False, labels=labels)
 
 
 def _nullif_sql(a: Arguments, result: Domain) -> str:

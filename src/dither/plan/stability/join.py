@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dither.errors import RefusedError
-from dither.plan.domain import Columns, Domain
+from dither.plan.domain import Columns, Domain, check_name
 from dither.plan.stability.owned import Node, Owned, Public
 
 _RULE = "no row meets another owner's row"
@@ -49,8 +49,7 @@ def join_columns(left: Columns, right: Columns, on: tuple[tuple[str, str], ...],
     for name, domain in right.items():
         if name in paired:
             continue
-        if name in columns:
-            raise RefusedError(f"both sides have a column {name}: rename one", rule="columns have one name")
+        check_name(name, columns)
         labels = () if domain.kind == "text" else domain.labels
         columns[name] = replace(domain, nullable=domain.nullable or kind == "left", labels=labels)
     return columns

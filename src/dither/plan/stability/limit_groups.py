@@ -17,7 +17,7 @@ def limit_rows(source: Node, keys: tuple[str, ...], groups: int) -> Owned:
     """
     if not isinstance(source, Owned):
         raise RefusedError("groups per unit of rows without an owner", rule="a loose node has no owner again")
-    if groups < 1 or not keys:
+    if type(groups) is not int or groups < 1 or not keys:
         raise RefusedError("at least one group and one key", rule="parameters have a range")
     known = Grouped(frozenset(keys), min(groups, source.groups(keys)), source.rows_per_group(keys))
     return replace(source, grouped=(*source.grouped, known))

@@ -7,7 +7,7 @@ from math import prod
 from dither.errors import RefusedError
 from dither.plan.aggregates import aggregate_domain
 from dither.plan.algebra import Named
-from dither.plan.domain import Columns, is_stored
+from dither.plan.domain import Columns, check_name, is_stored
 from dither.plan.stability.owned import Grouped, Node, Owned
 
 
@@ -35,7 +35,6 @@ def per_unit_columns(source: Columns, keys: tuple[str, ...], named: tuple[Named,
     """Keys keep their domain; an aggregate of at most `rows` rows has bounds that follow."""
     columns = {key: source[key] for key in keys}
     for each in named:
-        if each.name in columns:
-            raise RefusedError(f"two columns called {each.name}", rule="columns have one name")
+        check_name(each.name, columns)
         columns[each.name] = aggregate_domain(each.of, source, rows)
     return columns

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dither.errors import RefusedError
 from dither.plan.algebra import Call, Column, Named, Value
-from dither.plan.domain import Columns
+from dither.plan.domain import Columns, check_name
 from dither.plan.functions import domain_of
 from dither.plan.stability.owned import Grouped, Node, Owned, Public
 
@@ -37,8 +37,7 @@ def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
     """The domain of each expression by interval arithmetic; a column that is passed on keeps its own."""
     found: Columns = {}
     for each in columns:
-        if each.name in found:
-            raise RefusedError(f"two columns called {each.name}", rule="columns have one name")
+        check_name(each.name, found)
         if not isinstance(each.of, (Column, Value, Call)):
             raise RefusedError("a projection holds expressions", rule="a node without a rule is refused")
         found[each.name] = domain_of(each.of, source)

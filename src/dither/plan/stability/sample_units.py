@@ -16,6 +16,6 @@ def sample_rows(source: Node, rate: Fraction) -> Owned:
     """
     if not isinstance(source, Owned):
         raise RefusedError("a sample by unit of rows without an owner", rule="a loose node has no owner again")
-    if not 0 < rate < 1:
+    if not isinstance(rate, Fraction) or not 0 < rate < 1:
         raise RefusedError(f"a sampling rate of {rate}: it lies between 0 and 1", rule="parameters have a range")
     return source
