@@ -74,7 +74,7 @@ def measure(folder: Path, rows: int) -> dict[str, object]:
     }
     steward.open_pot(State.beside(file), load(file), "total", epsilon="1000", ceiling="1000", purpose=purpose)
     con = connect(file)
-    ours = seconds(lambda: con.sql(QUESTION, epsilon=0.1))
+    ours = seconds(lambda: con.sql(QUESTION, epsilon=0.1, fresh=True))
     base = seconds(lambda: bare.execute(QUESTION).fetchall())
     return line(f"{rows:,} rows, {KEYS} keys, COUNT and SUM", ours, base, 3.0, extra=0.025)
 
