@@ -8,7 +8,7 @@ Proof: docs/proofs/stability.md#registration.
 from __future__ import annotations
 
 from dither.catalog import Catalog, Column, Table
-from dither.data.engines.duckdb import name
+from dither.data.engines.duckdb import name, text
 from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, RANK, index_column
 from dither.data.repair import is_text
 
@@ -31,7 +31,8 @@ def limited_rows(catalog: Catalog, table: Table, source: str) -> str:
     sql = f"SELECT {names}, dither_n, {digest(columns)} AS dither_digest FROM ({sql})"
     order = f"dither_digest, {names}, dither_n"
     if catalog.unit.kind == "row":  # each row is a unit, named by its content
-        sql = f"SELECT * REPLACE (dither_digest AS {OWNER}), 1 AS {RANK} FROM ({sql})"
+        own = f"sha256(concat({field(text(table.name))}, dither_digest))"  # equal rows of two tables are two units
+        sql = f"SELECT * REPLACE ({own} AS {OWNER}), 1 AS {RANK} FROM ({sql})"
         return f"SELECT {_shown(columns)} FROM ({_with_hash(sql)}) ORDER BY {OWNER}"
     for unique in table.unique:
         parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}

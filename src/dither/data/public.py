@@ -34,6 +34,7 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
     for column in listed:
         if is_text(table.column(column)):
             place = f"dense_rank() OVER (ORDER BY {name(column)} NULLS LAST) - 1"
+            place = f"CASE WHEN {name(column)} IS NOT NULL THEN {place} END"  # null is no label: it meets nobody
             codes += f", CAST({place} AS INTEGER) AS {name(code_column(column))}"
     connection.execute(f"CREATE TABLE {name(table.name)} AS SELECT *{codes} FROM ({rows}) ORDER BY ALL")
     multiplicities = tuple((table.name, key, _multiplicity(connection, table, key)) for key in _keys(table))

@@ -95,7 +95,8 @@ def unread_lines(
     row = connection.execute(f"SELECT count(DISTINCT line) FROM {name(_rejects(table))}").fetchone()
     unread = int(row[0]) if row else 0
     path = place / table.source_name
-    if lost := _lines(path) - 1 - rows_read - unread:
+    blank = len(_header(path)) == 1  # a blank line is a row of one empty field, and no row of several
+    if lost := _lines(path, blank=blank) - 1 - rows_read - unread:
         raise SourceError(
             f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several lines, because of a "
             "line break inside quotes or a quote that is never closed. Nothing was registered: such a quote swallows "
@@ -104,10 +105,10 @@ def unread_lines(
     return unread
 
 
-def _lines(path: Path) -> int:
-    """Lines of a file that are not blank."""
+def _lines(path: Path, *, blank: bool) -> int:
+    """Lines of a file, blank ones if asked."""
     with path.open("rb") as file:
-        return sum(1 for line in file if line.strip(b"\r\n"))
+        return sum(1 for line in file if blank or line.strip(b"\r\n"))
 
 
 def _rejects(table: Table) -> str:

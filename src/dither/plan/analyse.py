@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dither.catalog import Catalog
+from dither.catalog.scalars import is_name
 from dither.errors import RefusedError
 from dither.plan.algebra import (
     Distinct,
@@ -61,6 +62,8 @@ def analyse(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Analysed:
     return found
 
 
+MAX_ROWS_PER_UNIT = 100_000
+MAX_ROWS = 10**12
 _NODES = (Scan, Join, UnionAll, Filter, Project, Distinct, PerUnit, Group, SampleUnits, LimitGroups)
 
 
@@ -81,8 +84,28 @@ def analyse_node(plan: Plan, catalog: Catalog, facts: Facts, seen: Seen) -> Anal
     if not seen:
         _check_size(plan)
     if id(plan) not in seen:
-        seen[id(plan)] = (plan, _analyse(plan, catalog, facts, seen))
+        seen[id(plan)] = (plan, _checked(_analyse(plan, catalog, facts, seen)))
     return seen[id(plan)][1]
+
+
+def _checked(found: Analysed) -> Analysed:
+    """What every node must meet, whatever made it: names that the engine and we read alike, and bounded work.
+
+    Engines ignore case, and the lowering keeps names that start with dither_ for itself: a plan that used either would
+    run as another plan than the one analysed. Rows per unit are bounded because a self-join multiplies them, and one
+    person's work would show in the time of an answer.
+    """
+    low = [name.lower() for name in found.columns]
+    if len(set(low)) != len(low) or not all(is_name(name) for name in found.columns):
+        raise RefusedError(f"columns named {', '.join(found.columns)}", rule="names are plain and differ beyond case")
+    rows = found.node.rows if isinstance(found.node, Owned) else 0
+    if rows > MAX_ROWS_PER_UNIT or getattr(found.node, "most", 0) > MAX_ROWS:
+        raise RefusedError(
+            f"a plan in which one unit can have {rows} rows, or all units {getattr(found.node, 'most', 0)}: at most "
+            f"{MAX_ROWS_PER_UNIT} and {MAX_ROWS}",
+            rule="work is bounded",
+        )
+    return found
 
 
 def _analyse(plan: Plan, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from dither.catalog import Catalog
 from dither.errors import RefusedError
+from dither.plan.algebra import SampleUnits, nodes_of
 from dither.plan.measure import largest_value, sensitivity
 from dither.privacy.accounting.conversions import rho_for
 from dither.privacy.ledger.logarithms import epsilon_up
@@ -78,6 +79,8 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 def _solve(step: Step, share: Fraction, catalog: Catalog) -> Calibrated:
     moved = sensitivity(step.query, catalog)
+    if any(isinstance(node, SampleUnits) for node in nodes_of(step.query.plan)):
+        raise RefusedError("a sample of units has no kernel-drawn key yet", rule="samples are drawn by the kernel")
     largest = max(largest_value(aggregate, step.query, catalog) for aggregate in step.query.columns)
     neighbours, unit = catalog.neighbours, catalog.unit.label
     mechanism: IntegerLaplace | IntegerGaussian
