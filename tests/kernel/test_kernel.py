@@ -224,7 +224,8 @@ class TestFailure:
                 kernel.release(request(COUNT))
             except RefusedError:
                 os._exit(7)
-            os._exit(0)
+            finally:
+                os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert kernel.ledger.pot("total").spent == 1
 

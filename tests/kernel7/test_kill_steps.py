@@ -47,15 +47,17 @@ def test_killed_at_every_step(store: str, tmp_path: Path) -> None:
 def test_forked_children_draw_noise_of_their_own(clinic: Clinic) -> None:
     """privacy-rules 22: two answers with the same noise subtract."""
     clinic.open()
-    con = clinic.connect()
     reader, writer = os.pipe()
     children = []
     for _ in range(2):
         child = os.fork()
         if not child:
-            values = con.sql(BY_REGION, epsilon="0.0001", fresh=True).to_dict(intervals=False)["n"]
-            os.write(writer, (json.dumps(values) + "\n").encode())
-            os._exit(0)
+            try:
+                values = clinic.connect().sql(BY_REGION, epsilon="0.0001", fresh=True).to_dict(intervals=False)["n"]
+                os.write(writer, (json.dumps(values) + "\n").encode())
+                os._exit(0)
+            finally:
+                os._exit(1)
         children.append(child)
     assert all(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 for child in children)
     first, second = (json.loads(line) for line in os.read(reader, 1000).decode().splitlines())

@@ -106,7 +106,9 @@ def _private(
             owner = f"{_window(row[catalog.unit.column], table, catalog)}:{owner}"
         owned[owner].append(row)
     if catalog and catalog.unit.kind == "row":
-        return [{"owner": digest, **row} for digest, row in _ranked("", owned[""], key)]
+        named = f"{len(table.name.encode())}:{table.name}"
+        ranked_rows = _ranked("", owned[""], key)
+        return [{"owner": hashlib.sha256((named + digest).encode()).hexdigest(), **row} for digest, row in ranked_rows]
     kept: list[Row] = []
     for owner, mine in owned.items():
         ranked = [row for _, row in _ranked(owner, mine, key)]
