@@ -75,17 +75,17 @@ def check(family: str, scale: int | Fraction, draws: int, sample=None) -> None:
 
 CASES = [  # table; cells with a shared word; cells with a word of their own; Python integers
     ("laplace", 10, 10 * MILLION),
-    ("laplace", Fraction(1, 3), MILLION),
-    ("laplace", 1000, 5 * MILLION),
-    ("laplace", 2**47, 2 * MILLION),
+    ("laplace", Fraction(1, 3), 10 * MILLION),
+    ("laplace", 1000, 10 * MILLION),
+    ("laplace", 2**47, 10 * MILLION),
     ("laplace", 2**53 + 1, 100_000),
     ("gaussian", 10, 10 * MILLION),
-    ("gaussian", Fraction(1, 2), MILLION),
-    ("gaussian", 1000, 5 * MILLION),
-    ("gaussian", 2**49, 2 * MILLION),
+    ("gaussian", Fraction(1, 2), 10 * MILLION),
+    ("gaussian", 1000, 10 * MILLION),
+    ("gaussian", 2**49, 10 * MILLION),
     ("gaussian", 2**60, 100_000),
-    ("geometric", 7, 5 * MILLION),
-    ("geometric", 10_000, 2 * MILLION),
+    ("geometric", 7, 10 * MILLION),
+    ("geometric", 10_000, 10 * MILLION),
 ]
 
 
@@ -96,18 +96,18 @@ def test_draws_follow_the_exact_law_in_body_tails_sign_and_zero(family, scale, d
 
 @pytest.mark.parametrize("x", ["0", "1/100", "1", "9"])
 def test_bernoulli_of_an_exponential_follows_its_probability(x):
-    draws = 2 * MILLION
-    found = sum(int(noise.bernoulli_exp(Fraction(x), MILLION).sum()) for _ in range(2))
+    draws = 10 * MILLION
+    found = sum(int(noise.bernoulli_exp(Fraction(x), MILLION).sum()) for _ in range(10))
     assert_counts({"true": found}, draws, {"true": float(np.exp(-float(Fraction(x))))})
 
 
 def test_bernoulli_follows_its_probability():
-    assert_counts({"true": int(noise.bernoulli(Fraction(1, 7), MILLION).sum())}, MILLION, {"true": 1 / 7})
+    assert_counts({"true": int(noise.bernoulli(Fraction(1, 7), 10 * MILLION).sum())}, 10 * MILLION, {"true": 1 / 7})
 
 
 @pytest.mark.parametrize("n", [2, 10, 3 * 2**62 // 2])
 def test_bounded_uniforms_are_uniform(n):
-    z = noise.uniform_below(n, 2 * MILLION)
+    z = noise.uniform_below(n, 10 * MILLION)
     parts = min(n, 10)
     counts = np.bincount((z // -(-n // parts)).astype(np.int64), minlength=parts)
     width = -(-n // parts)

@@ -20,6 +20,7 @@ A number read off an exact curve (`epsilon(loss, delta)`, a `Bounds` of floats) 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -50,22 +51,24 @@ class Charge:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(ABC):
     """A rule with its caps; subclasses name the theorem."""
 
     names: ClassVar[tuple[str, ...]]
     theorem: ClassVar[str]
 
     @property
+    @abstractmethod
     def caps(self) -> tuple[Fraction, ...]:
-        raise NotImplementedError
+        """What the amounts may add up to, one cap for each."""
 
     def empty(self) -> Spent:
         """The state of a budget that has been asked nothing."""
         return Spent(self, tuple(Fraction(0) for _ in self.caps))
 
+    @abstractmethod
     def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
-        raise NotImplementedError
+        """What a loss adds to each amount."""
 
 
 @dataclass(frozen=True)
