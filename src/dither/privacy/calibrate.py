@@ -27,7 +27,7 @@ from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of
 from dither.plan.measure import largest_value, sensitivity, touched
 from dither.privacy.accounting.conversions import rho_for
-from dither.privacy.ledger.logarithms import epsilon_up
+from dither.privacy.accounting.logarithms import epsilon_up
 from dither.privacy.losses import Loss, compose
 from dither.privacy.mechanisms import (
     GaussianKeys,
