@@ -55,14 +55,14 @@ def expression(node: exp.Expr, scope: Scope) -> Expression:
         while given and given[-1] is None:
             given.pop()
         if None in given:
-            raise _no_rule(node, scope)
+            raise no_rule(node, scope)
         return call(function, tuple(each for each in given if each is not None), node, scope)
     if isinstance(node, exp.Anonymous):
         return _anonymous(node, scope)
-    raise _no_rule(node, scope)
+    raise no_rule(node, scope)
 
 
-def _no_rule(node: exp.Expr, scope: Scope) -> Exception:
+def no_rule(node: exp.Expr, scope: Scope) -> Exception:
     at = scope.at
     if isinstance(node, exp.Window):
         return refused("window", at.sql, node)
@@ -308,18 +308,18 @@ def _is(node: exp.Expr, scope: Scope) -> Expression:
         return call("is_null", (node.this,), node, scope)
     if isinstance(node.expression, exp.Boolean):
         return call("is_true" if node.expression.this else "is_false", (node.this,), node, scope)
-    raise _no_rule(node, scope)
+    raise no_rule(node, scope)
 
 
 def _between(node: exp.Expr, scope: Scope) -> Expression:
     if node.args.get("symmetric"):
-        raise _no_rule(node, scope)
+        raise no_rule(node, scope)
     return call("between", (node.this, node.args["low"], node.args["high"]), node, scope)
 
 
 def _in(node: exp.Expr, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field") or not node.expressions:
-        raise _no_rule(node, scope)
+        raise no_rule(node, scope)
     if any(isinstance(each, exp.Null) for each in node.expressions):
         raise refused("null constant", scope.at.sql, node)
     value = expression(node.this, scope)
@@ -414,14 +414,14 @@ def _round(node: exp.Expr, scope: Scope) -> Expression:
 
 def _trunc(node: exp.Expr, scope: Scope) -> Expression:
     if node.args.get("decimals") is not None:
-        raise _no_rule(node, scope)
+        raise no_rule(node, scope)
     return call("trunc", (node.this,), node, scope)
 
 
 def _trim(node: exp.Expr, scope: Scope) -> Expression:
     taken = node.args.get("expression")
     if taken is not None and not (isinstance(taken, exp.Literal) and taken.this == " "):
-        raise _no_rule(node, scope)
+        raise no_rule(node, scope)
     function = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or ""), "trim")
     return call(function, (node.this,), node, scope)
 
@@ -446,7 +446,7 @@ def _part(name: str, source: exp.Expr, node: exp.Expr, scope: Scope) -> Expressi
     if name == "DOW":
         return _day_of_week(node, scope, source)
     if name not in PARTS:
-        raise _no_rule(node, scope)
+        raise no_rule(node, scope)
     return call(PARTS[name], (source,), node, scope)
 
 
@@ -466,7 +466,7 @@ def _date_trunc(node: exp.Expr, scope: Scope) -> Expression:
         is_time = scope.domain(source, node).kind == "timestamp"
         return apply("date_of", (source,), node, scope) if is_time else source
     if unit not in PERIODS:
-        raise _no_rule(node, scope)
+        raise no_rule(node, scope)
     return apply(f"trunc_{PERIODS[unit]}", (source,), node, scope)
 
 
@@ -485,7 +485,7 @@ def _date_diff(node: exp.Expr, scope: Scope) -> Expression:
         mondays = tuple(apply("trunc_week", (each,), node, scope) for each in (first, last))
         return apply("integer_divide", (apply("days_between", mondays, node, scope), number(7)), node, scope)
     if unit not in constants.MONTHS:
-        raise _no_rule(node, scope)
+        raise no_rule(node, scope)
     years = [apply("year", (each,), node, scope) for each in (last, first)]
     whole = apply("subtract", tuple(years), node, scope)
     if unit == "YEAR":

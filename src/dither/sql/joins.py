@@ -145,12 +145,12 @@ def _is_named(
     names |= {each.name.lower() for each in right.fields if each.anchor is not None}
     inside = {id(each) for each in node.find_all(exp.Column)}
     for each in select.find_all(exp.Column, exp.Star):
-        if isinstance(each, exp.Star) and not isinstance(each.parent, exp.Count):
-            return True
-        if isinstance(each, exp.Column) and id(each) not in inside and each.name.lower() in names:
-            if each.name.lower() not in using or each.table:
+        if isinstance(each, exp.Star):
+            if not isinstance(each.parent, exp.Count):
                 return True
-    return any(isinstance(each.parent, exp.Select) for each in select.find_all(exp.Star))
+        elif id(each) not in inside and each.name.lower() in names and (each.name.lower() not in using or each.table):
+            return True
+    return False
 
 
 def match(

@@ -131,10 +131,8 @@ def source(node: exp.Expr, select: exp.Expr, at: Context, names: Names) -> Relat
             relation = _called(known.bound, known.columns, at, node)
         relation = relation.renamed(node.alias or node.name)
     elif isinstance(node, exp.Subquery):
-        if isinstance(node.this, exp.Table):  # (a JOIN b ON ...)
-            relation = source(node.this, select, at, names)
-        else:
-            relation = rows(node, at, names)
+        is_join = isinstance(node.this, exp.Table)  # (a JOIN b ON ...)
+        relation = source(node.this, select, at, names) if is_join else rows(node, at, names)
         alias = node.args.get("alias")
         columns = tuple(part.name for part in (alias.args.get("columns") or ())) if alias else ()
         relation = _called(relation, columns, at, node)
@@ -259,9 +257,9 @@ def materialised(relation: Relation, at: Context, node: exp.Expr) -> Relation:
 def distinct(relation: Relation, at: Context, node: exp.Expr) -> Relation:
     """Each row once per owner where the owner is selected, else once in all, after which nobody owns it."""
     owned = any(each.is_owner for each in relation.fields)
-    if owned and all(each.is_owner for each in relation.fields) and not any(f.marker for f in relation.fields):
-        if isinstance(at.analysed(relation.plan, node).node, Owned):
-            return replace(relation, plan=PerUnit(relation.plan, (), (Named("present", Count()),)))
+    only = all(each.is_owner and each.marker is None for each in relation.fields)
+    if owned and only and isinstance(at.analysed(relation.plan, node).node, Owned):
+        return replace(relation, plan=PerUnit(relation.plan, (), (Named("present", Count()),)))
     made = materialised(relation, at, node)
     plan: Plan = Distinct(made.plan, owned)
     at.analysed(plan, node)
