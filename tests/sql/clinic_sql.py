@@ -257,7 +257,11 @@ def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict
         atoms = []
         for (place, index), atom in zip(one.places, recipe.atoms, strict=True):
             cell = exact[place].get(inner)
-            number = cell[index] if cell is not None else (None if isinstance(recipe.queries[place], Quantiles) else Fraction(0))
+            number = (
+                cell[index]
+                if cell is not None
+                else (None if isinstance(recipe.queries[place], Quantiles) else Fraction(0))
+            )
             if isinstance(number, Fraction):
                 assert ((number - atom.offset) / atom.unit).denominator == 1, (atom, number)
             atoms.append(number)

@@ -28,6 +28,7 @@ from dither.sql.refusals import REFUSALS
 from dither.sql.refuse import refused
 from dither.sql.rows import check_parts, filtered, with_names
 from dither.sql.scope import Context, Scope
+from dither.sql.shape import check_shape
 from dither.sql.tables import check_tables
 
 MAX_COLUMNS = 50
@@ -48,6 +49,7 @@ def bind(sql: str, catalog: Catalog, facts: Facts = NO_FACTS, max_groups: int | 
 
 def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
     check_tables(query, at)
+    check_shape(query, at)
     if isinstance(query, exp.SetOperation):
         raise refused("outer union" if isinstance(query, exp.Union) else "set operation", at.sql, query)
     assert isinstance(query, exp.Select)

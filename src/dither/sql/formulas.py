@@ -188,9 +188,11 @@ def _if(node: exp.Expr, of: Of) -> Formula:
 def _is(node: exp.Expr, of: Of) -> Formula:
     (value,) = of(node.this)
     if isinstance(node.expression, exp.Null):
-        return Apply("is_null", (value,))
-    wanted = Constant(Fraction(int(bool(node.expression.this))))
-    return Apply("coalesce", (Apply("eq", (value, wanted)), Constant(Fraction(0))))
+        made = Apply("is_null", (value,))
+    else:
+        wanted = Constant(Fraction(int(bool(node.expression.this))))
+        made = Apply("coalesce", (Apply("eq", (value, wanted)), Constant(Fraction(0))))
+    return Apply("not", (made,)) if node.args.get("negate") else made
 
 
 def _between(node: exp.Expr, of: Of) -> Formula:

@@ -47,6 +47,8 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is an aggregate: one number from many rows."""
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower() in ("histogram", "product")
+    if isinstance(node, (exp.Grouping, exp.GroupingId)):
+        return False
     return isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup))
 
 
