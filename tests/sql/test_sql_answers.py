@@ -11,9 +11,9 @@ import decimal
 import math
 from fractions import Fraction
 
+import clinic_sql
 import pytest
 
-import clinic_sql
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
 from dither.sql.bind import bind
 

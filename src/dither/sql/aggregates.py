@@ -38,6 +38,8 @@ def aggregate(node: exp.Expr, question: Question) -> Formula:
         raise refused("nested aggregate", at.sql, node)
     if not isinstance(inner, exp.WithinGroup) and isinstance(inner.this, exp.Expr) and is_aggregate(inner.this):
         raise refused("nested aggregate", at.sql, node)
+    if not isinstance(inner.this, (exp.Expr, str)):
+        raise at.error(f"{said(node)} needs an argument", node)
     if rule := AGGREGATES.get(type(inner)):
         return rule(inner, chosen, question)
     raise no_rule(inner, scope)

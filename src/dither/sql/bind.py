@@ -116,9 +116,10 @@ def _outputs(query: exp.Select, question: Question, sets: Sets) -> list[Output]:
             continue
         question.notes.clear()
         made = formula(node, Outer(question))
-        role = "value" if _is_noisy(made) else "key"
-        words = said(node) if role == "value" else ""
-        outputs.append(Output(name, made, role, words, "; ".join(dict.fromkeys(question.notes))))
+        if _is_noisy(made):
+            outputs.append(Output(name, made, "value", said(node), "; ".join(dict.fromkeys(question.notes))))
+        else:
+            outputs.append(Output(name, made, "key"))
     taken: set[str] = set()
     for output in outputs:
         for each in output.names:

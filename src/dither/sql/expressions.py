@@ -43,6 +43,8 @@ _REALS = ("DOUBLE", "FLOAT")
 
 def expression(node: exp.Expr, scope: Scope) -> Expression:
     """The plan's expression for a SQL expression over the rows of a relation."""
+    if not isinstance(node, exp.Expr):
+        raise scope.at.error("an argument is missing")
     if id(node) in scope.found:
         return scope.found[id(node)]
     if rule := RULES.get(type(node)):

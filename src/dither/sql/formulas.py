@@ -14,6 +14,7 @@ from dither.errors import QueryError
 from dither.plan.algebra import Value
 from dither.sql.aggregates import aggregate
 from dither.sql.expressions import expression, flattened, no_rule
+from dither.sql.functions import REFUSED_TYPES
 from dither.sql.inner import contains_aggregate, is_aggregate
 from dither.sql.question import Question
 from dither.sql.refuse import refused
@@ -58,8 +59,10 @@ class Outer:
 
 def formula(node: exp.Expr, outer: Outer) -> Formula:
     """The formula of an expression over aggregates, keys and constants."""
-    node = node.unnest()
     question = outer.question
+    if not isinstance(node, exp.Expr):
+        raise question.scope.at.error("an argument is missing")
+    node = node.unnest()
     if isinstance(node, exp.Column) and outer.outputs_first and _named(node, outer) is not None:
         return outer.outputs[node.name.lower()]
     if isinstance(node, exp.Null):
@@ -144,7 +147,7 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
         return Apply("and" if isinstance(node, exp.And) else "or", of(*flattened(node, kind)))
     if rule := _RULES.get(kind):
         return rule(node, of)
-    if not list(node.find_all(exp.Column)):
+    if kind in REFUSED_TYPES or not list(node.find_all(exp.Column)):
         raise no_rule(node, outer.question.scope)
     if not contains_aggregate(node):
         for each in node.find_all(exp.Column):

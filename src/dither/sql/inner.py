@@ -77,7 +77,8 @@ def key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
 def key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     """A key with its position or alias looked up: a column of FROM comes before an alias, as in SQL."""
     node = node.unnest()
-    items = select.expressions
+    items: list[exp.Expr] = select.expressions
+    found: exp.Expr
     if isinstance(node, exp.Literal) and not node.is_string:
         if not str(node.this).isdigit() or not 1 <= int(node.this) <= len(items):
             raise scope.at.error(f"there is no column {node.this}: the positions are 1 to {len(items)}", node)

@@ -145,13 +145,10 @@ def _is_named(
     names = {each.name.lower() for _, each in pairs} | {each.name.lower() for each in right.fields if each.is_owner}
     names |= {each.name.lower() for each in right.fields if each.anchor is not None}
     inside = {id(each) for each in node.find_all(exp.Column)}
-    for each in select.find_all(exp.Column, exp.Star):
-        if isinstance(each, exp.Star):
-            if not isinstance(each.parent, exp.Count):
-                return True
-        elif id(each) not in inside and each.name.lower() in names and (each.name.lower() not in using or each.table):
-            return True
-    return False
+    if any(not isinstance(each.parent, exp.Count) for each in select.find_all(exp.Star)):
+        return True
+    outside = [each for each in select.find_all(exp.Column) if id(each) not in inside]
+    return any(each.name.lower() in names and (each.name.lower() not in using or each.table) for each in outside)
 
 
 def match(

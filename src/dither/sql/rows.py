@@ -215,9 +215,10 @@ def _selected(select: exp.Select, relation: Relation, at: Context) -> Relation:
             if any(star.args.values()):
                 raise at.error("* with EXCLUDE, REPLACE or RENAME is not answered: name the columns", node)
             table = node.table.lower() if isinstance(node, exp.Column) else ""
+            shown = node.table if isinstance(node, exp.Column) else "table"
             known = [each for each in relation.fields if not table or (each.source or "").lower() == table]
             if not known:
-                raise at.error(f"no table {node.table} in this FROM", node)
+                raise at.error(f"no table {shown} in this FROM", node)
             fields += [replace(each, qualified=False) for each in known if table or not each.qualified]
             continue
         name = item.alias if isinstance(item, exp.Alias) else output_name(node, place)
