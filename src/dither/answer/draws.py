@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dither.privacy.mechanisms.error import ErrorLaw, GaussianError, LaplaceError
+from dither.privacy.mechanisms.error import ErrorLaw, LaplaceError
 
 Floats = NDArray[np.float64]
 _TABLED = 64  # from here on P(noise <= k) is the normal's at k + 1/2, to 3e-6
@@ -56,12 +56,15 @@ def _inverse_laplace(scale: float, shares: Floats) -> Floats:
     a = math.exp(-1 / scale)
     tail = np.minimum(shares, 1 - shares)
     size = -scale * np.log(tail * (1 + a))  # P(noise <= -z) = a^z / (1 + a)
-    return np.where(shares > a / (1 + a), np.maximum(0.0, np.ceil(size - 1 - 1e-9)) + 0.0, -np.maximum(1.0, np.floor(size)))
+    return np.where(
+        shares > a / (1 + a), np.maximum(0.0, np.ceil(size - 1 - 1e-9)) + 0.0, -np.maximum(1.0, np.floor(size))
+    )
 
 
 def _inverse_gaussian(sigma: float, shares: Floats) -> Floats:
     if sigma > _TABLED:
-        return np.rint(sigma * ndtri(shares))
+        wide: Floats = np.rint(sigma * ndtri(shares))
+        return wide
     reach = math.ceil(9 * sigma) + 1
     places = np.arange(-reach, reach + 1)
     mass = np.exp(-0.5 * (places / sigma) ** 2)
@@ -104,6 +107,3 @@ def size_quantile(sums: Floats, level: float) -> float:
 def outward(level: float) -> float:
     """The level with a fiftieth of its miss taken off, for what the points cannot resolve."""
     return 1 - (1 - level) * 0.98
-
-
-__all__ = ["FEWEST_IN_TAIL", "MOST", "GaussianError", "Law", "LaplaceError", "enough", "law_of", "noise", "points"]

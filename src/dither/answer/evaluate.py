@@ -278,7 +278,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "coalesce": _coalesce,
     "nullif": _nullif,
     "case": _case,
-    **{name: (lambda a, b, name=name: _compare(a, b, name)) for name in _ORDER},  # type: ignore[misc]
+    **{name: (lambda a, b, name=name: _compare(a, b, name)) for name in _ORDER},
     "and": _and,
     "or": _or,
     "not": _numeric(lambda value: 1.0 - value),

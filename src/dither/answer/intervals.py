@@ -15,7 +15,7 @@ An end that is NaN (null in the table) is no bound at all. Proof and measured co
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.answer import draws
+from dither.answer.bands import NO_BANDS, Bands, count_level
 from dither.answer.draws import Law, law_of
 from dither.answer.evaluate import Array, Given, evaluate, rounded
 from dither.answer.expressions import Apply, Constant, Formula
@@ -35,7 +36,7 @@ from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 _ANGLES = 512
-_MONOTONE = {
+_MONOTONE: dict[str, Callable[[Floats], Floats]] = {
     "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
     "exp": np.exp,
     "ln": lambda x: np.where(x > 0, np.log(np.maximum(x, 1e-300)), -np.inf),
@@ -73,14 +74,21 @@ class Noises:
     atoms: tuple[Atom, ...]
     laws: tuple[Law | None, ...]
     places: tuple[tuple[int, int], ...]
+    bands: Bands = NO_BANDS
 
     @classmethod
-    def of(cls, atoms: Sequence[Atom], mechanisms: Sequence[object], places: Sequence[tuple[int, int]]) -> Noises:
+    def of(
+        cls,
+        atoms: Sequence[Atom],
+        mechanisms: Sequence[object],
+        places: Sequence[tuple[int, int]],
+        bands: Bands = NO_BANDS,
+    ) -> Noises:
         """From the mechanisms of a priced request, one for each query."""
         found = [mechanisms[query] for query, _ in places]
         additive = (IntegerLaplace, IntegerGaussian)
         laws = tuple(law_of(each.error()) if isinstance(each, additive) else None for each in found)
-        return cls(tuple(atoms), laws, tuple(places))
+        return cls(tuple(atoms), laws, tuple(places), bands)
 
 
 def interval(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
@@ -98,9 +106,10 @@ def _ends(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
     value = evaluate(formula, at)
     if not read:
         return value, value
-    if any(noises.laws[atom] is None for atom in read):
-        return np.full_like(value, np.nan), np.full_like(value, np.nan)
     whole = affine(formula)
+    if any(noises.laws[atom] is None for atom in read):
+        inner = _through(formula, at, noises, level) if whole is None else _banded(whole, at, noises, level)
+        return (np.full_like(value, np.nan), np.full_like(value, np.nan)) if inner is None else inner
     if whole is not None:
         half = affine_half(whole, noises, level)
         return value - half, value + half
@@ -138,11 +147,32 @@ def affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
     return draws.size_quantile(drawn @ np.array([weight for weight, _ in parts]), float(level))
 
 
+def _banded(of: Affine, at: Given, noises: Noises, level: Fraction) -> Ends | None:
+    """A quantile (or an affine function of one) between its band; no bound where the group may be too small."""
+    if len(of.weights) != 1:
+        return None
+    ((atom, weight),) = of.weights
+    band = noises.bands.get(atom)
+    if band is None or level > band.level:
+        return None
+    low, high = (
+        np.full_like(at.atoms[atom], side * np.inf) if end is None else at.atoms[end]
+        for side, end in ((-1, band.low), (1, band.high))
+    )
+    if band.count is not None:
+        law = noises.laws[band.count]
+        assert law is not None
+        large = at.atoms[band.count] - law.half_width(count_level(band.level)) >= band.size
+        low, high = np.where(large, low, -np.inf), np.where(large, high, np.inf)
+    one, other = (float(weight) * end + float(of.constant) for end in (low, high))
+    return np.minimum(one, other), np.maximum(one, other)
+
+
 # -- ratios -------------------------------------------------------------------------------------------------------
 
 
 def _ratio(above: Affine, below: Affine, at: Given, noises: Noises, level: Fraction) -> Ends:
-    """All r whose |N - r D| its own noise explains. As an angle, r = tan(phi) of N and D in units of their deviations."""
+    """All r whose |N - r D| its own noise explains; r = tan(phi) of N and D in units of their deviations."""
     top, bottom = _weights(above, noises), _weights(below, noises)
     places = sorted({*top, *bottom})
     laws = tuple((top.get(place) or bottom[place])[1] for place in places)
@@ -169,7 +199,9 @@ def _bounds(angles: Floats, laws: tuple[Law, ...], upper: Floats, lower: Floats,
     count = draws.enough(float(level), 1)
     if not count:
         each = [law.half_width(1 - (1 - level) / len(laws)) for law in laws]
-        return np.abs(np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)) @ np.array(each, np.float64)
+        weights: Floats = np.abs(np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower))
+        found: Floats = weights @ np.array(each, np.float64)
+        return found
     drawn = draws.noise(laws, count)
     above, below = drawn @ upper, drawn @ lower
     sizes = (draws.size_quantile(math.cos(a) * above - math.sin(a) * below, float(level)) for a in angles)
