@@ -16,24 +16,25 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from numpy.typing import NDArray
-
 from dither.catalog import Catalog, catalog_hash, from_json
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
 from dither.plan.algebra import Aggregate, Cells, Plan
-from dither.plan.domains import shape
+from dither.plan.facts import load_facts
 from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.ledger import Ledger, Pot, Reservation, default_head_path
 from dither.privacy.ledger.store import ONE_INCIDENT
 from dither.privacy.noise import SystemSource
+from dither.privacy.noise.source import fresh_bytes
 from dither.privacy.parts import check_parts
+from dither.privacy.randomise import Exact, randomise
 from dither.privacy.release import Priced, Release, Values, Version, from_bytes, repeat_key, to_bytes
 from dither.privacy.request import Request
 from dither.state import State
 
 __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
 MEASURE_TRIES = 3
+SELECTIONS = 100
 FAILED = "failed_after_reserve"
 
 
@@ -72,12 +73,13 @@ class Kernel:
         registered = self.ledger.registered()
         if registered is None:
             raise DitherError("nothing is registered: the data steward runs 'dither register CATALOG' first")
-        text = (self._state.version(registered.version) / "catalog.json").read_text(encoding="utf-8")
-        catalog = from_json(json.loads(text))
-        if catalog_hash(catalog) != registered.catalog_hash:
+        folder = self._state.version(registered.version)
+        catalog = from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
+        facts = load_facts(folder)
+        if (catalog_hash(catalog), facts.hash) != (registered.catalog_hash, registered.public["facts_hash"]):
             raise RefusedError("the stored catalog is not the registered one", rule="the ledger holds its hash")
         context = str(registered.public["context"])
-        return Version(registered.version, catalog, registered.catalog_hash, context)
+        return Version(registered.version, catalog, registered.catalog_hash, context, facts)
 
     @property
     def catalog(self) -> Catalog:
@@ -94,10 +96,8 @@ class Kernel:
                 f"groups are kept apart here: ask from a group's own pot, not from {request.pot!r}, which sees all",
                 rule="privacy-rules 12",
             )
-        delta = way[0].filter.delta_per_question if way else Fraction(0)
-        steps = calibrate(request, at.catalog, delta)
-        if len({shape(each.step.query, at.catalog)[0] for each in steps}) != 1:
-            raise RefusedError("the steps of a request have different keys", rule="one release has one shape")
+        delta = delta_of(way[0]) if way else Fraction(0)
+        steps = calibrate(request, at.catalog, delta, at.facts)
         check_parts(request, way, at.catalog, at.number)
         loss = loss_of(steps)
         return Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at))
@@ -136,8 +136,8 @@ class Kernel:
             )
         copy = self._state.version(at.number) / "data.duckdb"
         if self._warm is None or self._warm[0] != at.number:
-            self._warm = (at.number, Measurer(copy, at.catalog))
-        return Measurer(copy, at.catalog)
+            self._warm = (at.number, Measurer(copy, at.catalog, at.facts))
+        return Measurer(copy, at.catalog, at.facts)
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
         """RESERVE: check and charge, durably; the pot, and all that it is inside of."""
@@ -145,28 +145,33 @@ class Kernel:
         public = {"version": at.number, "catalog_hash": at.catalog_hash, "request": asked}
         return self.ledger.reserve(priced.request.pot, priced.loss, priced.key, public, **how)
 
-    def measure(self, priced: Priced, measurer: Measurer) -> list[NDArray[Any]]:
-        """MEASURE: exact integers, one array per step; steps over the same rows and keys share one statement."""
+    def measure(self, priced: Priced, measurer: Measurer, key: bytes | None = None) -> list[Exact]:
+        """MEASURE: exact integers for each step; counts and sums over the same rows and keys share one statement.
+
+        Samples of units are drawn by the key of this release.
+        """
+        queries = [each.step.query for each in priced.steps]
         asked: dict[tuple[Plan, tuple[str, ...]], list[Aggregate]] = {}
-        for query in (each.step.query for each in priced.steps):
-            asked.setdefault((query.plan, query.keys), []).extend(query.columns)
-        found = {where: measurer.measure(Cells(*where, tuple(columns))) for where, columns in asked.items()}
-        taken = dict.fromkeys(found, 0)
-        exact = []
-        for query in (each.step.query for each in priced.steps):
+        for query in queries:
+            if isinstance(query, Cells):
+                asked.setdefault((query.plan, query.keys), []).extend(query.columns)
+        cells = {where: measurer.measure(Cells(*where, tuple(columns)), key) for where, columns in asked.items()}
+        taken = dict.fromkeys(asked, 0)
+        exact: list[Exact] = []
+        for query in queries:
+            if not isinstance(query, Cells):
+                exact.append(measurer.measure(query, key))
+                continue
             where = (query.plan, query.keys)
-            exact.append(found[where][:, taken[where] : taken[where] + len(query.columns)].ravel())
-            taken[where] += len(query.columns)
+            mine = slice(taken[where], taken[where] + len(query.columns))
+            taken[where] = mine.stop
+            found = cells[where] if isinstance(cells[where], dict) else {(): cells[where]}
+            exact.append({unlisted: numbers[:, mine] for unlisted, numbers in found.items()})
         return exact
 
-    def randomise(self, priced: Priced, exact: list[NDArray[Any]]) -> Values:
+    def randomise(self, priced: Priced, exact: list[Exact]) -> Values:
         """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its public width."""
-        source = SystemSource()
-        noisy = (each.mechanism.release(cells, source=source) for each, cells in zip(priced.steps, exact, strict=True))
-        return tuple(
-            tuple(max(-each.width, min(each.width, int(value))) for value in cells)
-            for each, cells in zip(priced.steps, noisy, strict=True)
-        )
+        return randomise(priced.steps, exact, SystemSource())
 
     def commit(self, priced: Priced, reservation: Reservation, values: Values, released_at: str) -> None:
         """COMMIT: the release into the ledger, in the transaction that says so."""
@@ -201,12 +206,13 @@ class Kernel:
             return values
         return None
 
-    def measured(self, priced: Priced, measurer: Measurer) -> list[NDArray[Any]]:
-        """The statement may be run again, at most twice; never is another question's answer put in its place."""
+    def measured(self, priced: Priced, measurer: Measurer) -> list[Exact]:
+        """The statement may be run again, at most twice, with the same sample; never is another put in its place."""
+        key = fresh_bytes(32)
         for _ in range(MEASURE_TRIES - 1):
             with suppress(Exception):
-                return self.measure(priced, measurer)
-        return self.measure(priced, measurer)
+                return self.measure(priced, measurer, key)
+        return self.measure(priced, measurer, key)
 
     def record_incident(self, reservation: Reservation) -> None:
         """Recorded now, or before this kernel answers again; the response is the same constant either way."""
@@ -239,3 +245,8 @@ class Kernel:
 def now() -> str:
     """The time of a release, to the second: the one time that anyone sees."""
     return datetime.now(UTC).replace(microsecond=0).isoformat()
+
+
+def delta_of(pot: Pot) -> Fraction:
+    """The delta of one question: what the pot states, or a hundredth of what it keeps for selections of keys."""
+    return pot.filter.delta_per_question or pot.filter.delta_selection / SELECTIONS
