@@ -20,8 +20,8 @@ from typing import Any
 from dither.answer.recipe import Recipe
 from dither.catalog import Catalog
 from dither.plan.algebra import Cells, Count, CountValues, Quantiles
-from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.grids import points_of
 from dither.privacy.mechanisms import JointQuantiles, Quantile
 
 _STEP = 200  # h is a multiple of half a percent
@@ -43,10 +43,14 @@ class Band:
 
 @dataclass(frozen=True)
 class Bands:
-    """What is known about the quantile atoms of a recipe: the cells of their grids, and bands where there are some."""
+    """What is known about the quantile atoms of a recipe: the cells of their grids, and bands where there are some.
+
+    `coarse` is how far a value may lie above the grid point that stands for it, in its own units.
+    """
 
     cells: tuple[tuple[int, int], ...] = ()
     of: tuple[tuple[int, Band], ...] = ()
+    coarse: tuple[tuple[int, Fraction], ...] = ()
 
     def get(self, atom: int) -> Band | None:
         return dict(self.of).get(atom)
@@ -86,13 +90,14 @@ def quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
 
 def without_bands(recipe: Recipe, catalog: Catalog, facts: Facts = NO_FACTS) -> Bands:
     """The grids of the quantiles asked for."""
-    found = []
+    found, coarse = [], []
     for atom in quantile_atoms(recipe):
         query = recipe.queries[recipe.sets[0].places[atom][0]]
         assert isinstance(query, Quantiles)
-        domain = analyse(query.plan, catalog, facts).columns[query.column]
-        found.append((atom, domain.high - domain.low + 1))
-    return Bands(tuple(found))
+        points = points_of(query, catalog, facts)
+        found.append((atom, points.count))
+        coarse.append((atom, (points.step - 1) * recipe.atoms[atom].unit))
+    return Bands(tuple(found), coarse=tuple(coarse))
 
 
 def rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:

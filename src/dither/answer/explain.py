@@ -129,7 +129,9 @@ def _called(aggregate: Any) -> str:
 def tree(plan: Any, depth: int = 0) -> list[str]:
     """A plan as indented lines, the outermost node first."""
     inner = sources_of(plan)
-    parts = [f"{item.name}={_short(getattr(plan, item.name))}" for item in fields(plan) if not _is_plan(plan, item.name)]
+    parts = [
+        f"{item.name}={_short(getattr(plan, item.name))}" for item in fields(plan) if not _is_plan(plan, item.name)
+    ]
     lines = ["  " * depth + f"{type(plan).__name__} {' '.join(parts)}".rstrip()]
     return lines + [line for source in inner for line in tree(source, depth + 1)]
 

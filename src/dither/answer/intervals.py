@@ -164,6 +164,7 @@ def _banded(of: Affine, at: Given, noises: Noises, level: Fraction) -> Ends | No
         assert law is not None
         large = at.atoms[band.count] - law.half_width(count_level(band.level)) >= band.size
         low, high = np.where(large, low, -np.inf), np.where(large, high, np.inf)
+    high = high + float(dict(noises.bands.coarse).get(atom, 0))
     one, other = (float(weight) * end + float(of.constant) for end in (low, high))
     return np.minimum(one, other), np.maximum(one, other)
 
