@@ -115,7 +115,7 @@ class Connection:
 
         The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
         new one. `weights={"n": 2}` gives a column more of the price, `group_size` buys intervals for quantiles,
-        `max_groups` limits the groups of one unit. EXPLAIN PRIVACY SELECT ... returns the explanation and reads nothing.
+        `max_groups` limits the groups of one unit. EXPLAIN PRIVACY SELECT ... returns the explanation, reading no data.
         """
         if delta is not None:
             raise ParameterError(
@@ -151,7 +151,7 @@ class Connection:
         found = self._offer(wished.recipe, _price(epsilon, rho), None, None, Fraction(95, 100))
         release = self._released(found.priced, fresh)
         rank = _rank(found.priced, found.bands)
-        return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)  # type: ignore[arg-type]
+        return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""

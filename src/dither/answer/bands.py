@@ -20,6 +20,7 @@ from typing import Any
 from dither.answer.recipe import Recipe
 from dither.catalog import Catalog
 from dither.plan.algebra import Cells, Count, CountValues, Quantiles
+from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import points_of
 from dither.privacy.mechanisms import JointQuantiles, Quantile
@@ -51,6 +52,13 @@ class Bands:
     cells: tuple[tuple[int, int], ...] = ()
     of: tuple[tuple[int, Band], ...] = ()
     coarse: tuple[tuple[int, Fraction], ...] = ()
+    never_null: tuple[int, ...] = ()
+    needed: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether some quantile has neither end."""
+        return any(band.low is None and band.high is None for _, band in self.of)
 
     def get(self, atom: int) -> Band | None:
         return dict(self.of).get(atom)
@@ -64,7 +72,10 @@ class Bands:
         rank = f"with {float(level) * 100:.4g}% confidence the rank is off by at most {rows:,} rows"
         band = self.get(atom)
         if band is None:
-            return f"a private quantile: {rank}; group_size= buys an interval in values"
+            how = "group_size= buys an interval in values"
+            if self.needed is not None:
+                how = f"an interval in values needs groups of about {self.needed:,} rows, or a higher price"
+            return f"a private quantile: {rank}; {how}"
         shown = "checked against the noisy count" if band.count is not None else "as stated"
         return (
             f"a private quantile: {rank}; the interval is the quantiles {float(band.reach) * 100:.4g} points below and "
@@ -90,14 +101,16 @@ def quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
 
 def without_bands(recipe: Recipe, catalog: Catalog, facts: Facts = NO_FACTS) -> Bands:
     """The grids of the quantiles asked for."""
-    found, coarse = [], []
+    found, coarse, never_null = [], [], []
     for atom in quantile_atoms(recipe):
         query = recipe.queries[recipe.sets[0].places[atom][0]]
         assert isinstance(query, Quantiles)
         points = points_of(query, catalog, facts)
         found.append((atom, points.count))
         coarse.append((atom, (points.step - 1) * recipe.atoms[atom].unit))
-    return Bands(tuple(found), coarse=tuple(coarse))
+        if not analyse(query.plan, catalog, facts).columns[query.column].nullable:
+            never_null.append(atom)
+    return Bands(tuple(found), coarse=tuple(coarse), never_null=tuple(never_null))
 
 
 def rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
@@ -141,7 +154,7 @@ def widened(recipe: Recipe, plain: Bands, reach: Fraction, size: int, level: Fra
             for into, spot in zip(places, spots, strict=True):
                 assert spot is not None
                 into.append(spot)
-        found.append((atom, Band(ends[0], ends[1], reach, size, level, _count(recipe, atom))))
+        found.append((atom, Band(ends[0], ends[1], reach, size, level, _count(recipe, atom, atom in plain.never_null))))
     for of, into in zip(recipe.sets, places, strict=True):
         for atom in quantile_atoms(recipe):
             spot = _spot(recipe, queries, of.places[atom], Fraction(0))
@@ -160,7 +173,7 @@ def _spot(recipe: Recipe, queries: Sequence[Any], place: tuple[int, int], shift:
     return (query, queries[query].shares.index(wanted)) if wanted in queries[query].shares else None
 
 
-def _count(recipe: Recipe, atom: int) -> int | None:
+def _count(recipe: Recipe, atom: int, never_null: bool) -> int | None:
     """An atom that counts the rows with a value of the quantile's column, in the same cells."""
     places = recipe.sets[0].places
     asked = recipe.queries[places[atom][0]]
@@ -169,7 +182,7 @@ def _count(recipe: Recipe, atom: int) -> int | None:
         beside = recipe.queries[query]
         if isinstance(beside, Cells) and (beside.plan, beside.keys) == (asked.plan, asked.keys):
             aggregate = beside.columns[column]
-            if aggregate == CountValues(asked.column) or isinstance(aggregate, Count):
+            if aggregate == CountValues(asked.column) or (never_null and isinstance(aggregate, Count)):
                 return other
     return None
 

@@ -100,7 +100,7 @@ def asks(request: dict[str, Any]) -> str:
 
 
 def _aggregate(tree: dict[str, Any]) -> str:
-    return tree["type"] + (f"({tree['column']})" if tree.get("column") else "")
+    return str(tree["type"]) + (f"({tree['column']})" if tree.get("column") else "")
 
 
 def _tables(plan: Any) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dither.answer.bands import NO_BANDS, Bands, reach_for, widened, without_bands
@@ -48,15 +49,16 @@ def offer(
     reach = Fraction(1, 20)
     for _ in range(_TRIES):
         wide, bands = widened(recipe, plain, reach, group_size, level)
+        if bands.is_empty:
+            break
         priced = _cheapest(kernel, wide, price, pot, weights)
         needed = reach_for([each.mechanism for each in priced.steps], plain, group_size, level)
-        if needed == reach:
+        if needed <= reach and (needed == reach or reach != Fraction(1, 20)):
             return Offer(wide, priced, bands)
         reach = needed
-    wide, bands = widened(recipe, plain, reach, group_size, level)
-    priced = _cheapest(kernel, wide, price, pot, weights)
-    fits = reach_for([each.mechanism for each in priced.steps], plain, group_size, level) <= reach
-    return Offer(wide, priced, bands if fits else plain)
+    # groups of this size are too small for the price: no interval, and nothing is spent on one
+    too_small = replace(plain, needed=math.ceil(2 * reach * group_size))
+    return Offer(recipe, _cheapest(kernel, recipe, price, pot, weights), too_small)
 
 
 def _cheapest(kernel: Kernel, recipe: Recipe, price: Price, pot: str, weights: Mapping[str, Fraction]) -> Priced:

@@ -273,7 +273,7 @@ def describe(
         return ResultColumn(name, role)
     read = atoms_of(output.formula)
     steps = tuple(sorted({of.places[atom][0] for of in recipe.sets for atom in read}))
-    found = [release.priced.steps[step].mechanism for step in steps]
+    found: list[Any] = [release.priced.steps[step].mechanism for step in steps]
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
     notes = [output.note] if output.note else []
     notes += [note for atom in read if (note := bands.note(atom, level, found))]

@@ -126,7 +126,7 @@ def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> W
     column = _column(table, name) if name else None
     if not isinstance(column, Bounded) or isinstance(column, (Boolean, Date, Timestamp)):
         raise ParameterError(f"{of} is no number with declared bounds: bounds are bought inside wide declared ones")
-    domain = declared_domain(column, table, facts)
+    domain = declared_domain(table.column(name), table, facts)
     declared = (domain.low * domain.step, domain.high * domain.step)
     points = points_between(domain.low, domain.high)
     one_sided = domain.low == 0
