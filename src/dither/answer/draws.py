@@ -84,7 +84,7 @@ def points(count: int, dimension: int) -> Floats:
     return np.concatenate([half, 1 - half])
 
 
-def enough(level: float, rows: int, work: int = 1 << 23) -> int:
+def enough(level: float, rows: int, work: int = 1 << 21) -> int:
     """How many points: thousands where rows are few, at least twenty beyond each end; 0 where that is out of reach."""
     least = 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
     count = max(least, min(1 << 13, work // max(1, rows)), 512)
