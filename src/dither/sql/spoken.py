@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects import DuckDB
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dither.errors import QueryError
 from dither.sql.refuse import refuse
@@ -31,9 +32,9 @@ _BOUNDED = "DITHER_BOUNDED"
 _OPTIONS = ("EPSILON", "DELTA", "MAX_GROUPS_CONTRIBUTED", "PRIVACY_UNIT_COLUMN", "GROUP_SELECTION_STRATEGY")
 _NOT_OURS = {
     "AGGREGATION_THRESHOLD": (
-        "WITH AGGREGATION_THRESHOLD is not differential privacy: it hides small groups and shows the others exactly, so "
-        "two questions that differ in one person reveal that person. Leave it out and ask with epsilon=; groups without "
-        "a list of keys are then shown by private key selection"
+        "WITH AGGREGATION_THRESHOLD is not differential privacy: it hides small groups and shows the others exactly, "
+        "so two questions that differ in one person reveal that person. Leave it out and ask with epsilon=; groups "
+        "without a list of keys are then shown by private key selection"
     ),
     "ANONYMIZATION": (
         "WITH ANONYMIZATION is the older form of WITH DIFFERENTIAL_PRIVACY, and its k_threshold has no guarantee by "
@@ -191,8 +192,8 @@ class _Reader:
             self.options[name] = (None if value.upper() == "NULL" else value, self.tokens[at])
             at = end + 1
 
-    def _said(self) -> dict[str, object]:
-        said: dict[str, object] = {}
+    def _said(self) -> dict[str, Any]:
+        said: dict[str, Any] = {}
         for name, (value, token) in self.options.items():
             match name:
                 case "EPSILON" | "DELTA":
@@ -309,7 +310,7 @@ def _nested(read: Spoken) -> Spoken:
     keys = list(group.expressions) if group is not None else []
     named = {f"dp_key_{place}": key for place, key in enumerate(keys, 1)}
     inner: dict[str, exp.Expr] = {}
-    outer = tree.copy()
+    outer: exp.Expr = tree.copy()
     for part in ("from_", "joins", "where", "group"):
         outer.set(part, None)
     outer = outer.transform(lambda node: _outer(node, named, inner, read))
