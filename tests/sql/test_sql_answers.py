@@ -14,6 +14,7 @@ from fractions import Fraction
 import clinic_sql
 import pytest
 
+from dither.audit.naive_plans import grouped
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
 from dither.sql.bind import bind
 
@@ -176,6 +177,11 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "SELECT SUM(c) AS s, COUNT(*) AS n FROM (SELECT cost AS c FROM visits WHERE urgent UNION ALL SELECT cost FROM visits WHERE ward = 'north') AS u",
     "SELECT COUNT(*) AS n FROM (SELECT patient_id, COUNT(cost) AS c, COUNT(DISTINCT ward) AS w, MIN(score) AS lo, COUNT_IF(urgent) AS u FROM visits GROUP BY patient_id) WHERE c >= 2 AND w >= 2 AND lo < 0 AND u > 0",
     "SELECT AVG(x) AS a, COUNT(x) AS n FROM (SELECT patient_id, SUM(score) AS x FROM visits GROUP BY 1)",
+    # answers rearranged
+    "SELECT county, n FROM (SELECT county, COUNT(*) AS n, AVG(cost) AS c FROM visits GROUP BY county) t WHERE n > 26 AND c > 400",
+    "SELECT ward, total / n AS each, ROUND(n / 2.0) AS half FROM (SELECT ward, SUM(cost) AS total, COUNT(*) AS n FROM visits GROUP BY ward)",
+    "WITH a AS (SELECT year(date) AS y, COUNT(*) AS n FROM visits GROUP BY 1) SELECT y + 1 AS next, n FROM a WHERE y >= 2025",
+    "WITH a AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY 1), b AS (SELECT ward AS w, n * 2 AS m FROM a) SELECT * FROM b WHERE m > 60",
     "SELECT AVG(x) AS a, COUNT(x) AS n FROM (SELECT patient_id, SUM(score) FILTER (WHERE score > 3) AS x, COUNT(*) FILTER (WHERE urgent) AS u FROM visits GROUP BY 1) WHERE u < 3",
 ]  # fmt: skip
 
@@ -226,6 +232,7 @@ def test_a_question_means_what_duckdb_says(question, clinic):
 
 
 ORDERED = [
+    "SELECT * FROM (SELECT county, COUNT(*) AS n FROM visits GROUP BY county) ORDER BY n DESC LIMIT 2",
     "SELECT county, COUNT(*) AS n FROM visits GROUP BY county ORDER BY n DESC LIMIT 3",
     "SELECT county, COUNT(*) AS n FROM visits WHERE county IS NOT NULL GROUP BY county HAVING COUNT(*) > 0 ORDER BY county",
     "SELECT ward, AVG(cost) AS a FROM visits GROUP BY ward ORDER BY 2 LIMIT 2 OFFSET 1",
@@ -312,3 +319,27 @@ def test_the_limited_groups_of_a_person_are_what_is_counted(clinic):
     assert sum(row["n"] for row in clinic_sql.answers(recipe, found)) == len(
         {row["owner"] for row in found.oracle.tables["visits"]}
     )
+
+
+@pytest.fixture(scope="module")
+def small_clinic():
+    with clinic_sql.registered(10) as found:
+        yield found
+
+
+def test_the_engine_measures_what_the_oracle_counts(small_clinic):
+    """Every plan that a question above makes is lowered, run, and compared cell by cell."""
+    found, _ = small_clinic
+    cells: dict = {}
+    for question in QUESTIONS:
+        recipe = bind(question if isinstance(question, str) else question[0], found.catalog, found.facts)
+        for query in recipe.queries:
+            if isinstance(query, Cells):
+                cells.setdefault((query.plan, query.keys), {})[query.columns[0]] = None
+            else:
+                found.measurer.prepare(query)
+    for (plan, keys), columns in cells.items():
+        query = Cells(plan, keys, tuple(columns))
+        expected = {key: cell for key, cell in grouped(query, found.oracle).items() if any(cell)}
+        assert clinic_sql.engine_cells(query, found) == expected, query
+    assert len(cells) > 130

@@ -64,10 +64,11 @@ def rows(query: exp.Expr, at: Context, names: Names) -> Relation:
     return made
 
 
-def check_parts(select: exp.Select, at: Context) -> None:
-    """Parts of a SELECT that have a rule inside a subquery."""
+def check_parts(select: exp.Select, at: Context, *, outer: bool = False) -> None:
+    """Parts of a SELECT that have a rule: LIMIT at the end of the question only."""
+    known = _ROW_PARTS | ({"limit", "offset", "fetch"} if outer else set())
     for part, value in select.args.items():
-        if not value or part in _ROW_PARTS:
+        if not value or part in known:
             continue
         node = value if isinstance(value, exp.Expr) else None
         if part in ("limit", "offset", "fetch"):
