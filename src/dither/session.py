@@ -21,6 +21,7 @@ from dither.privacy.kernel import Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.privacy.request import Family, Price, Request
+from dither.privacy.windows import horizon
 from dither.sql.bind import bind
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
@@ -54,7 +55,7 @@ class Connection:
         """Price and error of a question. Reads no data, spends nothing, is the same for every database."""
         recipe, priced = self._priced(sql, epsilon, rho)
         ledger = self._kernel.ledger
-        pot = next((pot for pot in ledger.pots() if pot.name == self._pot), None)
+        pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         rows, _ = shape(recipe.queries[0], self._kernel.catalog)
         stored = pot is not None and ledger.has_answer(priced.key)
         return preview(priced, recipe, rows, level_of(confidence), pot, _quote(pot, priced), stored)
@@ -89,7 +90,7 @@ class Connection:
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return Budget(self._kernel.ledger.pots())
+        return Budget(self._kernel.ledger.pots(under_way=False), horizon=horizon(self._kernel.catalog))
 
     @property
     def kernel(self) -> Kernel:
@@ -136,7 +137,7 @@ class Connection:
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
-        pot = self._kernel.ledger.pot(release.priced.request.pot)
+        pot = self._kernel.ledger.pot(release.priced.request.pot, under_way=False)
         return {
             "release_id": release.release_id,
             "repeated": release.repeated,
@@ -159,7 +160,7 @@ class Connection:
             "charged": fraction_text(release.charged),
             "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
             "loss": release.priced.loss.to_json(),
-            "pot_spent_after": fraction_text(release.spent_after),
+            "pot_spent_after": fraction_text(pot.spent),
             "pot_cap": fraction_text(release.cap),
             "released_at": release.released_at,
             "dither_version": __version__,

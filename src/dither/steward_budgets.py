@@ -16,6 +16,7 @@ from dither.privacy.ledger.pots import shown
 from dither.privacy.ledger.tree import worst_case
 from dither.privacy.parts import check_partition
 from dither.privacy.request import Request
+from dither.privacy.windows import windows_of
 from dither.state import State
 
 _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha")
@@ -63,11 +64,26 @@ def open_pot(
         if told.get("kind") == "partition":
             told["column"] = str(told.get("column"))
             check_partition(_sketch(name, told, registered.version), catalog, registered.version)
+        if told.get("kind") == "windows":
+            return _open_windows(ledger, catalog, name, cap, ceiling, told)
         if "inside" not in told and counted:
             lineages.remember(this)  # before the pot exists: a crash between the two asks too much, never too little
         return ledger.open_pot(name, cap, ceiling, **told)
     finally:
         ledger.close()
+
+
+def _open_windows(
+    ledger: Ledger, catalog: Catalog, name: str, cap: Number, ceiling: Number, told: dict[str, Any]
+) -> Pot:
+    """A pot for every window that the catalog's bounds hold, each with this cap and ceiling (privacy-rules 10)."""
+    windows = windows_of(catalog)
+    if windows is None:
+        raise ParameterError("windows belong to (person, window) units: this catalog protects " + catalog.unit.label)
+    if told.get("inside") is None or told.get("value") or told.get("column"):
+        raise ParameterError("windows lie inside the dataset's total, and follow from the catalog: --inside total")
+    terms = {key: value for key, value in told.items() if key != "kind"}
+    return ledger.open_windows(name, cap, ceiling, windows.column, windows.labels, **terms)
 
 
 def _sketch(name: str, told: dict[str, Any], version: int) -> Pot:

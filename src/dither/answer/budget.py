@@ -6,13 +6,14 @@ was seen. A running sum converted to epsilon holds only as if one had stopped at
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
-from dither.privacy.ledger import Pot
+from dither.privacy.ledger import Pot, Rule
 from dither.privacy.ledger.pots import shown
 
 AS_IF = "as if stopped at a point fixed in advance"
@@ -33,10 +34,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Budget:
-    """Where the pots stand, in the order of their opening: the dataset's total first."""
+    """Where the pots stand, in the order of their opening: the dataset's total first.
+
+    `horizon` is the number of windows that one person may have rows in, for (person, window) units.
+    """
 
     pots: tuple[Pot, ...]
     notes: tuple[str, ...] = ()
+    horizon: int | None = None
 
     def guarantee(self, pot: Pot) -> Reading:
         """What holds for all that this pot ever pays for, whatever is asked."""
@@ -58,16 +63,25 @@ class Budget:
             else Reading("all groups together, whatever is asked", *root.filter.guarantee(root.ceiling))
         )
 
+    def person(self) -> Reading | None:
+        """One person over all windows of the declared bounds, whatever is asked; None where the unit is no window."""
+        root = next((pot for pot in self.pots if pot.inside is None), None)
+        if root is None or self.horizon is None:
+            return None
+        windows = next((pot for pot in self.pots if pot.is_windows), root)
+        label = f"one person over all {self.horizon} windows, whatever is asked"
+        return Reading(label, *over_windows(root.filter, min(root.ceiling, windows.ceiling), self.horizon))
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = RichTable("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
-        for pot in self.pots:
+        for pot in self.shown():
             numbers = [shown(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]
             name = pot.name if pot.inside is None else f"{pot.name} in {pot.inside}"
             rule = pot.rule if pot.rule != "rdp" else f"rdp at {pot.filter.alpha}"
             reserve = f"{shown(pot.reissue - pot.reissued)} of {shown(pot.reissue)}"
             table.add_row(name, pot.kind, f"{rule}, {pot.filter.measure}", *numbers, reserve)
         yield table
-        for pot in self.pots:
+        for pot in self.shown():
             yield f"{self.guarantee(pot)}; {self.so_far(pot)}"
             if pot.filter.delta_cap:
                 yield f"  deltas add up to {float(pot.delta_spent):g} of {float(pot.filter.delta_cap):g}"
@@ -76,13 +90,44 @@ class Budget:
         if root is not None and len(self.pots) > 1:
             yield f"policy {root.policy}: " + _POLICIES[root.policy or "global"]
             yield str(self.worst_case())
+        if hidden := len(self.pots) - len(self.shown()):
+            yield f"{hidden} more windows stand as they were opened, at 0"
+        if (person := self.person()) is not None:
+            assert root is not None
+            yield f"the unit is {root.unit.replace('_', ' in one ')}: what is promised above holds for each window alone"
+            yield str(person) if person.delta < 1 else f"{person.label}: nothing (delta would be 1)"
         yield from self.notes
+
+    def shown(self) -> tuple[Pot, ...]:
+        """All pots but the windows that nothing was taken from: there may be many."""
+        windows = {pot.name for pot in self.pots if pot.is_windows}
+        return tuple(pot for pot in self.pots if pot.inside not in windows or pot.spent or pot.reissued)
 
     def __str__(self) -> str:
         console = Console(width=160)
         with console.capture() as captured:
             console.print(self)
         return captured.get()
+
+
+def over_windows(rule: Rule, ceiling: Fraction, windows: int) -> tuple[Fraction, Fraction]:
+    """(epsilon, delta) for all rows of a person with rows in W windows, by group privacy: docs/proofs/filters.md.
+
+    Pure: W epsilon. zCDP: W^2 rho, then converted. Else delta (e^(W epsilon) - 1) / (e^epsilon - 1), rounded up.
+
+    >>> over_windows(Rule("pure"), Fraction(1, 2), 12)
+    (Fraction(6, 1), Fraction(0, 1))
+    """
+    if rule.name == "zcdp" and not rule.delta_selection:
+        return rule.guarantee(windows**2 * ceiling)
+    epsilon, delta = rule.guarantee(ceiling)
+    if not delta:
+        return windows * epsilon, delta
+    step, all_steps = float(epsilon), float(windows * epsilon)
+    if all_steps > 700:
+        return windows * epsilon, Fraction(1)
+    grown = Fraction(math.expm1(all_steps) / math.expm1(step) * (1 + 1e-9))
+    return windows * epsilon, min(Fraction(1), delta * grown)
 
 
 _POLICIES = {

@@ -70,7 +70,7 @@ def as_json(ledger: Ledger) -> str:
             "policy": pot.policy,
             "relations": pot.relations,
         }
-        for pot in ledger.pots()
+        for pot in ledger.pots(under_way=False)
     ]
     incidents = [{"reserve": incident.reserve, "code": incident.code} for incident in ledger.incidents_open()]
     return dumps({"dither_ledger": 2, "pots": pots, "releases": as_rows(ledger), "incidents_open": incidents})

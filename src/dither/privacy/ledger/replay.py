@@ -77,6 +77,8 @@ class Replay:
         tree.check_opening(self.pots, pot)
         if pot.version not in (None, self.version):
             raise Broken(seq, "opens a partition for another version than the registered one")
+        if (pot.is_windows or self.pots.get(pot.inside or "", pot).is_windows) and self.reserves:
+            raise Broken(seq, "opens a window after something was spent")
         self.pots[pot.name] = pot
 
     def _raise(self, seq: int, body: dict[str, Any]) -> None:
@@ -160,7 +162,7 @@ def check_reissue(
     old = reissue["supersedes"]
     if set(reissue) != {"supersedes", "note"} or old not in commitments or old in superseded:
         raise Broken(seq, f"reissues {old!r}, which is not a stored release that still stands")
-    if reserves[old].leaves != leaves:
+    if reserves[old].leaves[0] != leaves[0]:
         raise Broken(seq, "reissues a release that another pot paid for")
     pots.sentence(reissue["note"], "the note of a reissue", "")
 
