@@ -1,4 +1,4 @@
-"""Exact values stay in memory: no core dump, no locals in a traceback, no start time beside a release (rules 17, 20)."""
+"""Exact values stay in memory: no core dump, no locals in a traceback, no start time (rules 17, 20)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def test_the_time_of_a_release_is_when_it_left_not_when_it_was_charged(
     assert record.released_at == result.info["released_at"] == "2026-03-01T12:34:56+00:00"
 
 
-def test_what_is_under_way_shows_in_no_reading_but_the_stewards(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_under_way_shows_in_no_reading_but_the_stewards(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Polling a budget would tell when a query was charged, and so how long it runs (privacy-rules 17)."""
     clinic.open()
     con, other = clinic.connect(), clinic.connect()

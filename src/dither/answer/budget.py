@@ -94,7 +94,8 @@ class Budget:
             yield f"{hidden} more windows stand as they were opened, at 0"
         if (person := self.person()) is not None:
             assert root is not None
-            yield f"the unit is {root.unit.replace('_', ' in one ')}: what is promised above holds for each window alone"
+            unit = root.unit.replace("_", " in one ")
+            yield f"the unit is {unit}: what is promised above holds for each window alone"
             yield str(person) if person.delta < 1 else f"{person.label}: nothing (delta would be 1)"
         yield from self.notes
 

@@ -145,9 +145,11 @@ class Readings:
 
 def without(pot: Pot, taken: Charge, reissue: bool) -> Pot:
     """A pot as it would stand without a charge, never below 0 (a partition grows by what its parts do)."""
-    spent, reissued = (Fraction(0), taken.amount) if reissue else (taken.amount, Fraction(0))
-    left = (pot.spent - spent, pot.delta_spent - taken.delta, pot.reissued - reissued)
-    return replace(pot, **dict(zip(("spent", "delta_spent", "reissued"), (max(each, Fraction(0)) for each in left))))
+    none = Fraction(0)
+    now = replace(pot, delta_spent=max(none, pot.delta_spent - taken.delta))
+    if reissue:
+        return replace(now, reissued=max(none, pot.reissued - taken.amount))
+    return replace(now, spent=max(none, pot.spent - taken.amount))
 
 
 def check_reissue(transaction: Transaction, reissue: dict[str, Any], leaves: tuple[str, ...]) -> None:

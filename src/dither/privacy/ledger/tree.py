@@ -79,9 +79,13 @@ def check_opening(pots: Mapping[str, Pot], new: Pot) -> None:
 
 
 def needed(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
-    """The pots whose totals a charge may read: the paths, and every part of a partition on them."""
+    """The pots whose totals a charge may read: the paths, every part of a partition on them, and the windows' own.
+
+    Without the last, a charge that names no window would not be seen to go past them.
+    """
     names = {name for leaf in leaves for name in path(pots, leaf)}
     partitions = {name for name in names if pots[name].kind == "partition"}
+    names |= {name for name, pot in pots.items() if pot.is_windows}
     return names | {name for name, pot in pots.items() if pot.inside in partitions}
 
 
@@ -142,7 +146,9 @@ def _split(
     timed = windows(pots)
     touched = tuple(leaf for leaf in leaves if timed is not None and pots[leaf].inside == timed[0].name)
     asked = leaves[: len(leaves) - len(touched)]
-    if timed is not None and (not asked or asked + touched != leaves or not (touched or path(pots, asked[0])[-1] in paid)):
+    if timed is not None and (
+        not asked or asked + touched != leaves or not (touched or path(pots, asked[0])[-1] in paid)
+    ):
         raise RefusedError(
             "budgets are kept per window here: ask from the total or a pot inside it, and every window that a question "
             "may touch pays beside it",
