@@ -16,6 +16,7 @@ from rich.table import Table as RichTable
 from dither.privacy.ledger import Pot, Rule
 from dither.privacy.ledger.pots import shown
 
+Pair = tuple[Fraction, Fraction]
 AS_IF = "as if stopped at a point fixed in advance"
 
 
@@ -111,24 +112,32 @@ class Budget:
         return captured.get()
 
 
-def over_windows(rule: Rule, ceiling: Fraction, windows: int) -> tuple[Fraction, Fraction]:
+def over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:
     """(epsilon, delta) for all rows of a person with rows in W windows, by group privacy: docs/proofs/filters.md.
 
-    Pure: W epsilon. zCDP: W^2 rho, then converted. Else delta (e^(W epsilon) - 1) / (e^epsilon - 1), rounded up.
+    zCDP: W^2 rho, then converted, where no delta of key selection is in the way; else `steps_apart`.
 
     >>> over_windows(Rule("pure"), Fraction(1, 2), 12)
     (Fraction(6, 1), Fraction(0, 1))
     """
     if rule.name == "zcdp" and not rule.delta_selection:
-        return rule.guarantee(windows**2 * ceiling)
-    epsilon, delta = rule.guarantee(ceiling)
-    if not delta:
-        return windows * epsilon, delta
-    step, all_steps = float(epsilon), float(windows * epsilon)
-    if all_steps > 700:
-        return windows * epsilon, Fraction(1)
-    grown = Fraction(math.expm1(all_steps) / math.expm1(step) * (1 + 1e-9))
-    return windows * epsilon, min(Fraction(1), delta * grown)
+        return rule.guarantee(windows**2 * amount)
+    return steps_apart(rule.guarantee(amount), windows)
+
+
+def steps_apart(pair: Pair, steps: int) -> Pair:
+    """(epsilon, delta) for data that differ by so many steps: k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1).
+
+    >>> steps_apart((Fraction(1), Fraction(0)), 3)
+    (Fraction(3, 1), Fraction(0, 1))
+    """
+    epsilon, delta = pair
+    if not delta or steps == 1:
+        return steps * epsilon, delta
+    if not epsilon or steps * epsilon > 700:
+        return steps * epsilon, min(Fraction(1), steps * delta) if not epsilon else Fraction(1)
+    grown = Fraction(math.expm1(float(steps * epsilon)) / math.expm1(float(epsilon)) * (1 + 1e-9))
+    return steps * epsilon, min(Fraction(1), delta * grown)
 
 
 _POLICIES = {
