@@ -18,7 +18,7 @@ from dither.errors import RefusedError
 from dither.plan.algebra import SampleUnits, nodes_of
 from dither.plan.measure import largest_value, sensitivity
 from dither.privacy.accounting.conversions import rho_for
-from dither.privacy.ledger.logarithms import epsilon_up
+from dither.privacy.accounting.logarithms import epsilon_up
 from dither.privacy.losses import Loss, compose
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 from dither.privacy.request import Price, Request, Step
