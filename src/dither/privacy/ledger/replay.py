@@ -217,8 +217,8 @@ def check_totals(transaction: Transaction, replay: Replay) -> None:
             raise Broken(None, f"pot_state of {name!r} is not what the entries add up to: {', '.join(derived)}")
     if stored:
         raise Broken(None, f"pot_state holds {sorted(map(str, stored))[0]!r}, which no entry opened")
-    if extra := {seq for seq, _ in rows.held(transaction)} - replay.pending:
-        raise Broken(None, f"pending holds {min(extra)}, which is no open reserve")
+    if wrong := {seq for seq, _ in rows.held(transaction)} ^ replay.pending:
+        raise Broken(None, f"pending is not the open reserves: {min(wrong)} is in one and not in the other")
     shared = {tuple(row) for row in transaction.rows(_SHARES)}
     if shared != {(seq, pot) for seq, names in replay.shares.items() for pot in names}:
         raise Broken(None, "share is not what the entries add up to")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,8 @@ class Ledger(readings.Readings):
             if anchor is None and (last := rows.last(transaction)).seq:
                 raise RefusedError(missing_head(ledger._head.path, last), rule=ROLLBACK)
             last = ledger._follow(transaction, anchor or START)
-        ledger._head.advance(last)
+        with ledger._head.locked():
+            ledger._head.advance(last)
         return ledger
 
     # -- the steward's acts -------------------------------------------------------------------------------------
@@ -283,21 +284,26 @@ class Ledger(readings.Readings):
 
     @contextmanager
     def _appending(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Append]]:
-        """A writing transaction on a ledger that agrees with its head, and the head moved after it."""
-        with self._database.transaction(write=True) as transaction:
-            anchor = self._head.read()
-            if anchor is None:
-                raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=ROLLBACK)
-            last = self._follow(transaction, anchor)
+        """A writing transaction on a ledger that agrees with its head, and the head moved after it.
 
-            def append(kind: str, body: dict[str, Any]) -> Anchor:
-                nonlocal last
-                last = rows.append(transaction, last, kind, body)
-                return last
+        The head is locked from the comparison to the move: else two copies of a ledger, each with a lock of its own,
+        could both agree with one head and both send.
+        """
+        with self._head.locked() if anchored else nullcontext():
+            with self._database.transaction(write=True) as transaction:
+                anchor = self._head.read()
+                if anchor is None:
+                    raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=ROLLBACK)
+                last = self._follow(transaction, anchor)
 
-            yield transaction, append
-        if anchored:
-            self._head.advance(last)
+                def append(kind: str, body: dict[str, Any]) -> Anchor:
+                    nonlocal last
+                    last = rows.append(transaction, last, kind, body)
+                    return last
+
+                yield transaction, append
+            if anchored:
+                self._head.advance(last)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> Anchor:
         try:
