@@ -3,7 +3,7 @@
 The owner of a registered row is the pair (window, person), so a unit lies in one window whatever the rest of the data
 says. Every operator that keeps owners works inside one pair; hence a plan whose rows were all kept by a condition on
 the window's own column is a function of the units in those windows alone, and only they pay: docs/proofs/filters.md,
-theorem 6. Where that cannot be read off the plan, all windows pay.
+theorem 7. Where that cannot be read off the plan, all windows pay.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ grows by. Parts may be used at once and in any order: docs/proofs/filters.md, th
 Under (person, window) units budgets may be kept per window: the windows are the parts of one partition inside the
 total, whose column starts with `*.`. Then every charge names the windows that it may touch; they pay beside the pot
 that was asked, and the total pays what the partition grows by, for every question. So a window's cap bounds all that
-is ever learned about one person in it, and no question goes past it: theorem 6.
+is ever learned about one person in it, and no question goes past it: theorem 7.
 """
 
 from __future__ import annotations
