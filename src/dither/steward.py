@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from dither.canonical import dumps
-from dither.catalog import Catalog, catalog_hash, from_json, load, refuse_unsupported, to_json
+from dither.catalog import Catalog, catalog_hash, from_json, load, to_json
 from dither.catalog.draft import draft
 from dither.data.engines.duckdb import open_for_schema
 from dither.data.measure import Measurer
@@ -60,7 +60,6 @@ def register(
     if memory is not None and not re.fullmatch(r"[1-9][0-9]{0,5}(MB|GB)", memory):
         raise DitherError(f"memory must be written as 512MB or 2GB, got {memory[:20]!r}")
     catalog = load(catalog_file)
-    refuse_unsupported(catalog)
     place = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
     with _only_one(place):
