@@ -126,13 +126,13 @@ def _owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> N
     for mine, theirs in owner.by:
         _id_column(catalog, table, table, mine, owner.line)
         _id_column(catalog, table, parent, theirs, owner.line)
-    key = [theirs for _, theirs in owner.by]
-    if not any(set(unique) <= set(key) for unique in parent.unique):
-        names = ", ".join(key)
+    found_by = [theirs for _, theirs in owner.by]
+    if not any(set(unique) <= set(found_by) for unique in parent.unique):
+        unique_names = ", ".join(found_by)
         raise _error(
             catalog,
-            f"table {table.name}: '{names}' must be unique in {parent.name}, else a row would have two owners: "
-            f"add [{names}] to its unique keys",
+            f"table {table.name}: '{unique_names}' must be unique in {parent.name}, else a row would have two owners: "
+            f"add [{unique_names}] to its unique keys",
             owner.line,
         )
     seen, step = [table.name], parent
