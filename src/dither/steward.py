@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from dither.canonical import dumps
-from dither.catalog import Catalog, catalog_hash, from_json, load, refuse_unsupported, to_json
+from dither.catalog import Catalog, catalog_hash, from_json, load, to_json
 from dither.catalog.draft import draft
 from dither.data.engines.duckdb import open_for_schema
 from dither.data.measure import Measurer
@@ -62,7 +62,6 @@ def register(
         raise DitherError(f"memory must be written as 512MB or 2GB, got {memory[:20]!r}")
     no_core_dumps()
     catalog = load(catalog_file)
-    refuse_unsupported(catalog)
     place = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
     with _only_one(place):
