@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dither.errors import BudgetError
 from dither.local.client import Client
+from dither.local.coins import Coins
 from dither.local.odds import at_most_exp
 from dither.local.protocol import Protocol
 from dither.local.wire import Payloads
@@ -53,15 +54,17 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
     problems: list[str] = []
     laws = [protocol.law(value) for value in values]
     problems += _sums(laws)
-    ratio = largest_ratio(laws)
+    groups = protocol.neighbours() if inputs is None else [inputs]
+    ratios = [largest_ratio([protocol.law(value) for value in group]) for group in groups]
+    ratio = None if None in ratios else max(r for r in ratios if r is not None)
     if ratio is None:
         problems.append("privacy: an output is possible for one value and impossible for another")
     elif not at_most_exp(ratio, protocol.epsilon):
         problems.append(f"privacy: a ratio of {float(ratio):.6g} exceeds e**{float(protocol.epsilon):g}")
     sent = getattr(protocol, "report_law", None)
     if sent is not None:
-        single = largest_ratio([sent(value) for value in values])
-        if single is None or not at_most_exp(single, protocol.epsilon_one):  # type: ignore[attr-defined]
+        singles = [largest_ratio([sent(value) for value in group]) for group in groups]
+        if any(s is None or not at_most_exp(s, protocol.epsilon_one) for s in singles):  # type: ignore[attr-defined]
             problems.append("privacy: one report alone exceeds the epsilon stated for it")
     if moments:
         problems += [p for value, law in zip(values, laws, strict=True) for p in _moments(protocol, value, law, sent)]
@@ -122,14 +125,21 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     Every call of the protocol's randomiser draws a new independent answer, so the client must have charged epsilon for
     each, and must refuse before the lifetime budget is passed.
     """
-    drawn, real = 0, type(client.protocol).permanent
+    drawn, inside, kind = 0, False, type(client.protocol)
 
-    def counted(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def counted(self: Protocol, value: Any, coins: Coins, device: int = 0) -> bytes:
+        nonlocal drawn, inside
+        drawn, inside = drawn + 1, True
+        found = kind.one(self, value, coins, device)
+        inside = False
+        return found
+
+    def also(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         nonlocal drawn
-        drawn += 1
-        return real(self, values, source, devices)
+        drawn += 0 if inside else 1
+        return kind.permanent(self, values, source, devices)
 
-    watched = type("Watched", (type(client.protocol),), {"permanent": counted})
+    watched = type("Watched", (kind,), {"one": counted, "permanent": also})
     protocol, before = client.protocol, client.spent
     promised = client.lifetime_epsilon - sum(renewal.epsilon for renewal in client.renewals)
     client.protocol = object.__new__(watched)

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError
+from dither.local.coins import Chance, Coins, chance
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_values
+from dither.local.protocol import exactly, read_value, read_values
 from dither.local.support import Oracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
@@ -133,6 +135,22 @@ class Hadamard(Oracle):
             away += away >= block
             block = np.where(stay, block, away)
         return put_int(block * self.order + place, self.payload_bytes)
+
+    @cached_property
+    def _facts(self) -> tuple[Chance, Chance, int, int]:
+        return chance(self.inside), chance(self.opposite), self.order, self.payload_bytes
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        held, (inside, opposite, order, width) = read_value(value, self.domain), self._facts
+        block, row = held % self.blocks, 1 + held // self.blocks
+        place, hit = coins.below(order), coins.coin(inside)
+        if hit or coins.coin(opposite):
+            if ((row & place).bit_count() % 2 == 0) != hit:
+                place ^= row & -row
+        else:
+            away = coins.below(self.blocks - 1)
+            block = away + (away >= block)
+        return (block * order + place).to_bytes(width, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         block, row = value % self.blocks, 1 + value // self.blocks

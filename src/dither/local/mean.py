@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,15 @@ class Mean(Protocol):
         share = (np.clip(given, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
         return np.clip(np.floor(share * 2.0**GRID_BITS + 0.5), 0, 2.0**GRID_BITS).astype(np.int64)
 
+    def grid_one(self, value: Any) -> int:
+        """One value on the grid, by the very float operations of `grid`."""
+        number = float(value)
+        if number != number:
+            raise ParameterError("a value must be a number, not nan")
+        low, high = float(self.low), float(self.high)
+        share = (min(max(number, low), high) - low) / float(self.high - self.low)
+        return int(min(max(floor(share * 2.0**GRID_BITS + 0.5), 0), 2**GRID_BITS))
+
     def share(self, value: Any) -> Fraction:
         """The exact place of a value on the grid, as a fraction of the range."""
         return Fraction(int(self.grid([float(value)])[0]), 1 << GRID_BITS)
@@ -69,7 +79,7 @@ class Mean(Protocol):
         return [low, high, low + 0.3 * (high - low), (low + high) / 2]
 
     def memo_key(self, value: Any, device: int) -> str:
-        return str(int(self.grid([value])[0]))
+        return str(self.grid_one(value))
 
     def target(self, value: Any) -> NDArray[Any]:
         return np.array([2 * self.share(value) - 1], object)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import dumps, fraction_text
 from dither.errors import ParameterError
+from dither.local.coins import Coins
 from dither.local.estimate import Estimate
 from dither.local.wire import Payloads
 from dither.privacy.losses import Loss, Pure
@@ -28,8 +29,8 @@ UNIT = "user"
 UNPROTECTED = (
     "who reported, when and how often",
     "the protocol, its parameters and this device's public draws (hash seeds, cohort, sampled coordinate)",
-    "for memoised reports: when the value changed, and when it returned to an earlier value",
-    "that a device fell silent because its lifetime budget was spent",
+    "for memoised reports: when the answer changed and when it returned (a rounded value: when the rounding changed)",
+    "that a device fell silent because its lifetime budget was spent, or its value had no place in the domain",
 )
 
 
@@ -39,6 +40,7 @@ class Protocol(ABC):
 
     type: ClassVar[str]
     version: ClassVar[int] = 1
+    unit: ClassVar[str] = UNIT
     epsilon: Fraction
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -51,6 +53,11 @@ class Protocol(ABC):
     @abstractmethod
     def payload_bytes(self) -> int:
         """Size of every payload."""
+
+    @property
+    def memo_bytes(self) -> int:
+        """Size of every memoised answer."""
+        return self.payload_bytes
 
     def derived(self) -> dict[str, Any]:
         """Facts that follow from the fields, written out for clients in other languages."""
@@ -76,7 +83,7 @@ class Protocol(ABC):
 
     def loss(self) -> Loss:
         """What one permanent report costs its user. Repeats of a memoised report are free; a change of value is not."""
-        return Pure(self.epsilon, neighbours="replace", unit=UNIT)
+        return Pure(self.epsilon, neighbours="replace", unit=self.unit)
 
     # --- the device ---------------------------------------------------------------------------------------------
     def enrol(self, source: Words) -> int:
@@ -90,6 +97,11 @@ class Protocol(ABC):
     @abstractmethod
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         """One permanent report for each value: what a client memoises. All of the privacy lies here."""
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        """One permanent report of one value: the law of `permanent`, written for one device where that is faster."""
+        found: bytes = self.permanent(one_row(value), coins.source(), np.array([device], np.int64))[0].tobytes()
+        return found
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:
         """What leaves the device for a memoised report: itself, or a second randomisation of it."""
@@ -106,6 +118,10 @@ class Protocol(ABC):
     @abstractmethod
     def inputs(self) -> list[Any]:
         """All values a user may hold, or enough of them to hold every extreme law."""
+
+    def neighbours(self) -> list[list[Any]]:
+        """Groups of inputs any two of which are neighbours: all inputs, unless the unit is less than a user."""
+        return [self.inputs()]
 
     # --- the collector ------------------------------------------------------------------------------------------
     @property
@@ -192,6 +208,22 @@ def read_values(values: Any, domain: int) -> NDArray[np.int64]:
     if len(found) and (found.min() < 0 or found.max() >= domain):
         raise ParameterError(f"a value lies outside the public domain 0..{domain - 1}: map unknown values to 'other'")
     return found
+
+
+def one_row(value: Any) -> Any:
+    """A batch of one value."""
+    if isinstance(value, (str, dict, tuple)):
+        return [value]
+    return np.asarray(value)[None]
+
+
+def read_value(value: Any, domain: int) -> int:
+    """One value as an index below `domain`; the message never repeats it."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value < domain:
+        raise ParameterError(
+            f"a value must be an integer in the public domain 0..{domain - 1}: map unknown values to 'other'"
+        )
+    return int(value)
 
 
 def exactly(tally: NDArray[Any]) -> bool:
