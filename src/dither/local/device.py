@@ -83,7 +83,8 @@ class DeviceBudget:
     def charge(self, protocol: str, epsilon: Fraction) -> None:
         """Enter a charge, or refuse it: the lifetime budget is never passed."""
         with self._lock:
-            self._left -= self.require(epsilon)
+            price = self.require(epsilon)  # first: it may widen the ledger's units
+            self._left -= price
             key = (protocol, epsilon.numerator, epsilon.denominator)
             self._answers[key] = self._answers.get(key, 0) + 1
 
@@ -138,7 +139,8 @@ class DeviceBudget:
             price, answers = positive(charge["epsilon"], "epsilon"), charge["answers"]
             if not isinstance(answers, int) or answers < 1:
                 raise ParameterError("a stored charge names no number of answers")
-            found._left -= found.require(price, answers)
+            whole = found.require(price, answers)
+            found._left -= whole
             found._answers[charge["protocol"], price.numerator, price.denominator] = answers
         if found.answers < known_answers:
             raise ParameterError(
