@@ -64,6 +64,19 @@ class Player:
         few = 16 if n == 1 << 32 else int(n)  # Haar keeps low bits only: those of 2**32 are uniform
         return _shape(size, lambda: self.choose([Fraction(1, few)] * few), np.int64)
 
+    # the draws of one report (dither.local.coins)
+    def coin(self, odds: Any) -> bool:
+        return bool(self.choose([1 - odds.exact, odds.exact]))
+
+    def below(self, n: int) -> int:
+        return int(self.uniform_below(n))
+
+    def bits(self, p: Fraction, count: int) -> int:
+        return sum(self.choose([1 - p, p]) << place for place in range(count))
+
+    def source(self) -> Words:
+        return NoWords()
+
     def random_rows(self, p: Fraction, rows: int, width: int, source: Any) -> Any:
         bits = np.array([[self.choose([1 - p, p]) for _ in range(width)] for _ in range(rows)], np.uint8)
         return np.packbits(bits.reshape(rows, width), axis=1, bitorder="little")
@@ -105,14 +118,14 @@ def _replaced(player: Player) -> Iterator[None]:
             one.stop()
 
 
-def played_law(send: Callable[[Words], Any], depth: int = 10_000) -> tuple[dict[Any, Fraction], Fraction]:
-    """(the law of what `send(source)` returns, the probability of runs that were cut off at `depth` draws)."""
+def played_law(send: Callable[[Player], Any], depth: int = 10_000) -> tuple[dict[Any, Fraction], Fraction]:
+    """(the law of what `send(player)` returns, the probability of runs that were cut off at `depth` draws)."""
     player, law, lost = Player(depth), {}, Fraction(0)
     with _replaced(player):
         while True:
             player.place, player.weight = 0, Fraction(1)
             try:
-                output = send(NoWords())
+                output = send(player)
                 law[output] = law.get(output, Fraction(0)) + player.weight
             except TooDeep:
                 lost += player.weight

@@ -113,20 +113,32 @@ def test_haar_range_variance_is_exact() -> None:
 
 
 def test_planar_laplace_never_passes_its_metric() -> None:
-    """Weights of all displacements in a window: |log ratio| <= epsilon * distance, in exact exponents."""
-    noise = local.PlanarLaplace(2, "1/2")
+    """Weights of all displacements in a window: |log ratio| <= step * distance, in exact exponents.
+
+    And between *places*, not lattice points: two points however close may round to cells sqrt(2) sides apart.
+    """
+    noise = local.PlanarLaplace(2, side="1/2", radius=1)
+    step = noise.epsilon / (2 + Fraction(14143, 10000))
     points = list(product(range(-6, 7), repeat=2))
     for (x, y), (dx, dy) in product(points[::5], product(range(-3, 4), repeat=2)):
         if (dx, dy) == (0, 0):
             continue
         gap = abs(noise.weight_exponent(x, y) - noise.weight_exponent(x - dx, y - dy))
-        # gap <= epsilon * side * sqrt(dx^2 + dy^2), compared as squares
-        assert gap**2 <= (noise.epsilon * noise.side) ** 2 * (dx * dx + dy * dy)
+        assert gap**2 <= step**2 * (dx * dx + dy * dy)  # compared as squares
     assert norm_above(3, 4) == 5 and norm_above(1, 1) ** 2 >= 2
+    generator = np.random.default_rng(0)
+    start = generator.uniform(-2, 2, (4_000, 2))
+    turn, length = generator.uniform(0, 6.3, 4_000), generator.uniform(0, 1, 4_000)
+    end = start + np.stack([np.cos(turn), np.sin(turn)], axis=1) * length[:, None]
+    for (x, y), apart in zip((noise.cells(start) - noise.cells(end)).tolist(), length, strict=True):
+        worst = float(noise.weight_exponent(x, y))  # seen at one of the two lattice points
+        assert worst <= float(noise.loss(Fraction(apart)).epsilon) <= 2 * (1 + 1e-12)
+    near = noise.cells([[0.2499, 0.2499], [0.2501, 0.2501]])
+    assert (near[1] - near[0]).tolist() == [1, 1]  # a fifth of a thousandth apart, and a whole cell
 
 
 def test_planar_laplace_has_its_law_and_radius() -> None:
-    noise = local.PlanarLaplace(1, "1/2")
+    noise = local.PlanarLaplace(1, side=1, radius=1)
     drawn = noise.noise(4_000, source=SeededWords(6))
     window = [(x, y) for x in range(-2, 3) for y in range(-2, 3)]
     far = range(-120, 121)
@@ -134,17 +146,33 @@ def test_planar_laplace_has_its_law_and_radius() -> None:
     expected = np.array([4_000 * exp(-float(noise.weight_exponent(x, y))) / total for x, y in window])
     seen = np.array([int(((drawn == place).all(axis=1)).sum()) for place in window])
     assert chi2.sf(float(((seen - expected) ** 2 / expected).sum()), len(window)) > 1e-9
-    radius = np.hypot(*drawn.T) / 2
-    assert radius.mean() == pytest.approx(2, abs=0.15)  # Gamma(2) with rate 1: mean 2, variance 2
-    assert radius.var() == pytest.approx(2, abs=0.5)
+    fine = local.PlanarLaplace(1, side="1/64", radius=1)
+    radius = np.hypot(*fine.noise(2_000, source=SeededWords(7)).T) * float(fine.rate)
+    assert radius.mean() == pytest.approx(2, abs=6.2 * (2 / 2_000) ** 0.5)  # Gamma(2): mean 2, variance 2
+    assert radius.var() == pytest.approx(2, abs=0.9)
+
+
+def test_places_travel() -> None:
+    protocol = local.PlanarLaplace(2, side=10, radius=200)
+    client = local.Client(protocol, lifetime_epsilon=4)
+    collector = local.Aggregator(protocol)
+    collector.add(client.report((1200.0, 340.0)))
+    assert client.report((1201.0, 341.0)) == client.report((1200.0, 340.0))  # one cell, one answer
+    assert client.spent == 2 and "within 200" in client.statement()
+    (place,) = protocol.places(collector.payloads) * 10
+    assert np.hypot(*(place - [1200, 340])) < 200 / 2 * 45  # P(length > 45 / rate) is below 1e-17
+    far = protocol.places(protocol.permanent([[1e300, -np.inf]], SeededWords(1)))[0]
+    assert far[0] > 2**31 - 10_000 and far[1] < -(2**31) + 10_000
+    with pytest.raises(ParameterError, match="do not add"):
+        local.Client(protocol, budget=local.DeviceBudget(9))
 
 
 def test_remapping_moves_reports_to_likely_places() -> None:
-    noise = local.PlanarLaplace(1)
+    noise = local.PlanarLaplace(1, side=1, radius=1)
     places = np.array([[0.0, 0.0], [10.0, 0.0]])
     assert noise.remap(np.array([[6, 0]]), places, np.array([0.99, 0.01]))[0] == 0
     assert noise.remap(np.array([[6, 0]]), places, np.array([0.5, 0.5]))[0] == 1
-    assert noise.loss(3).epsilon == 3 and "distance" in noise.loss(3).unit
+    assert 1 < noise.loss(3).epsilon < 3 and "distance" in noise.loss(3).unit
 
 
 def test_grid_counts() -> None:
@@ -177,9 +205,9 @@ def test_edges_and_triangles_are_unbiased() -> None:
     answer, words = graph.EdgeResponse(2, users), SeededWords(9)
     edges, triangles = [], []
     for _ in range(runs):
-        reports = [answer.report(u, lower[u, :u], source=words) for u in range(users)]
-        count, variance = answer.edges(reports)
-        edges.append((count - lower.sum()) / variance**0.5)
+        reports = answer.permanent([(u, lower[u, :u]) for u in range(users)], words)
+        count = answer.edges(reports)
+        edges.append((count.values[0] - lower.sum()) / count.errors[0])
         triangles.append(answer.triangles(reports))
     assert chi2.isf(1 - 5e-10, runs) < float(np.square(edges).sum()) < chi2.isf(5e-10, runs)
     truth = np.trace(full @ full @ full) / 6
@@ -189,10 +217,11 @@ def test_edges_and_triangles_are_unbiased() -> None:
 
 
 def test_degrees_get_integer_noise() -> None:
-    noisy, loss = graph.noisy_degrees(np.full(20_000, 7), 1, source=SeededWords(10))
+    protocol = graph.Degrees(1)
+    found = protocol.total(protocol.permanent(np.full(20_000, 7), SeededWords(10)))
     a = exp(-1)
-    assert abs(noisy.mean() - 7) < 6.5 * (2 * a / (1 - a) ** 2 / 20_000) ** 0.5
-    assert loss.epsilon == 1
+    assert abs(found.values[0] - 140_000) < 6.5 * (2 * a / (1 - a) ** 2 * 20_000) ** 0.5
+    assert protocol.loss().epsilon == 1 and protocol.loss().unit == graph.EDGE_UNIT
 
 
 @pytest.mark.parametrize("model", ["linear", "logistic"])

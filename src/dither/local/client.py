@@ -87,9 +87,11 @@ class Client:
         """One report, ready to send; raises BudgetError instead of exceeding the lifetime budget."""
         try:
             memo = self._answer(self._index(value))
-        except ParameterError:
+        except (TypeError, ValueError, OverflowError) as problem:  # ParameterError is a ValueError
             if self.otherwise is None:
-                raise
+                if isinstance(problem, ParameterError):
+                    raise
+                raise ParameterError("the value is of another kind than this protocol's values") from None
             memo = self._answer(self.otherwise)
         if self._unsaved:
             self._keep()
@@ -175,7 +177,8 @@ class Client:
     def statement(self) -> str:
         """What the user may be told."""
         lines = [
-            f"Each new answer loses at most epsilon = {float(self.protocol.epsilon):g} (replace, unit {self.protocol.unit}).",
+            f"Each new answer loses at most epsilon = {float(self.protocol.epsilon):g} (replace, unit: one "
+            f"{self.protocol.unit}).",
             f"Spent {float(self.spent):g} of {float(self.lifetime_epsilon):g} for the lifetime of this device.",
         ]
         if self.memoise:

@@ -94,9 +94,18 @@ class Mean(Protocol):
 
     @property
     def worst_variance(self) -> Fraction:
-        """The largest variance of one report, over all values (of r, whose range is 2)."""
-        shares = [Fraction(i, 8) for i in range(9)]
-        return max(self.second_moment(share) - (2 * share - 1) ** 2 for share in shares)
+        """A bound on the variance of one report over all values (of r, whose range is 2); exact for one bit.
+
+        At the positions to which values are rounded the variance is a parabola in r, largest at an end or in the
+        middle; between two positions it rises by `rounding` at most.
+        """
+        shares = [Fraction(0), Fraction(1, 2), Fraction(1)]
+        return max(self.second_moment(share) - (2 * share - 1) ** 2 for share in shares) + self.rounding
+
+    @property
+    def rounding(self) -> Fraction:
+        """What random rounding between two neighbouring positions adds to the variance of r, at most."""
+        return Fraction(0)
 
     @property
     @abstractmethod

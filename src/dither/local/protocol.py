@@ -40,7 +40,6 @@ class Protocol(ABC):
 
     type: ClassVar[str]
     version: ClassVar[int] = 1
-    unit: ClassVar[str] = UNIT
     epsilon: Fraction
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -49,6 +48,11 @@ class Protocol(ABC):
             _TYPES.setdefault(cls.type, cls)
 
     # --- public facts -------------------------------------------------------------------------------------------
+    @property
+    def unit(self) -> str:
+        """What one replacement replaces: everything of one user, unless a protocol says less."""
+        return UNIT
+
     @property
     @abstractmethod
     def payload_bytes(self) -> int:
@@ -170,18 +174,22 @@ def from_json(tree: dict[str, Any]) -> Protocol:
     >>> local.from_json(local.Direct(1, domain=4).to_json())
     Direct(epsilon=Fraction(1, 1), domain=4)
     """
-    kind = _TYPES.get(tree.get("protocol", "")) if isinstance(tree, dict) else None
+    name = tree.get("protocol") if isinstance(tree, dict) else None
+    kind = _TYPES.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise ParameterError(f"no local protocol {tree.get('protocol') if isinstance(tree, dict) else tree!r}")
+        raise ParameterError(f"no local protocol {name!r}: a document names one that this version knows")
     if tree.get("v") != kind.version:
         raise ParameterError(f"protocol {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
     given: dict[str, Any] = {item.name: tree.get(item.name) for item in fields(kind)}
     make: Any = kind
     try:
         protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
-    except (TypeError, AttributeError):
+        follows = dumps(protocol.to_json()) == dumps(tree)
+    except ParameterError:
+        raise
+    except (TypeError, AttributeError, ValueError, ArithmeticError):
         raise ParameterError(f"the document of protocol {kind.type} has fields of the wrong kind") from None
-    if dumps(protocol.to_json()) != dumps(tree):
+    if not follows:
         raise ParameterError(f"the document of protocol {kind.type} states facts that do not follow from its fields")
     return protocol
 
