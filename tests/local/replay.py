@@ -106,9 +106,11 @@ def _replaced(player: Player) -> Iterator[None]:
     with_patches = []
     for name, module in list(sys.modules.items()):
         if name.startswith("dither.local."):
-            for sampler in ("bernoulli", "uniform_below", "random_rows", "round_at_random"):
-                if sampler in vars(module) and not (name.endswith("bits") and sampler == "random_rows"):
-                    with_patches.append(patch.object(module, sampler, getattr(player, sampler)))
+            with_patches += [
+                patch.object(module, sampler, getattr(player, sampler))
+                for sampler in ("bernoulli", "uniform_below", "random_rows", "round_at_random")
+                if sampler in vars(module)
+            ]
     for one in with_patches:
         one.start()
     try:

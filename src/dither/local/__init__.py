@@ -97,7 +97,19 @@ __all__ = [
     "same_law",
 ]
 
-_MODULES = ("dashboard", "graph", "plots", "poisoning", "postprocess", "presets", "sgd", "shuffle", "simulate", "text")
+_MODULES = (
+    "dashboard",
+    "graph",
+    "plots",
+    "poisoning",
+    "postprocess",
+    "presets",
+    "sgd",
+    "shuffle",
+    "simulate",
+    "subjects",
+    "text",
+)
 
 
 def __getattr__(name: str) -> ModuleType:
