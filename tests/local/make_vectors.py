@@ -42,6 +42,7 @@ PROTOCOLS: list[tuple[local.Protocol, list[object]]] = [
     (local.FragmentPuzzle(4, bits=30, step=10), [123456789, 0, 2**30 - 1, 5]),
     (local.PlanarLaplace(2, side=10, radius=200), [[1200.0, 340.0], [-5.0, 0.0]]),
     (local.Degrees(1), [0, 17]),
+    (local.Degrees(1, groups=3), [[4, 0, 9]]),
     (local.EdgeResponse(1, users=12), [(3, (True, False, True)), (0, ()), (11, (False,) * 11)]),
 ]
 

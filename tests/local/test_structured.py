@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from fractions import Fraction
 from itertools import product
 from math import exp
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 from dither import ParameterError, local
 from dither.cli.local import app
-from dither.local import graph, poisoning, shuffle, text
+from dither.local import graph, graphgen, poisoning, shuffle, text
 from dither.local.odds import at_most_exp
 from dither.local.sgd import LocalSGD
 from dither.local.simulate import measure, population
@@ -68,6 +69,40 @@ def test_planted_words_are_found() -> None:
         assert abs(counts.values[place] - share * users) < 6.5 * counts.errors[place] + users * 0.01
     with pytest.raises(ParameterError, match="find"):
         collector.estimate()
+
+
+def test_the_fragment_puzzle_finds_planted_words() -> None:
+    """spec section 6: words nobody listed, at 5%, 3% and 3%, epsilon 4; three pieces of two letters, tags of 8 bits."""
+    letters, users = text.Alphabet("abcdefgh"), 60_000
+    planted = {"beach": 0.05, "faced": 0.03, "caged": 0.03}
+    values = [letters.encode(word, 6) for word, share in planted.items() for _ in range(int(share * users))]
+    noise = np.random.default_rng(0).integers(0, 8, (users - len(values), 6))
+    values += [letters.encode("".join(letters.letters[i] for i in row), 6) for row in noise]
+    protocol = local.FragmentPuzzle(4, bits=letters.bits * 6, step=8)
+    assert protocol.positions == 3 and local.from_json(protocol.to_json()) == protocol
+    collector = local.Aggregator(protocol)
+    collector.add_payloads(protocol.randomise(np.array(values), SeededWords(2)))
+    found, counts = protocol.find(collector.payloads)
+    assert {letters.decode(int(value), 6) for value in found} == set(planted)
+    for value, count, error in zip(found, counts.values, counts.errors, strict=True):
+        assert abs(count - planted[letters.decode(int(value), 6)] * users) < 6.5 * error
+    # nobody agrees on anything: nothing is found
+    alone = protocol.randomise(np.arange(20_000) * 811 % (1 << 24), SeededWords(3))
+    assert len(protocol.find(alone)[0]) == 0
+
+
+def test_pieces_and_tags_are_those_of_the_page() -> None:
+    protocol = local.FragmentPuzzle(1, bits=10, step=4, tag_bits=3, name="x")
+    value = 0b1011_0110_01
+    tag = int.from_bytes(hashlib.sha256(b"x:729").digest()[:2], "big") >> 13
+    assert [int(protocol.part(np.array([value]), group)[0]) for group in range(6)] == [
+        0b1011 << 3 | tag,
+        0b0110 << 3 | tag,
+        0b01 << 3 | tag,
+        value,
+        value,
+        value,
+    ]
 
 
 def test_marginals_need_all_lower_weights() -> None:
@@ -214,6 +249,36 @@ def test_edges_and_triangles_are_unbiased() -> None:
     assert abs(np.mean(triangles) - truth) < 6.5 * np.std(triangles) / runs**0.5
     ratio = answer.p / (1 - answer.p)
     assert at_most_exp(ratio, Fraction(2)) and answer.loss().unit == graph.EDGE_UNIT
+
+
+def test_edge_reports_are_private_entry_by_entry() -> None:
+    protocol = graph.EdgeResponse(1, users=4)
+    assert local.check(protocol, moments=False).ok
+    for value in ((3, (True, False, True)), (0, ())):
+        assert local.same_law(protocol, value, 4_000, SeededWords(5))
+    client = local.Client(protocol, lifetime_epsilon=1)
+    assert len(client.report((2, [True, False]))) == 10 and client.spent == 1 and "link list" in client.statement()
+    with pytest.raises(ParameterError, match=r"users 0\.\.u-1"):
+        client.report((2, [True]))
+    # the whole list of a user is *not* protected: two lists of two entries each differ by e**2
+    both = local.check(protocol, inputs=[(2, (False, False)), (2, (True, True))], moments=False)
+    assert not both.ok
+
+
+def test_a_synthetic_graph_keeps_size_and_communities() -> None:
+    """Three communities, 89% of the links inside; chance would leave a third. Size by a normal bound on the noise."""
+    generator, users = np.random.default_rng(4), 240
+    part = np.arange(users) % 3
+    same = part[:, None] == part[None, :]
+    lower = np.tril(generator.random((users, users)) < np.where(same, 0.3, 0.02), -1)
+    links = lower | lower.T
+    found, labels, loss = graphgen.generate(links, 8, groups=8, count=3, source=SeededWords(3))
+    assert (found == found.T).all() and not found.diagonal().any() and len(labels) == users
+    assert found.sum() == pytest.approx(links.sum(), rel=0.1)
+    assert (found & same).sum() / found.sum() > 0.5
+    assert loss.epsilon == 8 and loss.unit == graph.EDGE_UNIT
+    with pytest.raises(ParameterError, match="square"):
+        graphgen.generate(links[:5], 1)
 
 
 def test_degrees_get_integer_noise() -> None:

@@ -186,6 +186,8 @@ def test_the_javascript_client_speaks_what_cannot_be_listed(node: Callable[..., 
     told = degrees.degrees(collected(degrees, 17, 2_000))
     assert abs(told.mean() - 17) < 6.5 * (degrees.variance / 2_000) ** 0.5
     assert told.var() == pytest.approx(degrees.variance, rel=0.6)  # fourth moment: a tail below 1e-9
+    rows = local.Degrees(1, groups=3)
+    assert np.abs(rows.degrees(collected(rows, [400, 0, 90], 50)).mean(axis=0) - [400, 0, 90]).max() < 6.5 * 0.2
     noise = local.PlanarLaplace(2, side=10, radius=200)
     away = noise.places(collected(noise, [1200.0, 340.0], 1_000)) - [120, 34]
     assert (np.hypot(*away.T) * float(noise.rate)).mean() == pytest.approx(2, abs=6.5 * (2 / 1_000) ** 0.5)

@@ -100,6 +100,7 @@ __all__ = [
 _MODULES = (
     "dashboard",
     "graph",
+    "graphgen",
     "plots",
     "poisoning",
     "postprocess",

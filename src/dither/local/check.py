@@ -21,7 +21,7 @@ from dither.errors import BudgetError
 from dither.local.client import Client
 from dither.local.coins import Coins
 from dither.local.odds import at_most_exp
-from dither.local.protocol import Protocol
+from dither.local.protocol import Protocol, repeated
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
 
@@ -163,7 +163,7 @@ def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_al
     from scipy.stats import chi2
 
     law = protocol.law(value)
-    payloads = protocol.permanent(_repeat(value, draws), source)
+    payloads = protocol.permanent(repeated(value, draws), source)
     seen: dict[bytes, int] = {}
     rows, counts = np.unique(np.ascontiguousarray(payloads), axis=0, return_counts=True)
     for row, count in zip(rows, counts, strict=True):
@@ -198,16 +198,9 @@ def epsilon_at_least(
     weights = np.array([float(towards[entry]) for entry in entries])
     hits = []
     for value in (one, two):
-        payloads = protocol.randomise(_repeat(value, draws), source)
+        payloads = protocol.randomise(repeated(value, draws), source)
         scores = [protocol.debias(protocol.tally(row[None]), 1)[entries] @ weights for row in payloads]
         hits.append(int(np.count_nonzero(np.array(scores, np.float64) > 1e-9)))
     low = float(beta.ppf(false_alarm / 2, hits[0], draws - hits[0] + 1)) if hits[0] else 0.0
     high = float(beta.ppf(1 - false_alarm / 2, hits[1] + 1, draws - hits[1])) if hits[1] < draws else 1.0
     return log(low / high) if low > high else 0.0
-
-
-def _repeat(value: Any, count: int) -> Any:
-    if isinstance(value, (str, dict)):
-        return [value] * count
-    repeated: NDArray[Any] = np.repeat(np.asarray(value)[None], count, axis=0)
-    return repeated

@@ -2,7 +2,8 @@
 
 The unit is *one entry of one user's list*. An undirected link stands in two lists: where both ends report on it, it is
 protected at 2 epsilon (`Degrees`); `EdgeResponse` lets only the user with the larger number answer for a pair, which
-keeps it at epsilon. Nothing here protects a user's whole list (node privacy). docs/proofs/local.md, theorem 15.
+keeps it at epsilon. Nothing here protects a user's whole list (node privacy). A whole synthetic graph:
+`dither.local.graphgen`. docs/proofs/local.md, theorem 15.
 """
 
 from __future__ import annotations
@@ -29,17 +30,23 @@ _EDGE = 1 << 31
 
 @dataclass(frozen=True)
 class Degrees(KeptReports):
-    """Each user's number of links plus integer Laplace noise of scale 1/epsilon. Payload: the sum plus 2**31, 4 bytes.
+    """Each user's number of links to each of `groups` public groups of users, plus integer Laplace noise.
 
-    >>> Degrees(1).unit
-    "entry of a user's link list"
+    One entry of a list changes one of the numbers by one: scale 1/epsilon for each. A value is a number (one group) or
+    a row of them. Payload: each sum plus 2**31, 4 bytes.
+
+    >>> Degrees(1, groups=3).payload_bytes, Degrees(1).unit
+    (12, "entry of a user's link list")
     """
 
     type = "degrees"
     ask = "degrees"
+    groups: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
+        if not isinstance(self.groups, int) or not 1 <= self.groups <= 1 << 12:
+            raise ParameterError("groups must be an integer between 1 and 4096")
 
     @property
     def unit(self) -> str:
@@ -47,36 +54,46 @@ class Degrees(KeptReports):
 
     @property
     def payload_bytes(self) -> int:
-        return 4
+        return 4 * self.groups
 
-    def inputs(self) -> list[int]:
-        return [3, 4]
+    def inputs(self) -> list[Any]:
+        return [3, 4] if self.groups == 1 else [(3,) * self.groups, (4,) + (3,) * (self.groups - 1)]
+
+    def memo_key(self, value: Any, device: int) -> str:
+        return repr(self._read([value])[0].tolist())
+
+    def _read(self, values: Any) -> NDArray[np.int64]:
+        held = np.asarray(values)
+        if held.ndim == 1 and self.groups == 1:
+            held = held[:, None]
+        if held.ndim != 2 or held.shape[1] != self.groups or held.dtype.kind not in "iu":
+            raise ParameterError(f"a value is {self.groups} integers: the links to each group of users")
+        found: NDArray[np.int64] = np.clip(held, 0, _EDGE - 1).astype(np.int64)
+        return found
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        held = np.asarray(values)
-        if held.ndim != 1 or held.dtype.kind not in "iu":
-            raise ParameterError("degrees are a list of integers")
-        noise = discrete_laplace(1 / self.epsilon, len(held), source=source)
-        told = np.clip(held, 0, _EDGE - 1).astype(np.int64) + noise
-        return put_int(np.clip(told, -_EDGE, _EDGE - 1) + _EDGE, 4)
+        held = self._read(values)
+        told = np.clip(held + discrete_laplace(1 / self.epsilon, held.shape, source=source), -_EDGE, _EDGE - 1) + _EDGE
+        return put_int(told.ravel(), 4).reshape(len(held), self.payload_bytes)
 
-    def law(self, value: int) -> dict[bytes, Fraction]:
+    def law(self, value: Any) -> dict[bytes, Fraction]:
         raise ParameterError("the weights of integer Laplace noise are powers of e: e**(-epsilon * distance), exactly")
 
     @property
     def variance(self) -> float:
-        """Of one report: 2a / (1 - a)**2, a = e**-epsilon."""
+        """Of one number: 2a / (1 - a)**2, a = e**-epsilon."""
         a = exp(-float(self.epsilon))
         return 2 * a / (1 - a) ** 2
 
     def degrees(self, payloads: Payloads) -> NDArray[np.int64]:
-        """The noisy degrees, each unbiased."""
-        return get_int(payloads) - _EDGE
+        """The noisy numbers, each unbiased: a row a report."""
+        return get_int(payloads.reshape(-1, 4)).reshape(len(payloads), self.groups) - _EDGE
 
     def total(self, payloads: Payloads) -> Estimate:
-        """The sum of all degrees: twice the number of links."""
-        found, n = float(self.degrees(payloads).sum()), len(payloads)
-        return Estimate(np.array([found]), np.array([n * self.variance]), n, float("inf"), what="degrees")
+        """The sums over all users; with one group, twice the number of links."""
+        n = len(payloads)
+        found = self.degrees(payloads).sum(axis=0).astype(np.float64)
+        return Estimate(found, np.full(self.groups, n * self.variance), n, float("inf"), what="degrees")
 
 
 @dataclass(frozen=True)

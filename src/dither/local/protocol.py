@@ -220,9 +220,14 @@ def read_values(values: Any, domain: int) -> NDArray[np.int64]:
 
 def one_row(value: Any) -> Any:
     """A batch of one value."""
+    return repeated(value, 1)
+
+
+def repeated(value: Any, count: int) -> Any:
+    """A batch of `count` equal values."""
     if isinstance(value, (str, dict, tuple)):
-        return [value]
-    return np.asarray(value)[None]
+        return [value] * count
+    return np.repeat(np.asarray(value)[None], count, axis=0)
 
 
 def read_value(value: Any, domain: int) -> int:

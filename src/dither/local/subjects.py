@@ -27,7 +27,7 @@ from dither.local.localhash import LocalHash
 from dither.local.marginals import Marginals
 from dither.local.onebit import OneBit, RepeatedOneBit
 from dither.local.piecewise import Hybrid, Piecewise
-from dither.local.protocol import Protocol
+from dither.local.protocol import Protocol, repeated
 from dither.local.puzzle import FragmentPuzzle
 from dither.local.ranges import Hierarchy
 from dither.local.rappor import basic_rappor
@@ -105,7 +105,7 @@ def subject(protocol: Protocol, *, single: bool = False, source: Words | None = 
 
     def mechanism(data: Any, size: int) -> Payloads:
         words = source or SystemSource()
-        batch = [data] * size if isinstance(data, (str, dict, tuple)) else np.repeat(np.asarray(data)[None], size, 0)
+        batch = repeated(data, size)
         return protocol.randomise(batch, words) if single else protocol.permanent(batch, words)
 
     if single:
