@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,17 +20,19 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.bands import NO_BANDS, Bands
+from dither.answer.blocks import listed_keys, width
 from dither.answer.evaluate import Given, evaluate, numbers
 from dither.answer.expressions import Formula, Noisy
 from dither.answer.intervals import Noises, affine_half, interval, noise_scale
 from dither.answer.recipe import GroupingSet, Output, Recipe
 from dither.answer.result import noises_of
 from dither.answer.shapes import affine, atoms_of
+from dither.answer.table import rows_shown
 from dither.canonical import positive
 from dither.catalog import Catalog
 from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Cells, Keys, Sum
-from dither.plan.domains import bounds, shown_keys
+from dither.plan.domains import bounds
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
@@ -213,7 +215,7 @@ def preview(
         price.name,
         charged,
         measure,
-        None if any(count is None for count in cells) else _limited(recipe, sum(count or 0 for count in cells)),
+        None if any(count is None for count in cells) else _limited(recipe, _listed(recipe)),
         terms.level,
         preview_columns(recipe, mechanisms, terms),
         pot,
@@ -222,6 +224,23 @@ def preview(
         max(sizes, default=None),
         within,
     )
+
+
+def _listed(recipe: Recipe) -> int:
+    """How many rows are listed: all declared keys, less those that a public condition leaves out."""
+    empty = tuple(
+        (0,)
+        * (
+            math.prod(len(listed_keys(recipe.keys[recipe_key])) for recipe_key in _keys_of(recipe, i))
+            * width(recipe, i)
+        )
+        for i in range(len(recipe.queries))
+    )
+    return rows_shown(replace(recipe, order=(), limit=None, offset=0), empty).of
+
+
+def _keys_of(recipe: Recipe, query: int) -> tuple[int, ...]:
+    return next(of.keys for of in recipe.sets if any(place[0] == query for place in of.places))
 
 
 def _limited(recipe: Recipe, rows: int) -> int:
@@ -233,7 +252,7 @@ def cells_of(recipe: Recipe, of: GroupingSet) -> int | None:
     """How many rows a grouping set has; None if its keys are selected from the data."""
     if of.selection is not None:
         return None
-    return math.prod(len(shown_keys(recipe.keys[key].domain)) for key in of.keys)
+    return math.prod(len(listed_keys(recipe.keys[key])) for key in of.keys)
 
 
 def preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
