@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import clinic_sql
+
 from dither import connect, steward
 from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.state import State
@@ -75,8 +76,10 @@ def _quantiles(each: Any, exact: Any, keys: list[Any]) -> tuple[int, ...]:
         for code in range(each.cells):
             places, counts = codes.get(code, ([], []))
             rows = [each.points.value(p) for p, c in zip(places, counts, strict=True) for _ in range(int(c))]
-            for share in each.step.query.shares:
-                found.append(rows[max(0, -(-share.numerator * len(rows) // share.denominator) - 1)] if rows else 0)
+            found += [
+                rows[max(0, -(-share.numerator * len(rows) // share.denominator) - 1)] if rows else 0
+                for share in each.step.query.shares
+            ]
     return tuple(int(value) for value in found)
 
 

@@ -30,8 +30,8 @@ from dither.answer.shapes import affine, atoms_of
 from dither.answer.table import rows_shown
 from dither.canonical import positive
 from dither.catalog import Catalog
-from dither.errors import DitherError, ParameterError
-from dither.plan.algebra import Cells, Keys, Sum
+from dither.errors import ParameterError
+from dither.plan.algebra import Cells, Keys, Quantiles, Sum
 from dither.plan.domains import bounds
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Priced
@@ -228,19 +228,13 @@ def preview(
 
 def _listed(recipe: Recipe) -> int:
     """How many rows are listed: all declared keys, less those that a public condition leaves out."""
-    empty = tuple(
-        (0,)
-        * (
-            math.prod(len(listed_keys(recipe.keys[recipe_key])) for recipe_key in _keys_of(recipe, i))
-            * width(recipe, i)
-        )
-        for i in range(len(recipe.queries))
-    )
+    empty = tuple(_zeros(recipe, query) for query in range(len(recipe.queries)))
     return rows_shown(replace(recipe, order=(), limit=None, offset=0), empty).of
 
 
-def _keys_of(recipe: Recipe, query: int) -> tuple[int, ...]:
-    return next(of.keys for of in recipe.sets if any(place[0] == query for place in of.places))
+def _zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
+    keys = next(of.keys for of in recipe.sets if any(place[0] == query for place in of.places))
+    return (0,) * (math.prod(len(listed_keys(recipe.keys[key])) for key in keys) * width(recipe, query))
 
 
 def _limited(recipe: Recipe, rows: int) -> int:
@@ -353,14 +347,27 @@ def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
 # -- from accuracy to price ---------------------------------------------------------------------------------------
 
 
-def wanted_widths(within: Any, recipe: Recipe) -> dict[str, float]:
+def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
     """Half-widths by column: one number for all value columns, or one for each that is named."""
     names = [output.name for output in recipe.outputs if output.role == "value"]
     asked = within if isinstance(within, dict) else dict.fromkeys(names, within)
     for name in asked:
         if name not in names:
             raise ParameterError(f"within names the value columns of the question ({', '.join(names)}), got {name!r}")
+    formulas = {output.name: output.formula for output in recipe.outputs}
+    for name in asked:
+        if _is_quantile(recipe, formulas[name]):
+            raise ParameterError(
+                f"the error of a quantile in values is not known beforehand: leave {name} out of within"
+            )
+        if group_size is None and affine(formulas[name]) is None:
+            raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
     return {name: float(positive(width, f"within for {name}", "choose e.g. 50")) for name, width in asked.items()}
+
+
+def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
+    places = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
+    return any(isinstance(recipe.queries[query], Quantiles) for query in places)
 
 
 def least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)) -> Fraction:
@@ -390,12 +397,6 @@ def _up(price: Fraction) -> Fraction:
 def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
     """Whether every column, in all grouping sets, is at least as narrow as wished."""
     for each in columns:
-        if each.name in wanted:
-            if each.half_width is None:
-                raise DitherError(
-                    f"{each.name} errs by the size of the group, and is unbounded in groups this small: "
-                    "pass group_size= (larger), or name the other columns in within={...}"
-                )
-            if each.half_width > wanted[each.name]:
-                return False
+        if each.name in wanted and (each.half_width is None or each.half_width > wanted[each.name]):
+            return False
     return True
