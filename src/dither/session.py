@@ -229,7 +229,7 @@ class Connection:
         else:
             if epsilon is not None or rho is not None:
                 raise ParameterError("within= finds the price: leave epsilon= and rho= out")
-            wanted = wanted_widths(within, recipe)
+            wanted = wanted_widths(within, recipe, group_size)
             price = self._least(recipe, wanted, weights, group_size, level, pot)
         found = self._offer(recipe, price, weights, group_size, level)
         terms = self._terms(found.bands, level, group_size)
@@ -255,8 +255,13 @@ class Connection:
         def priced(value: Fraction) -> Price:
             return Price(None, value) if in_rho else Price(value, None)
 
+        self._offer(recipe, priced(Fraction(1)), weights, None, level)  # what is refused is refused at any price
+
         def meets(value: Fraction) -> bool:
-            found = self._offer(recipe, priced(value), weights, None, level)
+            try:
+                found = self._offer(recipe, priced(value), weights, None, level)
+            except ParameterError:  # more noise than can be drawn
+                return False
             mechanisms = [each.mechanism for each in found.priced.steps]
             columns = preview_columns(found.recipe, mechanisms, self._terms(found.bands, level, group_size))
             return meets_widths(columns, wanted)
