@@ -35,7 +35,7 @@ from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
-_ANGLES = 512
+_ANGLES = 256
 _MONOTONE: dict[str, Callable[[Floats], Floats]] = {
     "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
     "exp": np.exp,
@@ -205,8 +205,8 @@ def _bounds(angles: Floats, laws: tuple[Law, ...], upper: Floats, lower: Floats,
         return found
     drawn = draws.noise(laws, count)
     above, below = drawn @ upper, drawn @ lower
-    sizes = (draws.size_quantile(math.cos(a) * above - math.sin(a) * below, float(level)) for a in angles)
-    return np.fromiter(sizes, np.float64, len(angles))
+    sizes = [draws.size_quantile(math.cos(a) * above - math.sin(a) * below, float(level)) for a in angles[:-1]]
+    return np.array([*sizes, sizes[0]])  # a quarter turn to either side is the same line
 
 
 def _inverted(x: Floats, y: Floats, angles: Floats, bounds: Floats, unit: float) -> Ends:

@@ -12,6 +12,7 @@ from rich.syntax import Syntax
 
 from dither import BudgetError, ParameterError, connect, steward
 from dither.catalog import guarantee
+from dither.plan.algebra import Cells
 from dither.privacy import noise
 from dither.session import Connection
 from dither.state import State
@@ -122,6 +123,6 @@ def _walk(console: Console, file: Path, place: State, people: int) -> None:
 
 def _truth(console: Console, con: Connection, place: State) -> None:
     recipe = con.bind(QUESTION)
-    counts, sums = (steward.truth(place, query, con.catalog) for query in recipe.queries)
+    counts, sums = (steward.truth(place, query, con.catalog) for query in recipe.queries if isinstance(query, Cells))
     for ward, (count,), (total,) in zip(("surgery", "cardiology", "maternity", "other"), counts, sums, strict=True):
         console.print(f"  {ward:<12}{count:>8,}{total / 100:>16,.2f}", highlight=False)
