@@ -156,7 +156,7 @@ ERRORS = [
     ("SELECT age FROM visits", "a column that is neither a key nor inside an aggregate: it has many values in a group. Instead: add it to GROUP BY, or aggregate it, as in AVG(cost) [rule: only noisy aggregates leave]\n"
      "  SELECT age FROM visits\n         ^^^"),
     ("SELECT patient, COUNT(*) FROM visits", "an id outside COUNT(DISTINCT ...), joins and GROUP BY in a subquery: ids name people or rows, and are never shown, grouped by or computed with. "
-     "Instead: COUNT(DISTINCT patient_id) counts people; GROUP BY patient_id works inside a subquery [rule: ids are never read]\n"
+     "Instead: COUNT(DISTINCT patient) counts people; GROUP BY patient works inside a subquery [rule: ids are never read]\n"
      "  SELECT patient, COUNT(*) FROM visits\n         ^^^^^^^"),
     ("SELECT COUNT(*) FROM visits GROUP BY patient", "an id outside COUNT(DISTINCT ...)"),
     ("SELECT COUNT(*) FROM visits WHERE patient = 'p1'", "an id outside COUNT(DISTINCT ...)"),

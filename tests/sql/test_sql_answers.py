@@ -11,12 +11,13 @@ import decimal
 import math
 from fractions import Fraction
 
-import clinic_sql
 import pytest
 from question_maker import Maker
 
+import clinic_sql
 from dither.audit.naive_plans import grouped
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
+from dither.sql import aggregates, expressions, inner, joins
 from dither.sql.bind import bind
 
 V, P, R = "visits", "patients", "prescriptions"
@@ -365,3 +366,40 @@ def test_the_engine_measures_what_the_oracle_counts(small_clinic):
         expected = {key: cell for key, cell in grouped(query, found.oracle).items() if any(cell)}
         assert clinic_sql.engine_cells(query, found) == expected, query
     assert len(cells) > 130
+
+
+def _no_negation(monkeypatch):
+    monkeypatch.setattr(expressions, "_negated", lambda value, node, scope: value)
+
+
+def _pairs_with_nulls(monkeypatch):
+    made = aggregates.Centred.__init__
+    monkeypatch.setattr(
+        aggregates.Centred,
+        "__init__",
+        lambda self, value, words, question, others=(): made(self, value, words, question),
+    )
+
+
+def _sum_of_nothing(monkeypatch):
+    monkeypatch.setattr(inner, "_where", lambda chosen, value: value)
+
+
+def _computed_after_the_join(monkeypatch):
+    monkeypatch.setattr(joins, "computed", lambda relation, at: relation)
+
+
+PLANTED = [
+    (_no_negation, "SELECT COUNT(*) FROM visits WHERE note NOT LIKE 'o%'"),
+    (_pairs_with_nulls, "SELECT COVAR_POP(cost, score) AS a FROM visits"),
+    (_sum_of_nothing, "SELECT AVG(x) AS a FROM (SELECT patient_id, SUM(score) FILTER (WHERE urgent) AS x FROM visits GROUP BY 1)"),
+    (_computed_after_the_join, "SELECT sex, SUM(x) AS n FROM patients p LEFT JOIN (SELECT patient_id, COALESCE(cost, 7) AS x FROM visits) t ON p.patient_id = t.patient_id GROUP BY sex"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("plant", "question"), PLANTED, ids=[plant.__name__ for plant, _ in PLANTED])
+def test_a_planted_misreading_is_seen(plant, question, clinic, monkeypatch):
+    check(question, question, clinic)
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        check(question, question, clinic)

@@ -32,9 +32,9 @@ def find_table(node: exp.Table, at: Context) -> Table:
 def check_plain(node: exp.Table, at: Context) -> None:
     """A table by its name and perhaps an alias, and nothing else."""
     if node.args.get("db") or not isinstance(node.this, exp.Identifier):
-        raise refused("from", at.sql, node)
+        raise refused("from", at, node)
     if node.args.get("sample"):
-        raise refused("sample", at.sql, node)
+        raise refused("sample", at, node)
     if extra := [part for part, value in node.args.items() if value and part not in _TABLE_PARTS]:
         raise at.error(f"FROM {node.name} with {', '.join(extra)} is not answered: remove it", node)
 
