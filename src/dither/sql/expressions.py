@@ -68,6 +68,8 @@ def no_rule(node: exp.Expr, scope: Scope) -> Exception:
     at = scope.at
     if isinstance(node, exp.Window):
         return refused("window", at, node)
+    if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query")):
+        return refused("subquery place", at, node)
     if isinstance(node, (exp.Subquery, exp.Select, exp.Any, exp.All)):
         return refused("scalar subquery", at, node)
     if isinstance(node, (exp.Placeholder, exp.Parameter)):
@@ -478,7 +480,7 @@ def _date_trunc(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _date_diff(node: exp.Expr, scope: Scope) -> Expression:
-    """Borders of the unit that lie between two days."""
+    """Days and whole weeks between two days; for months, quarters and years how many of their borders lie between."""
     unit = str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY"
     ends = []
     for each in (node.expression, node.this):
@@ -489,8 +491,7 @@ def _date_diff(node: exp.Expr, scope: Scope) -> Expression:
     if unit == "DAY":
         return apply("days_between", (first, last), node, scope)
     if unit == "WEEK":
-        mondays = tuple(apply("trunc_week", (each,), node, scope) for each in (first, last))
-        return apply("integer_divide", (apply("days_between", mondays, node, scope), number(7)), node, scope)
+        return apply("integer_divide", (apply("days_between", (first, last), node, scope), number(7)), node, scope)
     if unit not in constants.MONTHS:
         raise no_rule(node, scope)
     years = [apply("year", (each,), node, scope) for each in (last, first)]
