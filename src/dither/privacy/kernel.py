@@ -19,7 +19,7 @@ from typing import Any
 from dither.catalog import Catalog, catalog_hash, from_json
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
-from dither.plan.algebra import Aggregate, Cells, Plan
+from dither.plan.algebra import Cells, Query
 from dither.plan.facts import load_facts
 from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.ledger import Ledger, Pot, Reservation, default_head_path
@@ -121,8 +121,8 @@ class Kernel:
         if self.ledger.is_suspended():
             raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
         measurer = self.connect(priced.at)
-        for each in priced.steps:
-            measurer.prepare(each.step.query)
+        for query in statements(priced):
+            measurer.prepare(query)
         return measurer
 
     def connect(self, at: Version) -> Measurer:
@@ -150,23 +150,18 @@ class Kernel:
 
         Samples of units are drawn by the key of this release.
         """
-        queries = [each.step.query for each in priced.steps]
-        asked: dict[tuple[Plan, tuple[str, ...]], list[Aggregate]] = {}
-        for query in queries:
-            if isinstance(query, Cells):
-                asked.setdefault((query.plan, query.keys), []).extend(query.columns)
-        cells = {where: measurer.measure(Cells(*where, tuple(columns)), key) for where, columns in asked.items()}
-        taken = dict.fromkeys(asked, 0)
+        found = {_rows_of(query): measurer.measure(query, key) for query in statements(priced)}
+        taken = dict.fromkeys(found, 0)
         exact: list[Exact] = []
-        for query in queries:
+        for query in (each.step.query for each in priced.steps):
+            where = _rows_of(query)
             if not isinstance(query, Cells):
-                exact.append(measurer.measure(query, key))
+                exact.append(found[where])
                 continue
-            where = (query.plan, query.keys)
             mine = slice(taken[where], taken[where] + len(query.columns))
             taken[where] = mine.stop
-            found = cells[where] if isinstance(cells[where], dict) else {(): cells[where]}
-            exact.append({unlisted: numbers[:, mine] for unlisted, numbers in found.items()})
+            by_key = found[where] if isinstance(found[where], dict) else {(): found[where]}
+            exact.append({unlisted: numbers[:, mine] for unlisted, numbers in by_key.items()})
         return exact
 
     def randomise(self, priced: Priced, exact: list[Exact]) -> Values:
@@ -240,6 +235,22 @@ class Kernel:
             )
         pot = self.ledger.pot(request.pot)
         return Release(seq, priced, values, Fraction(0), pot.spent, pot.cap, at, repeated=True)
+
+
+def statements(priced: Priced) -> list[Query]:
+    """What is measured: counts and sums over the same rows and keys together, everything else by itself."""
+    together: dict[Any, Query] = {}
+    for query in (each.step.query for each in priced.steps):
+        known = together.get(_rows_of(query))
+        if isinstance(query, Cells) and isinstance(known, Cells):
+            query = Cells(query.plan, query.keys, known.columns + query.columns)
+        together[_rows_of(query)] = query
+    return list(together.values())
+
+
+def _rows_of(query: Query) -> Any:
+    """What queries share that are measured in one statement."""
+    return (query.plan, query.keys) if isinstance(query, Cells) else query
 
 
 def now() -> str:
