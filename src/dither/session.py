@@ -35,6 +35,7 @@ from dither.privacy.kernel import Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.privacy.request import Price, Request
+from dither.privacy.windows import horizon
 from dither.sql.bind import bind
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
@@ -155,7 +156,7 @@ class Connection:
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return Budget(self._kernel.ledger.pots())
+        return Budget(self._kernel.ledger.pots(under_way=False), horizon=horizon(self._kernel.catalog))
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
@@ -221,7 +222,7 @@ class Connection:
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
         ledger = self._kernel.ledger
-        pot = next((pot for pot in ledger.pots() if pot.name == self._pot), None)
+        pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
         if within is None:
             price = _price(epsilon, rho)
@@ -272,7 +273,7 @@ class Connection:
         return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
 
     def _check_pot(self) -> None:
-        names = [pot.name for pot in self._kernel.ledger.pots()]
+        names = [pot.name for pot in self._kernel.ledger.pots(under_way=False)]
         if self._pot not in names:
             raise BudgetError(
                 f"there is no pot {self._pot!r}" + (f" (there are {', '.join(names)})" if names else "") + ". "
@@ -282,7 +283,7 @@ class Connection:
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
-        pot = self._kernel.ledger.pot(release.priced.request.pot)
+        pot = self._kernel.ledger.pot(release.priced.request.pot, under_way=False)
         return {
             "release_id": release.release_id,
             "repeated": release.repeated,
@@ -305,7 +306,7 @@ class Connection:
             "charged": fraction_text(release.charged),
             "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
             "loss": release.priced.loss.to_json(),
-            "pot_spent_after": fraction_text(release.spent_after),
+            "pot_spent_after": fraction_text(pot.spent),
             "pot_cap": fraction_text(release.cap),
             "released_at": release.released_at,
             "dither_version": __version__,
