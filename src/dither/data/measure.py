@@ -18,6 +18,7 @@ from dither.errors import DitherError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.plan.domains import open_keys, shape
 from dither.plan.facts import NO_FACTS, Facts, load_facts
+from dither.plan.grids import MOST_POINTS
 
 _ANY_KEY = bytes(32)
 OpenKey: TypeAlias = tuple[str | None, ...]
@@ -94,7 +95,7 @@ class Measurer:
         found = self._table(query, sample_key)
         labels, first = self._labels(found, query)
         codes, places, counts = (found.column(first + i).to_numpy() for i in range(3))
-        order = np.lexsort((places, codes))
+        order = np.argsort(codes * MOST_POINTS + places)  # fewer than 2**20 points, at most 10**6 codes
         if not first:
             return {(): dict(_split(codes[order], places[order], counts[order]))}
         rows_of: dict[OpenKey, list[int]] = {}
