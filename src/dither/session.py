@@ -312,6 +312,7 @@ class Connection:
             "dither_version": __version__,
             "loss_version": LOSS_VERSION,
             "unprotected": list(UNPROTECTED),
+            **({"person": str(self.budget().person())} if catalog.unit.column else {}),
         }
 
 

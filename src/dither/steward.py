@@ -75,6 +75,10 @@ def register(
                     "use another state folder for another purpose",
                     rule="dev is a property of a lineage that never had a prod pot",
                 )
+            source = str(folder.resolve())
+            if dev:
+                lineages.check_never_prod(place.installation_id(), catalog.lineage, source)
+            _write(place.source_file, source.encode())
             version = 1 if before is None else before.version + 1
             repairs, facts = _write_version(catalog, folder, place, version, stage, memory)
             public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}

@@ -157,6 +157,21 @@ def test_two_ledgers_in_one_database_do_not_wait_for_each_other(place: Place, se
     release(first)
 
 
+def test_a_full_disk_says_so_and_spends_nothing(place: Place) -> None:
+    """The server's own report of a full disk (SQLSTATE 53100), in the middle of a charge."""
+    ledger = place.create()
+    release(ledger)
+    place.change(
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; END'",
+        "CREATE TRIGGER t BEFORE UPDATE ON pot_state FOR EACH ROW EXECUTE FUNCTION full_disk()",
+    )
+    with pytest.raises(RefusedError, match="the disk is full; free some space. Nothing was recorded"):
+        reserve(ledger)
+    place.change("DROP TRIGGER t ON pot_state")
+    assert ledger.pot("total").spent == Fraction(1, 10) and place.verify().ok
+    release(ledger)
+
+
 def test_two_search_paths_to_one_ledger_share_its_lock(
     place: Place, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,8 +180,8 @@ def test_two_search_paths_to_one_ledger_share_its_lock(
     (name,) = (place.url or "").split("search_path%3D")[1:]
     server.psql(f"CREATE SCHEMA before_{name};")
     other = Place(place.folder, (place.url or "").replace(name, f"before_{name},{name}"))
-    through = other.open()
     monkeypatch.setattr("dither.privacy.ledger.postgres._WAIT_MS", 200)
+    through = other.open()
     with ledger._database.transaction(write=True), pytest.raises(RefusedError, match="locked for too long"):
         reserve(through)
     release(through)
