@@ -72,6 +72,10 @@ class Client:
         self._places = {label: place for place, label in enumerate(self.labels or ())}
         if len(self._places) != len(self.labels or ()):
             raise ParameterError("labels must be different from each other")
+        if len(self._places) > getattr(protocol, "domain", len(self._places)):
+            raise ParameterError(
+                "there are more labels than values in the protocol's domain: some could not be reported"
+            )
         self.otherwise = otherwise if otherwise is not None else self._places.get("other")
         self._device = protocol.enrol(Coins().source())
         self._memos: dict[str, bytes] = {}
