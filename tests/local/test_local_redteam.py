@@ -353,6 +353,10 @@ def test_labels_and_otherwise() -> None:
         local.Client(local.Direct(1, 3), lifetime_epsilon=9, labels=["a", "a", "other"])
     with pytest.raises(ParameterError):
         local.Client(local.Direct(1, 3), lifetime_epsilon=9, otherwise=3)
+    with pytest.raises(ParameterError, match="more labels"):
+        local.Client(local.Direct(1, 3), lifetime_epsilon=9, labels=["a", "b", "c", "other"])
+    client = local.Client(local.VectorMean(1, -1, 1, 2, 1), lifetime_epsilon=9, otherwise=np.zeros(2))
+    assert json.dumps(client.to_json())
 
 
 REPORTERS = [*EVERY, local.Subset(1, 5), local.Degrees(1), local.PlanarLaplace(1, radius=9)]

@@ -300,6 +300,8 @@ def test_models_are_learnt_from_private_gradients(model: str) -> None:
     found = learner.coefficients
     cosine = found @ truth / np.linalg.norm(found) / np.linalg.norm(truth)
     assert cosine > 0.95 and learner.loss().epsilon == 4
+    with pytest.raises(ParameterError, match="users answer once"):
+        learner.fit(x, y)
 
 
 def test_shuffling_bounds() -> None:
@@ -375,6 +377,7 @@ def test_presets_name_their_sources() -> None:
         local.PRESETS["microsoft"].protocol()
     assert local.PRESETS["microsoft"].protocol(epsilon=1, high=24, step=6, flip="1/5").most_keys == 5
     assert local.PRESETS["apple-hcms"].protocol().payload_bytes == 8
+    assert local.PRESETS["apple-puzzle"].protocol(epsilon=4, bits=30, step=10).positions == 3
 
 
 def test_simulation_matches_its_formula() -> None:

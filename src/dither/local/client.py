@@ -76,7 +76,8 @@ class Client:
             raise ParameterError(
                 "there are more labels than values in the protocol's domain: some could not be reported"
             )
-        self.otherwise = otherwise if otherwise is not None else self._places.get("other")
+        plain = otherwise.tolist() if isinstance(otherwise, (np.ndarray, np.generic)) else otherwise  # for JSON
+        self.otherwise = plain if plain is not None else self._places.get("other")
         self._device = protocol.enrol(Coins().source())
         self._memos: dict[str, bytes] = {}
         self._save = save
