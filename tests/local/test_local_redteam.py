@@ -95,6 +95,23 @@ def test_one_report_has_the_law_of_many(protocol: local.Protocol) -> None:
         assert lost == 0 and single == many
 
 
+@pytest.mark.parametrize("protocol", EVERY, ids=IDS)
+@pytest.mark.parametrize("way", ["one", "permanent"])
+def test_the_number_of_draws_tells_no_more(protocol: local.Protocol, way: str) -> None:
+    """Work is an output too: payload and number of draws together stay within e**epsilon."""
+
+    def send(player: Player, value: Any) -> tuple[bytes, int]:
+        if way == "one":
+            sent = protocol.one(value, player)
+        else:
+            sent = protocol.permanent(one_row(value), player.source())[0].tobytes()
+        return sent, player.place
+
+    for group in protocol.neighbours()[:4]:
+        ratio = largest_ratio([played_law(lambda player, v=value: send(player, v))[0] for value in group])
+        assert ratio is not None and at_most_exp(ratio, protocol.epsilon)
+
+
 def test_subsets_are_drawn_by_their_law() -> None:
     """The loop has no last step: cut after 11 draws, what is known lies below the law, and all but little is known."""
     protocol = local.Subset(1, 4)
@@ -336,6 +353,10 @@ def test_labels_and_otherwise() -> None:
         local.Client(local.Direct(1, 3), lifetime_epsilon=9, labels=["a", "a", "other"])
     with pytest.raises(ParameterError):
         local.Client(local.Direct(1, 3), lifetime_epsilon=9, otherwise=3)
+    with pytest.raises(ParameterError, match="more labels"):
+        local.Client(local.Direct(1, 3), lifetime_epsilon=9, labels=["a", "b", "c", "other"])
+    client = local.Client(local.VectorMean(1, -1, 1, 2, 1), lifetime_epsilon=9, otherwise=np.zeros(2))
+    assert json.dumps(client.to_json())
 
 
 REPORTERS = [*EVERY, local.Subset(1, 5), local.Degrees(1), local.PlanarLaplace(1, radius=9)]

@@ -300,6 +300,8 @@ def test_models_are_learnt_from_private_gradients(model: str) -> None:
     found = learner.coefficients
     cosine = found @ truth / np.linalg.norm(found) / np.linalg.norm(truth)
     assert cosine > 0.95 and learner.loss().epsilon == 4
+    with pytest.raises(ParameterError, match="users answer once"):
+        learner.fit(x, y)
 
 
 def test_shuffling_bounds() -> None:
@@ -375,6 +377,7 @@ def test_presets_name_their_sources() -> None:
         local.PRESETS["microsoft"].protocol()
     assert local.PRESETS["microsoft"].protocol(epsilon=1, high=24, step=6, flip="1/5").most_keys == 5
     assert local.PRESETS["apple-hcms"].protocol().payload_bytes == 8
+    assert local.PRESETS["apple-puzzle"].protocol(epsilon=4, bits=30, step=10).positions == 3
 
 
 def test_simulation_matches_its_formula() -> None:
@@ -400,6 +403,7 @@ MEASURED: list[tuple[local.Protocol, object]] = [
     (local.CountMeanSketch(1, 20, 4, 16), 7),
     (local.HadamardSketch(1, 20, 4, 16), 7),
     (local.bloom_rappor(bits=8, hashes=2, cohorts=2, f="1/2", p="1/2", q="3/4"), "dark"),
+    (local.SquareWave(1, 0, 1, 6), 0.4),
 ]
 
 
@@ -416,4 +420,31 @@ def test_measured_variance_matches_the_formula(protocol: local.Protocol, value: 
         place = places[run % len(places)]
         found = protocol.debias(protocol.tally(part), users)[place]
         scores.append((float(found) - users * float(mean[place])) / (users * float(variance[place])) ** 0.5)
+    assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)
+
+
+@pytest.mark.parametrize(
+    "protocol", [local.PrefixSearch(2, 12, 4, 4), local.FragmentPuzzle(2, bits=12, step=6)], ids=lambda p: p.type
+)
+def test_measured_variance_of_searches_matches_the_formula(protocol: local.PrefixSearch) -> None:
+    """200 runs of 400 users, a third of whom hold one value; its count by the reports on whole values; 1e-9."""
+    runs, users, value = 200, 400, 1234
+    held = np.where(np.arange(users) % 3 == 0, value, np.arange(users))
+    truth, scores = int((held == value).sum()), []
+    whole = [i for i, oracle in enumerate(protocol.oracles) if oracle == protocol.oracles[-1]]
+    groups, oracle = len(protocol.oracles) / len(whole), protocol.oracles[-1]
+    payloads = protocol.randomise(np.tile(held, runs), SeededWords(22)).reshape(runs, users, -1)
+    exact = groups * float(oracle.variances(np.array([float(truth)]), users)[0]) + (groups - 1) * truth
+    for part in payloads:
+        mine = np.concatenate([protocol.answers(part, group) for group in whole])
+        count = oracle.debias(oracle.support(mine, np.array([value])), len(mine))[0]
+        scores.append((groups * count - truth) / exact**0.5)
+    assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)
+
+
+def test_measured_variance_of_degrees_matches_the_formula() -> None:
+    """300 runs of 200 users: the sum of many numbers is normal, its square chi-square."""
+    protocol, runs, users = graph.Degrees(1, groups=2), 300, 200
+    rows = protocol.permanent(np.tile([[5, 9]], (runs * users, 1)), SeededWords(23)).reshape(runs, users, -1)
+    scores = [(protocol.total(part).values[0] - 5 * users) / (users * protocol.variance) ** 0.5 for part in rows]
     assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)
