@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:\s]+\.(?:md|svg|png))(?:#[^)]*)?\)")
-TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
+TEST = re.compile(r"(tests/[\w/]+\.py)::(?:\w+::)?(\w+)")
 
 
 def blocks(page: Path, language: str) -> list[str]:
