@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.privacy.request import Price, Request
 from dither.privacy.windows import horizon
 from dither.sql.bind import bind
+from dither.sql.spoken import Spoken, spoken, with_ends
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
 
@@ -129,7 +131,8 @@ class Connection:
         level = level_of(confidence)
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        found = self._offer(recipe, _price(epsilon, rho), weights, group_size, level)
+        found = self._offer(recipe, _price(epsilon, rho, sql), weights, group_size, level)
+        self._check_delta(sql, found.priced)
         release = self._released(found.priced, fresh)
         return build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
 
@@ -174,7 +177,22 @@ class Connection:
 
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price."""
-        return bind(sql, self._kernel.catalog, facts_of(self._kernel), max_groups=max_groups)
+        said = spoken(sql)
+        self._check_unit(said)
+        limits = [limit for limit in (max_groups, said.max_groups) if limit is not None]
+        with said.placed():
+            recipe = bind(said.sql, self._kernel.catalog, facts_of(self._kernel), min(limits) if limits else None)
+            return with_ends(replace(recipe, sql=sql), said)
+
+    def _check_unit(self, said: Spoken) -> None:
+        """A question may name the unit, as GoogleSQL does; it cannot choose another."""
+        owners = {name for table in self.catalog.private_tables for name in self.catalog.owner_names(table)}
+        if said.unit is not None and said.unit.lower() not in {name.lower() for name in owners}:
+            told = ", ".join(sorted(owners)) or "each row by itself"
+            raise RefusedError(
+                f"privacy_unit_column {said.unit}: the catalog protects {told}",
+                rule="the unit is the catalog's",
+            )
 
     def request(
         self,
@@ -188,7 +206,7 @@ class Connection:
         """The request that a question makes at a price."""
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        return self._offer(recipe, _price(epsilon, rho), weights, None, Fraction(95, 100)).priced.request
+        return self._offer(recipe, _price(epsilon, rho, sql), weights, None, Fraction(95, 100)).priced.request
 
     # -- the way of a question ------------------------------------------------------------------------------------
 
@@ -225,7 +243,7 @@ class Connection:
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
         if within is None:
-            price = _price(epsilon, rho)
+            price = _price(epsilon, rho, sql)
         else:
             if epsilon is not None or rho is not None:
                 raise ParameterError("within= finds the price: leave epsilon= and rho= out")
@@ -267,6 +285,17 @@ class Connection:
             return meets_widths(columns, wanted)
 
         return priced(least_price(meets))
+
+    def _check_delta(self, sql: str, priced: Priced) -> None:
+        """A delta in the question is a limit on what the pot's share may be."""
+        limit = spoken(sql).delta
+        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == self._pot), None)
+        if limit is not None and pot is not None and (taken := charge(pot.filter, priced.loss).delta) > limit:
+            raise RefusedError(
+                f"the question allows delta {float(limit):g}, and its pot takes {float(taken):g}: ask from a pot with "
+                "a smaller delta per question",
+                rule="options tighten, never loosen",
+            )
 
     def _released(self, priced: Priced, fresh: bool) -> Release:
         self._check_pot()
@@ -316,7 +345,13 @@ class Connection:
         }
 
 
-def _price(epsilon: Number | None, rho: Number | None) -> Price:
+def _price(epsilon: Number | None, rho: Number | None, sql: str = "") -> Price:
+    """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
+    said = spoken(sql).epsilon
+    if said is not None:
+        if epsilon is not None or rho is not None:
+            raise ParameterError("the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out")
+        epsilon = said
     return Price(
         None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
         None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),
