@@ -69,6 +69,7 @@ PURE_LOSSES: list[tuple[Loss, Fraction]] = [
     (losses.Laplace(4, 2), Fraction(1, 2)),
     (losses.RandomizedResponse(1), Fraction(1)),
     (losses.BoundedRange("1/3"), Fraction(1, 3)),
+    (losses.Shuffled("1/3", 100, theorem="FMT21"), Fraction(1, 3)),
     (losses.Approx(1, 0), Fraction(1)),
     (Pure(1) + losses.DiscreteLaplace(10, 1), Fraction(11, 10)),
     (losses.DiscreteLaplace(10, 1) * 7, Fraction(7, 10)),
