@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -170,6 +171,27 @@ def test_a_full_disk_says_so_and_spends_nothing(place: Place) -> None:
     place.change("DROP TRIGGER t ON pot_state")
     assert ledger.pot("total").spent == Fraction(1, 10) and place.verify().ok
     release(ledger)
+
+
+def test_a_server_with_another_default_isolation_serves_as_well(place: Place) -> None:
+    """A snapshot older than the lock would see totals of before: check and spend would be two steps."""
+    place.create().close()
+    strict = Place(place.folder, f"{place.url}%20-cdefault_transaction_isolation%3Dserializable")
+    failed: list[Exception] = []
+
+    def spend() -> None:
+        try:
+            for _ in range(8):
+                release(strict.open(), "1/24")
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=spend) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not failed and place.verify().pots[0].left == 0
 
 
 def test_two_search_paths_to_one_ledger_share_its_lock(
