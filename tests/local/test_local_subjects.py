@@ -79,7 +79,7 @@ class TagsInTheOpen(local.FragmentPuzzle):
 def test_a_doubled_epsilon_is_refuted() -> None:
     assert refuted(subject(Doubled(1, 4), source=SeededWords(41)))
     assert refuted(subject(HalfNoise(1), source=SeededWords(42)))
-    open_tags = TagsInTheOpen(1, 4, 2, 2, "x", 3)
+    open_tags = TagsInTheOpen(1, 4, 2, 1, "d", 3)
     assert open_tags.tag(0) != open_tags.tag(7)
     assert refuted(subject(open_tags, source=SeededWords(43)))
 
