@@ -301,6 +301,11 @@ def test_old_states_are_refused_where_they_can_be_seen() -> None:
     shared = local.DeviceBudget(3)
     with pytest.raises(ParameterError, match="older than this client"):
         local.Client.from_json(client.to_json(), budget=shared)
+    shared = local.DeviceBudget.from_json(client.budget.to_json())
+    shared.charge("another collection", Fraction(1))
+    assert local.Client.from_json(client.to_json(), budget=shared, known_answers=3).left == 0
+    with pytest.raises(ParameterError, match="older than this client"):
+        local.Client.from_json(client.to_json(), budget=shared, known_answers=4)
 
 
 def test_states_that_contradict_themselves_are_refused() -> None:
