@@ -227,8 +227,8 @@ class Client:
         """
         if state.get("dither_local_client") != 1:
             raise ParameterError("not the state of a local client in format 1")
-        stored = DeviceBudget.from_json(state["budget"], known_answers=known_answers)
-        if budget is not None and not budget.includes(state["budget"]):
+        stored = DeviceBudget.from_json(state["budget"], known_answers=known_answers if budget is None else 0)
+        if budget is not None and (budget.answers < known_answers or not budget.includes(state["budget"])):
             raise ParameterError("the shared budget is older than this client's state: it lacks charges made before")
         client = cls(
             from_json(state["protocol"]),
