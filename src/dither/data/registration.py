@@ -251,7 +251,7 @@ def _spellings(at: _Registering, table: Table) -> Counts:
     if not isinstance(table.owner, OwnerColumn):
         return []
     person = OWNER if at.catalog.unit.column is None else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
-    folded = "regexp_replace(lower(person), '\\s', '', 'g')"
+    folded = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
     owners = f"SELECT DISTINCT {person} AS person FROM {name(table.name)}"
     alike = f"SELECT count(*) AS n FROM ({owners}) GROUP BY {folded} HAVING count(*) > 1"
     return [("owners that differ from another by case or spaces only", at.one(f"SELECT sum(n) FROM ({alike})"))]
