@@ -122,9 +122,8 @@ def random_composition() -> Loss:
         lambda: Gaussian(Fraction(4 + uniform_below(16), 4)),
         lambda: Laplace(Fraction(2 + uniform_below(16), 2)),
     ]
-    parts: list[Loss] = []
-    for _ in range(1 + uniform_below(3)):
-        parts.append(kinds[uniform_below(len(kinds))]() * (1 + uniform_below(6)))
+    several = range(1 + uniform_below(3))
+    parts: list[Loss] = [kinds[uniform_below(len(kinds))]() * (1 + uniform_below(6)) for _ in several]
     return parts[0] if len(parts) == 1 else compose(*parts)
 
 

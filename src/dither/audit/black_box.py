@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dither.audit.confidence import ceiling, check_alpha, log_ratio, lower, upper
-from dither.audit.events import Event, cells, learned, search
-from dither.audit.outputs import Batch, Reader, draw, is_vectorised
+from dither.audit.events import Event, angles, cells, search
+from dither.audit.outputs import Batch, Reader, View, draw, is_vectorised
 from dither.errors import ParameterError
 from dither.privacy.accounting.curves import delta as claimed_delta
 from dither.privacy.accounting.curves import epsilon as claimed_epsilon
@@ -42,9 +42,9 @@ LIMITS = (
 )
 _CHUNK = 1_000_000
 _STEP = 5_000
-_MOST_CHOOSING = 1_000_000
+_MOST_CHOOSING = 200_000
 _EVENTS = 5  # that the search may hand on, in each direction
-_CURVE = 100_000
+_CURVE = 50_000
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,10 @@ def test(
         first = [read(each) for each in raw]
         del raw
         share = spend.alpha / (2 * 2 * (_EVENTS + len(events)))  # two directions, two ends each
-        chosen = [
-            ("d1 over d2", 0, [*search(first[0], first[1], epsilon, delta, spend.testing, share, _EVENTS), *events]),
-            ("d2 over d1", 1, [*search(first[1], first[0], epsilon, delta, spend.testing, share, _EVENTS), *events]),
-        ]
+        seen, chosen = angles(*first), []
+        for direction, side in (("d1 over d2", 0), ("d2 over d1", 1)):
+            found = search(seen, first[side], first[1 - side], epsilon, delta, spend.testing, share, _EVENTS)
+            chosen.append((direction, side, [*found, *events]))
         every = {id(each): each for _, _, group in chosen for each in group}
         hits, kept = _count(mechanism, (d1, d2), read, list(every.values()), spend.testing, many, tick)
     evidence = []
@@ -195,7 +195,7 @@ def test(
             pair = (hits[id(each)][side], hits[id(each)][1 - side])
             low, high = lower(pair[0], spend.testing, share), upper(pair[1], spend.testing, share)
             evidence.append(Evidence(each.text, direction, pair, spend.testing, low, high))
-    return _judge(title, epsilon, delta, claim, spend, share, evidence, _roc(first, kept))
+    return _judge(title, epsilon, delta, claim, spend, share, evidence, _roc(seen[0], first, kept))
 
 
 def _some(mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]) -> Any:
@@ -279,10 +279,9 @@ def _judge(
     )
 
 
-def _roc(first: list[Batch], kept: list[Batch]) -> tuple[tuple[float, float], ...]:
+def _roc(view: View, first: list[Batch], kept: list[Batch]) -> tuple[tuple[float, float], ...]:
     """False against true positives of an attacker who learned likelihood ratios from the first part: an estimate."""
-    scores = learned(*first)
-    score = scores[0].of if scores else lambda given: given.rows[:, 0] if given.rows.shape[1] else given.whole
+    score = view.of
     values, p, q = cells(score(first[0]), score(first[1]), exact=True)
     if len(values) < 2:
         return ((0.0, 0.0), (1.0, 1.0))

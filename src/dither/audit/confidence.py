@@ -99,15 +99,19 @@ def runs_needed(one: float, two: float, epsilon: float, delta: float, alpha: flo
 
 
 def _largest_quiet(low: float, runs: int, epsilon: float, delta: float, alpha: float) -> int:
-    """The largest y with low > e^epsilon upper(y) + delta, or -1."""
+    """The largest y with low > e^epsilon upper(y) + delta, or -1: upper(y) < bar means P[Binomial(bar) <= y] < alpha."""
     bar = (low - delta) * math.exp(-epsilon)
-    if upper(0, runs, alpha) >= bar:
+    if not 0 < bar <= 1 or upper(0, runs, alpha) >= bar:
         return -1
-    a, b = 0, runs
-    while b - a > 1:
-        middle = (a + b) // 2
-        a, b = (middle, b) if upper(middle, runs, alpha) < bar else (a, middle)
-    return a
+    high = runs if bar == 1 else int(binom.ppf(alpha, runs, bar)) + 2
+    step = 1
+    while high - step > 0 and upper(high - step, runs, alpha) >= bar:  # the inverse may be off by rounding
+        step *= 2
+    low_end = max(0, high - step)
+    while high - low_end > 1:
+        middle = (low_end + high) // 2
+        low_end, high = (middle, high) if upper(middle, runs, alpha) < bar else (low_end, middle)
+    return low_end
 
 
 @lru_cache(maxsize=4096)

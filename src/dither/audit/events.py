@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,8 @@ from dither.audit.outputs import Batch, Numbers, View, views
 
 _BINS = 400
 _MOST_CELLS = 200_000
-_TRAIN = 30_000
+_FEW_OUTPUTS = 300
+_TRAIN = 20_000
 Floats = NDArray[np.float64]
 
 
@@ -44,7 +46,8 @@ class Event:
             return np.asarray(value >= self.numbers[0])
         if self.kind == "between":
             return np.asarray((value >= self.numbers[0]) & (value <= self.numbers[1]))
-        return np.isin(value, np.array(self.numbers, value.dtype if value.dtype.kind == "i" else np.float64))
+        known = np.array(self.numbers, value.dtype if value.dtype.kind == "i" else np.float64)
+        return np.asarray(known[np.minimum(np.searchsorted(known, value), len(known) - 1)] == value)
 
 
 def event(name: str, holds: Callable[[Any], Any]) -> Event:
@@ -63,17 +66,27 @@ def _outputs(given: Batch) -> Any:
 
 @dataclass(frozen=True)
 class Found:
-    """An event with its shares on the two sides in the part that chose it."""
+    """An event, made only if it is chosen, with its shares on the two sides in the part that chooses."""
 
-    event: Event
+    make: Callable[[], Event]
     one: float
     two: float
 
 
-def search(one: Batch, two: Batch, epsilon: float, delta: float, runs: int, alpha: float, most: int = 5) -> list[Event]:
+def angles(one: Batch, two: Batch) -> list[View]:
+    """The views to search: of few possible outputs the whole output alone, whose likelihood ratio says it all."""
+    whole, *others = views(one)
+    if len(np.unique(np.concatenate([one.whole[:20_000], two.whole[:20_000]]))) > _FEW_OUTPUTS:
+        return [*learned(one, two), whole, *others]
+    return [whole, *([] if one.rows.dtype.kind == "i" else others)]
+
+
+def search(
+    seen: Sequence[View], one: Batch, two: Batch, epsilon: float, delta: float, runs: int, alpha: float, most: int = 5
+) -> list[Event]:
     """The events that promise most at `runs` test runs each and rate `alpha`: at the claim, and along the profile."""
     found: list[Found] = []
-    for view in [*views(one), *learned(one, two)]:
+    for view in seen:
         found += _candidates(view, one, two, epsilon)
     if not found:
         return []
@@ -94,62 +107,73 @@ def search(one: Batch, two: Batch, epsilon: float, delta: float, runs: int, alph
     scores = [low - math.exp(epsilon) * high - delta, ratio]
     scores += [low - math.exp(at) * high for at in (0.0, epsilon / 2, 1.5 * epsilon + 0.1)]
     for score in scores[:most]:
-        best = found[int(np.argmax(score))].event
+        best = found[int(np.argmax(score))].make()
         chosen.setdefault(best.text, best)
     return list(chosen.values())
 
 
 def _candidates(view: View, one: Batch, two: Batch, epsilon: float) -> Iterator[Found]:
     a, b = view.of(one), view.of(two)
-    found, p, q = cells(a, b, exact=not view.ordered or a.dtype.kind in "bi")
-    if len(found) < 2:
-        return
+    whole = a.dtype.kind in "bi"
     if view.ordered:
+        found, p, q = cells(a, b, exact=whole)
+        if len(found) < 2:
+            return
         below_p, below_q = np.cumsum(p), np.cumsum(q)
         for i in _spread(len(found) - 1):
             top = float(found[i])
-            yield Found(Event(view, "at_most", (top,), f"{view.name} <= {top:.12g}"), below_p[i], below_q[i])
-            start = float(found[i + 1]) if a.dtype.kind in "bi" else float(np.nextafter(top, np.inf))
-            yield Found(
-                Event(view, "at_least", (start,), f"{view.name} >= {start:.12g}"), 1 - below_p[i], 1 - below_q[i]
-            )
+            start = float(found[i + 1]) if whole else float(np.nextafter(top, np.inf))
+            yield Found(partial(_line, view, "at_most", top), below_p[i], below_q[i])
+            yield Found(partial(_line, view, "at_least", start), 1 - below_p[i], 1 - below_q[i])
         for at in (0.0, epsilon, 1.5 * epsilon):
             i, j = _best_run(p - math.exp(at) * q)
-            first = (
-                float(found[i])
-                if a.dtype.kind in "bi"
-                else float(np.nextafter(found[i - 1], np.inf))
-                if i
-                else -math.inf
-            )
-            text = f"{view.name} between {first:.12g} and {float(found[j]):.12g}"
-            yield Found(Event(view, "between", (first, float(found[j])), text), p[i : j + 1].sum(), q[i : j + 1].sum())
-    if a.dtype.kind in "bi":
+            before = -math.inf if i == 0 else float(np.nextafter(found[i - 1], np.inf))
+            first = float(found[i]) if whole else before
+            yield Found(partial(_interval, view, first, float(found[j])), p[i : j + 1].sum(), q[i : j + 1].sum())
+    if whole:
         yield from _sets(view, one, a, b)
 
 
+def _line(view: View, kind: Literal["at_most", "at_least"], number: float) -> Event:
+    return Event(view, kind, (number,), f"{view.name} {'<=' if kind == 'at_most' else '>='} {number:.12g}")
+
+
+def _interval(view: View, first: float, last: float) -> Event:
+    return Event(view, "between", (first, last), f"{view.name} between {first:.12g} and {last:.12g}")
+
+
+def _among(view: View, numbers: Numbers, text: str) -> Event:
+    return Event(view, "among", tuple(np.sort(numbers).tolist()), text)
+
+
+def _point(view: View, sample: Batch, cell: Any) -> Event:
+    shown = sample.shown.get(int(cell), str(cell))
+    if view.name == "whole output" and not sample.shown:
+        seen = np.flatnonzero(sample.whole == cell)
+        shown = str(sample.rows[seen[0]].tolist()) if len(seen) else "an output of the other side alone"
+    return Event(view, "among", (int(cell),), f"{view.name} is {shown}")
+
+
 def _sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[Found]:
-    """Single cells, and unions of the cells of largest likelihood ratio; ranked on every other run, weighed on the rest.
+    """Single cells, and unions of those of largest likelihood ratio; ranked on every other run, weighed on the rest.
 
     Ranked and weighed on the same runs, a set of outputs that came once would always look best.
     """
     found, p, q = cells(a[::2], b[::2], exact=True)
-    if a.dtype.kind not in "bi" or len(found) < 2 or found.dtype.kind == "f":
+    if len(found) < 2 or found.dtype.kind == "f":
         return
-    places = np.searchsorted(found, np.concatenate([a[1::2], b[1::2]]))
-    places = np.where(np.isin(np.concatenate([a[1::2], b[1::2]]), found), places, len(found))
+    rest = np.concatenate([a[1::2], b[1::2]])
+    places = np.searchsorted(found, rest)
+    places = np.where(found[np.minimum(places, len(found) - 1)] == rest, places, len(found))
     one = np.bincount(places[: len(a) // 2], minlength=len(found) + 1)[:-1] / max(1, len(a) // 2)
     two = np.bincount(places[len(a) // 2 :], minlength=len(found) + 1)[:-1] / max(1, len(b) // 2)
     for i in np.argsort(-p)[:40]:
-        shown = sample.shown.get(int(found[i]), str(found[i]) if view.ordered else f"one of {len(found)} outputs")
-        yield Found(Event(view, "among", (int(found[i]),), f"{view.name} is {shown}"), one[i], two[i])
+        yield Found(partial(_point, view, sample, found[i]), one[i], two[i])
     order = np.argsort(-(p + 0.5 / len(a)) / (q + 1 / len(a)), kind="stable")
     sum_one, sum_two = np.cumsum(one[order]), np.cumsum(two[order])
-    for k in _spread(len(order) - 1):
+    for k in _spread(len(order) - 1)[1:]:
         text = f"{view.name} is among the {k + 1} of {len(found)} values with the largest likelihood ratio"
-        if k:
-            numbers = tuple(np.sort(found[order[: k + 1]]).tolist())
-            yield Found(Event(view, "among", numbers, text), sum_one[k], sum_two[k])
+        yield Found(partial(_among, view, found[order[: k + 1]], text), sum_one[k], sum_two[k])
 
 
 def cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floats]:
@@ -230,7 +254,7 @@ def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
     return of
 
 
-def _logistic(x: Floats, y: Floats, steps: int = 12, ridge: float = 1e-3) -> Floats | None:
+def _logistic(x: Floats, y: Floats, steps: int = 8, ridge: float = 1e-3) -> Floats | None:
     """Newton's method; a little ridge keeps separable data finite."""
     x = np.hstack([x, np.ones((len(x), 1))])
     weights = np.zeros(x.shape[1])

@@ -4,7 +4,7 @@ delta(eps) = sum over outputs of max(0, P1(x) - e^eps P2(x)), the larger of both
 Fractions with an enclosed e^eps; float laws in float64, with their rounding added to the bracket.
 Proof: docs/proofs/audit.md#exact-laws.
 
->>> delta({0: Fraction(3, 4), 1: Fraction(1, 4)}, {0: Fraction(1, 4), 1: Fraction(3, 4)}, 0)
+>>> hockey_stick({0: Fraction(3, 4), 1: Fraction(1, 4)}, {0: Fraction(1, 4), 1: Fraction(3, 4)}, 0)
 Bounds(lower=0.5, upper=0.5)
 >>> judge({0: 0.9, 1: 0.1}, {0: 0.5, 1: 0.5}, epsilon=1).outcome
 'violated'
@@ -26,27 +26,30 @@ _BITS = 256
 _FLOAT_ERROR = 2.0**-44  # of a sum of probabilities, each a few units in the last place off
 
 
-def delta(one: Law, two: Law, epsilon: float | Fraction) -> Bounds:
+def hockey_stick(one: Law, two: Law, epsilon: float | Fraction) -> Bounds:
     """A bracket of the smallest delta with which two laws are (epsilon, delta)-close in both directions."""
     ends = [_one_way(a, b, Fraction(epsilon)) for a, b in ((one, two), (two, one))]
     return Bounds(max(end.lower for end in ends), max(end.upper for end in ends))
 
 
-def epsilon(one: Law, two: Law, at: float = 0.0) -> Bounds:
-    """A bracket of the smallest epsilon with delta(epsilon) <= `at`; infinite if an output of one side is impossible."""
+def smallest_epsilon(one: Law, two: Law, at: float = 0.0) -> Bounds:
+    """A bracket of the smallest epsilon whose delta is at most `at`; infinite if an output is impossible on one side."""
+    if at == 0:
+        worst = max(_ratio(one, two, x) for x in {*one, *two})
+        return Bounds(worst * (1 - _FLOAT_ERROR), worst * (1 + _FLOAT_ERROR))
     low, high = 0.0, 1.0
-    while delta(one, two, high).upper > at:
+    while hockey_stick(one, two, high).upper > at:
         if high > 512:
             return Bounds(low, math.inf)
-        low, high = (high, 2 * high) if delta(one, two, high).lower > at else (low, 2 * high)
+        low, high = (high, 2 * high) if hockey_stick(one, two, high).lower > at else (low, 2 * high)
     top = high
     for _ in range(60):
         middle = (low + top) / 2
-        low, top = (low, middle) if delta(one, two, middle).upper <= at else (middle, top)
+        low, top = (low, middle) if hockey_stick(one, two, middle).upper <= at else (middle, top)
     bottom, last = 0.0, top
     for _ in range(60):
         middle = (bottom + last) / 2
-        bottom, last = (middle, last) if delta(one, two, middle).lower > at else (bottom, middle)
+        bottom, last = (middle, last) if hockey_stick(one, two, middle).lower > at else (bottom, middle)
     return Bounds(bottom, top)
 
 
@@ -80,17 +83,30 @@ class Exact:
 
 def judge(one: Law, two: Law, *, epsilon: float | Fraction, delta: float = 0.0) -> Exact:
     """Whether the laws of two neighbours keep the claim; `worst` is the output with the largest likelihood ratio."""
-    found = globals()["delta"](one, two, epsilon)
+    found = hockey_stick(one, two, epsilon)
     outcome: Any = "undecided"
     if found.lower > delta:
         outcome = "violated"
     elif found.upper <= delta + (_FLOAT_ERROR * 4 if delta == 0 else 0.0):
         outcome = "holds on this pair"
 
-    def ratio(x: Any) -> float:
-        p, q = float(one.get(x, 0)), float(two.get(x, 0))
-        return 0.0 if p == q == 0 else math.inf if min(p, q) == 0 else abs(math.log(p / q))
-
-    worst = max({*one, *two}, key=ratio)
+    worst = max({*one, *two}, key=lambda x: _ratio(one, two, x))
     pair = (float(one.get(worst, 0)), float(two.get(worst, 0)))
     return Exact(outcome, float(epsilon), float(delta), found, worst, pair)
+
+
+def _ratio(one: Law, two: Law, x: Any) -> float:
+    """|ln P1(x) / P2(x)|."""
+    p, q = float(one.get(x, 0)), float(two.get(x, 0))
+    return 0.0 if p == q == 0 else math.inf if min(p, q) == 0 else abs(math.log(p / q))
+
+
+def renyi(one: Law, two: Law, order: float) -> float:
+    """The Renyi divergence of two float laws at an order above 1, both ways, the larger."""
+    found = []
+    for a, b in ((one, two), (two, one)):
+        if any(float(p) > 0 and float(b.get(x, 0)) == 0 for x, p in a.items()):
+            return math.inf
+        total = math.fsum(float(p) ** order * float(b[x]) ** (1 - order) for x, p in a.items() if float(p) > 0)
+        found.append(math.log(total) / (order - 1))
+    return max(found)

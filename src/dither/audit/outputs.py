@@ -250,7 +250,14 @@ def views(sample: Batch) -> list[View]:
             found.append(View(name, _column(i)))
         if sample.rows.dtype.kind == "f" and i < 8 and _fractional(sample.rows[:, i]):
             found.append(View(f"exponent of the lowest set bit of {name}", _low_bit(i)))
+    if not single and 1 < sample.rows.shape[1] <= 6 and sample.rows.dtype.kind == "i":
+        pairs = [(i, j) for i in range(sample.rows.shape[1]) for j in range(i)]
+        found += [View(f"{sample.names[i]} - {sample.names[j]}", _difference(i, j)) for i, j in pairs]
     return found
+
+
+def _difference(i: int, j: int) -> Callable[[Batch], Numbers]:
+    return lambda given: given.rows[:, i] - given.rows[:, j]
 
 
 def _column(place: int) -> Callable[[Batch], Numbers]:

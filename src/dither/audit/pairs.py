@@ -11,7 +11,7 @@ from typing import Any
 
 from dither.audit.black_box import Budget, Verdict, test
 from dither.audit.confidence import log_ratio
-from dither.audit.events import search
+from dither.audit.events import angles, search
 from dither.audit.outputs import Reader, draw, is_vectorised
 from dither.errors import ParameterError
 from dither.privacy.noise import uniform_below
@@ -101,7 +101,7 @@ def _looks(mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: flo
     sides = [read(each) for each in raw]
     worst = 0.0
     for a, b in (sides, sides[::-1]):
-        for each in search(a, b, epsilon, delta, runs, 0.05):
+        for each in search(angles(*sides), a, b, epsilon, delta, runs, 0.05):
             p, q = each.holds(a).mean(), each.holds(b).mean()
             spread = 3 * (max(p, 1 / runs) / runs) ** 0.5, 3 * (max(q, 1 / runs) / runs) ** 0.5
             worst = max(worst, log_ratio(p - spread[0], q + spread[1], delta))
