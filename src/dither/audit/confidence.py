@@ -99,7 +99,7 @@ def runs_needed(one: float, two: float, epsilon: float, delta: float, alpha: flo
 
 
 def _largest_quiet(low: float, runs: int, epsilon: float, delta: float, alpha: float) -> int:
-    """The largest y with low > e^epsilon upper(y) + delta, or -1: upper(y) < bar means P[Binomial(bar) <= y] < alpha."""
+    """The largest y with low > e^epsilon upper(y) + delta, or -1: where P[Binomial(runs, bar) <= y] < alpha."""
     bar = (low - delta) * math.exp(-epsilon)
     if not 0 < bar <= 1 or upper(0, runs, alpha) >= bar:
         return -1

@@ -33,7 +33,7 @@ def hockey_stick(one: Law, two: Law, epsilon: float | Fraction) -> Bounds:
 
 
 def smallest_epsilon(one: Law, two: Law, at: float = 0.0) -> Bounds:
-    """A bracket of the smallest epsilon whose delta is at most `at`; infinite if an output is impossible on one side."""
+    """A bracket of the smallest epsilon whose delta is at most `at`; infinite if one side lacks an output."""
     if at == 0:
         worst = max(_ratio(one, two, x) for x in {*one, *two})
         return Bounds(worst * (1 - _FLOAT_ERROR), worst * (1 + _FLOAT_ERROR))

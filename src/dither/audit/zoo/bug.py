@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dither.audit.black_box import Budget, Verdict, test
 from dither.audit.confidence import power, runs_needed
 from dither.audit.events import Event, event
-from dither.audit.exact import Law, hockey_stick, judge
+from dither.audit.exact import Law, judge
 
 Detector = Literal["black box", "exact law", "accountant", "structure"]
 ALPHA = 1e-9
@@ -92,7 +92,7 @@ def exact_law(
     epsilon: float,
     delta: float = 0.0,
 ) -> Bug:
-    """A bug whose two laws can be written down; what a black box would need is computed from the best set of outputs."""
+    """A bug whose two laws can be written down; what a black box would need follows from the best set of outputs."""
 
     def catch() -> Catch:
         one, two = laws()
@@ -157,11 +157,5 @@ def laplace_tail(scale: float, t: Any) -> Any:
     """P(z >= t) of integer Laplace noise."""
     a = math.exp(-1 / scale)
     t = np.asarray(t, np.float64)
-    return np.where(
-        t >= 1, np.exp(-np.maximum(t, 1) / scale) / (1 + a), 1 - np.exp(-np.maximum(1 - t, 0) / scale) / (1 + a)
-    )
-
-
-def divergence(one: Law, two: Law, epsilon: float) -> float:
-    """The lower end of the hockey-stick divergence."""
-    return hockey_stick(one, two, epsilon).lower
+    upper, below = np.exp(-np.maximum(t, 1) / scale) / (1 + a), np.exp(-np.maximum(1 - t, 0) / scale) / (1 + a)
+    return np.where(t >= 1, upper, 1 - below)

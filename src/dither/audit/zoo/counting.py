@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def fixed_state(count: int) -> int:
 
 def reused_noise(counts: list[int], size: int) -> Integers:
     """Two counts, one noise."""
-    return np.array(counts) + discrete_laplace(2, size)[:, None]
+    return np.asarray(np.array(counts) + discrete_laplace(2, size)[:, None])
 
 
 def exact_keys(keys: list[str]) -> dict[str, int]:
@@ -80,7 +81,7 @@ def exact_keys(keys: list[str]) -> dict[str, int]:
 
 def add_remove_noise(counts: list[int], size: int) -> Integers:
     """A histogram with noise for one cell moved, sold under replace, where two cells move."""
-    return np.array(counts) + discrete_laplace(1, (size, len(counts)))
+    return np.asarray(np.array(counts) + discrete_laplace(1, (size, len(counts))))
 
 
 def truncated_noise(count: int, size: int) -> Integers:
@@ -93,7 +94,7 @@ def self_join(weights: tuple[int, int], size: int) -> Integers:
 
     A row moves the weights of its own pairs and of all others: 31 / 22 in all, but the noise is for 1.
     """
-    return np.array(weights) + discrete_laplace(22, (size, 2))
+    return np.asarray(np.array(weights) + discrete_laplace(22, (size, 2)))
 
 
 def row_level(rows: int, size: int) -> Integers:

@@ -26,7 +26,7 @@ def textbook_laplace(count: float, size: int) -> Floats:
 
 
 def reachable(answers: Any, count: float) -> NDArray[np.bool_]:
-    """Whether the textbook sampler can give these answers for this count: some U near exp(-|answer - count| / scale)."""
+    """Whether the sampler can give these answers for this count: some U near exp(-|answer - count| / scale) does."""
     y = np.asarray(answers, np.float64)
     middle = np.rint(np.exp(-np.abs(y - count) / SCALE) * 2.0**53)
     found = np.zeros(len(y), np.bool_)

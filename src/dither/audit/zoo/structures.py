@@ -71,6 +71,6 @@ def bugs() -> list[Bug]:
             "privacy-rules 3; engineering-facts 1.3",
             claim="one unit moves its own rows",
             faults=rowid_faults,
-            needs="a sum over two versions moves by up to 69 rows of others: visible, but only to who compares versions",
+            needs="two versions compared: sums over others move by up to 69 rows",
         ),
     ]
