@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from scipy.special import betaincinv
+from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom
 
 from dither.errors import ParameterError
@@ -42,7 +42,7 @@ def upper(hits: int, runs: int, alpha: float) -> float:
     """
     if hits >= runs:
         return 1.0
-    return min(1.0, 1 - (1 - float(betaincinv(hits + 1, runs - hits, 1 - alpha))) * (1 - _OUTWARD))
+    return min(1.0, float(betainccinv(hits + 1, runs - hits, alpha)) * (1 + _OUTWARD))
 
 
 def log_ratio(one: float, two: float, delta: float) -> float:
