@@ -18,7 +18,7 @@ from dither.audit.black_box import LIMITS, Verdict
 from dither.version import __version__
 
 _STYLE = """
-body { font: 15px/1.5 Georgia, serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222; background: #fdfdfb }
+body { font: 15px/1.5 Georgia, serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
 h1, h2 { font-weight: normal } table { border-collapse: collapse; font-size: 13px; width: 100% }
 td, th { border-bottom: 1px solid #ddd; padding: .3em .6em; text-align: left; vertical-align: top }
 .violated, .bad { color: #a40000; font-weight: bold } .fine { color: #205020 } .unsure { color: #7a5a00 }
@@ -152,8 +152,8 @@ def _profile(verdict: Verdict) -> str:
     claimed = [(row[0] / most, min(1.0, row[1] / top)) for row in rows if math.isfinite(row[1])]
     shown = [(row[0] / most, min(1.0, row[2] / top)) for row in rows]
     note = (
-        f"Privacy profile up to epsilon {most:.3g} and delta {top:.3g}: claimed (black, dashed), and the lower bound that "
-        "was measured (red). A red line above the black one refutes the claim."
+        f"Privacy profile up to epsilon {most:.3g} and delta {top:.3g}: claimed (black, dashed), and the lower bound "
+        "that was measured (red). A red line above the black one refutes the claim."
     )
     return _plot([(claimed, "#222", True), (shown, "#a40000", False)], ("epsilon", "delta"), note)
 
@@ -163,8 +163,8 @@ def _roc(verdict: Verdict) -> str:
     grow = math.exp(min(50.0, verdict.epsilon))
     claim = [(x, max(0.0, min(1.0, grow * x + verdict.delta, 1 - (1 - verdict.delta - x) / grow))) for x in bound]
     note = (
-        "ROC of an attacker who learned from the first part (red, estimated), the most that the claim allows (black, dashed), "
-        "and guessing (grey)."
+        "ROC of an attacker who learned from the first part (red, estimated), the most that the claim allows (black, "
+        "dashed), and guessing (grey)."
     )
     lines = [(list(verdict.roc), "#a40000", False), (claim, "#222", True), ([(0.0, 0.0), (1.0, 1.0)], "#aaa", False)]
     return _plot(lines, ("false positives", "true positives"), note)

@@ -82,7 +82,7 @@ def zoo(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer runs of our own mechanisms; under 50 seconds.")] = False,
     report: Report = None,
 ) -> None:
-    """Catch every planted bug, and accuse none of our own mechanisms. Exit status 1 if a bug escapes or ours is accused."""
+    """Catch every planted bug, accuse none of our own mechanisms. Exit status 1 if a bug escapes or ours is accused."""
     console = Console()
     for name in names or []:
         if name not in BUGS:
@@ -143,7 +143,7 @@ def accountant(
     runs: Annotated[int, typer.Option(help="Draws of the privacy loss on each side.")] = 200_000,
     alpha: Alpha = 1e-6,
 ) -> None:
-    """Draw the privacy loss of random compositions and compare with what the accountant says. Exit status 1 if refuted."""
+    """Draw the loss of random compositions and compare with what the accountant says. Exit status 1 if refuted."""
     console = Console()
     claims = audit_accountant(compositions, runs=runs, alpha=alpha)
     table = Table("composition", "epsilon", "accountant's delta", "shown at least")
@@ -184,6 +184,7 @@ def _catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
 
 def _catch_table(found: list[tuple[Bug, Catch]]) -> Table:
     table = Table("bug", "detector", "claim", "runs", "alpha", "power", "black box needs", "caught")
+    table.columns[0].overflow = "fold"
     for bug, catch in found:
         row = dict(zip(_CATCH_HEAD, _catch_row(bug, catch), strict=True))
         table.add_row(*(row[name] for name in (str(column.header) for column in table.columns)))

@@ -48,7 +48,7 @@ def bugs() -> list[Bug]:
             claim="RDP(32, 0.68)",
             claimed=lambda: mixed_orders([(2, 2 / 50), (32, 32 / 50)]),
             true_lower=lambda: float(rdp(Gaussian(Fraction(5)) * 2, 32).lower),
-            needs=lambda: "not visible: Renyi divergence of order 32 lives in events of probability 1e-30",
+            needs=lambda: "not visible: a claim about one Renyi order",
         ),
         accountant(
             "classic-gaussian-at-epsilon-10",
