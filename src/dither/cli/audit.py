@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,12 +22,17 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from dither import connect, steward
 from dither.audit.accountant import audit_accountant
 from dither.audit.black_box import LIMITS, Budget, Verdict, test
 from dither.audit.ours import Subject, subjects
 from dither.audit.report import Section, write
+from dither.audit.system import audit_system
+from dither.audit.year import next_share
 from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
 from dither.errors import ParameterError
+from dither.plan.algebra import Cells
+from dither.state import State
 
 app = typer.Typer(name="audit", help="Try to break a promise: ours, or a function of your own.", no_args_is_help=True)
 Report = Annotated[Path | None, typer.Option(help="Write this HTML file, and the same as JSON beside it.")]
@@ -153,6 +160,77 @@ def accountant(
     refuted = sum(each.refuted for each in claims)
     console.print(f"{refuted} of {len(claims)} claims refuted; false alarms at most {alpha:g}", soft_wrap=True)
     raise typer.Exit(1 if refuted else 0)
+
+
+@app.command()
+def system(
+    minutes: Annotated[float, typer.Option(help="How long.")] = 1.0,
+    alpha: Alpha = 1e-6,
+    year: Annotated[
+        Path | None, typer.Option(help="A file that counts runs: all runs of a year share alpha (nightly audits).")
+    ] = None,
+    report: Report = None,
+) -> None:
+    """SQL to release on tiny neighbouring databases invented here. Exit status 1 if anything depends on one person."""
+    console = Console()
+    part = alpha if year is None else next_share(year, alpha)
+    with tempfile.TemporaryDirectory(prefix="dither-audit-") as folder:
+        found = audit_system(_Registrar(Path(folder)), seconds=60 * minutes, alpha=part)
+    lines = [
+        f"{found.pairs:,} pairs of neighbours, {sum(found.answered.values()):,} questions answered on both, "
+        f"{sum(found.refused.values()):,} refused alike on both",
+        f"{len(found.verdicts)} black-box tests of the whole path, false alarms at most {part:g} together",
+        f"times of the two sides: rank test p = {found.slower:.3g} (shown, not judged: embedded mode promises nothing)",
+        *found.faults[:20],
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    _limits(console)
+    if report is not None:
+        rows = tuple((kind, str(count)) for kind, count in found.answered.most_common())
+        refused = tuple((words, str(count)) for words, count in found.refused.most_common(30))
+        parts = [
+            Section("What was asked", tuple(lines), ("kind", "questions"), rows, tuple(found.verdicts[:20])),
+            Section("Refused alike on both sides", (), ("words", "times"), refused),
+        ]
+        _wrote(console, write(report, "Audit of the whole path", parts))
+    state = "no fault" if not found.faults else f"{len(found.faults)} FAULTS"
+    console.print(f"system: {state} in {found.pairs:,} pairs", soft_wrap=True)
+    raise typer.Exit(1 if found.faults else 0)
+
+
+class _Registrar:
+    """Registers invented files as a dev lineage of their own, with a pot that is never empty."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._made = folder, 0
+
+    def __call__(self, catalog: str, files: dict[str, str]) -> _Place:
+        self._made += 1
+        folder = self._folder / str(self._made)
+        folder.mkdir()
+        for name, text in {"audit.yaml": catalog, **files}.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        return _Place(folder / "audit.yaml")
+
+
+class _Place:
+    def __init__(self, file: Path) -> None:
+        self._state = State(file.with_suffix(".dither"))
+        done = steward.register(file, state=self._state, dev=True)
+        purpose = dict.fromkeys(("question", "population", "recipient"), "Does the software keep its promise?")
+        steward.open_pot(self._state, done.catalog, "total", epsilon="1000000", ceiling="1000000", purpose=purpose)
+        self.connection = connect(file, state=self._state.root)
+        self._catalog = done.catalog
+
+    def truth(self, query: Cells) -> list[list[int]]:
+        """Exact cells, which a dev lineage may show."""
+        return steward.truth(self._state, query, self._catalog)
+
+    def close(self) -> None:
+        """Forget everything."""
+        steward.forget_head(self._state)
+        shutil.rmtree(self._state.root.parent, ignore_errors=True)
 
 
 def _row(verdict: Verdict) -> tuple[str, ...]:

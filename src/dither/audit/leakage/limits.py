@@ -63,7 +63,7 @@ def certified_epsilon(secrets: int, errors: int, held_out: int, alpha: float = 0
     The classifier's risk is at least the Bayes risk, and its upper confidence limit is at least the risk.
 
     >>> round(certified_epsilon(10, 19_201, 25_000), 3)  # k-ary response at epsilon 1, a perfect classifier
-    0.97
+    0.975
     """
     return local_epsilon(secrets, upper(errors, held_out, alpha))
 
