@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,7 @@ def verify(
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
-    """Check a certificate. Exit code 0: intact and signed by a known key; 1: changed; 3: intact, but the key is unknown.
+    """Check a certificate. Exit code 0: intact, signed by a known key; 1: changed; 3: intact, but the key is unknown.
 
     Known keys are those given with --key, or else those of the datasets on this machine.
     """
@@ -39,7 +40,9 @@ def verify(
         return
     if file is None:
         raise ParameterError("say which certificate to check: dither verify certificate.json")
-    verdict = seal.check(_read(file), [_key(each) for each in key] if key else known_keys())
+    verdict = seal.check(_read(file), [_key(each) for each in key] if key else ())
+    if not key and verdict.key in known_keys():
+        verdict = replace(verdict, known=True)
     unknown = verdict.intact and not verdict.known
     if as_json:
         print_json({"intact": verdict.intact, "known_key": verdict.known, "key": verdict.key,
