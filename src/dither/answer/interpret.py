@@ -77,7 +77,7 @@ class Meaning:
     def together(self, size: int) -> Meaning:
         """The guarantee towards `size` units at once: a household, a person with so many rows, so many windows.
 
-        (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)), or, where the loss has a group rule, at the same delta.
+        (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)); where the loss has a group rule, at the same delta.
         """
         if not isinstance(size, int) or size < 1:
             raise ParameterError(f"a group has 1 or more members, got {size}")

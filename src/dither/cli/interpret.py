@@ -23,7 +23,7 @@ class Neighbours(StrEnum):
     """What two neighbouring databases differ in."""
 
     add_remove = "add_remove"
-    replace = "replace"
+    replaced = "replace"
 
 
 def interpret(
@@ -64,7 +64,7 @@ def _meaning(
 ) -> Meaning:
     if sum(each is not None for each in (catalog, epsilon, loss)) != 1:
         raise ParameterError(
-            "say what to interpret: a CATALOG with its pot, or --epsilon with --delta and --unit, or --loss with --delta"
+            "say what to interpret: a CATALOG and its pot, or --epsilon or --loss, with --delta and --unit"
         )
     if catalog is not None:
         ledger = steward.open_ledger(State.beside(catalog, state))
