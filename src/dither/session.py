@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dither.answer.bands import Bands, rank_rows
 from dither.answer.budget import Budget
-from dither.answer.intervals import half_width, level_of
-from dither.answer.preview import Preview, preview
+from dither.answer.explain import Explanation, explain, explained
+from dither.answer.history import History, history
+from dither.answer.intervals import level_of
+from dither.answer.offer import Offer, facts_of, offer
+from dither.answer.preview import (
+    Preview,
+    Terms,
+    least_price,
+    meets_widths,
+    preview,
+    preview_columns,
+    wanted_widths,
+)
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
-from dither.answer.split import split
+from dither.answer.split import checked
+from dither.answer.suggest import Suggestion, suggestion, wish
 from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.algebra import plan_hash
-from dither.plan.domains import shape
 from dither.privacy.kernel import Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
-from dither.privacy.request import Family, Price, Request
+from dither.privacy.request import Price, Request
 from dither.sql.bind import bind
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
@@ -49,15 +63,40 @@ class Connection:
             )
 
     def preview(
-        self, sql: str, *, epsilon: Number | None = None, rho: Number | None = None, confidence: Number = 0.95
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        confidence: Number = 0.95,
+        within: Number | dict[str, Number] | None = None,
+        group_size: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+        max_groups: int | None = None,
     ) -> Preview:
-        """Price and error of a question. Reads no data, spends nothing, is the same for every database."""
-        recipe, priced = self._priced(sql, epsilon, rho)
-        ledger = self._kernel.ledger
-        pot = next((pot for pot in ledger.pots() if pot.name == self._pot), None)
-        rows, _ = shape(recipe.queries[0], self._kernel.catalog)
-        stored = pot is not None and ledger.has_answer(priced.key)
-        return preview(priced, recipe, rows, level_of(confidence), pot, _quote(pot, priced), stored)
+        """Price and error of a question. Reads no data, spends nothing, is the same for every database.
+
+        `within=50` in place of a price finds the least price whose half-widths are at most 50 (or one for each column:
+        `within={"n": 50}`). `group_size` is a number of rows for which averages, ratios and relative errors are shown.
+        """
+        return self._previewed(sql, epsilon, rho, confidence, within, group_size, weights, max_groups)[1]
+
+    def explain(
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        confidence: Number = 0.95,
+        within: Number | dict[str, Number] | None = None,
+        group_size: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+        max_groups: int | None = None,
+    ) -> Explanation:
+        """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors. Reads no data."""
+        asked = explained(sql) or sql
+        found, shown = self._previewed(asked, epsilon, rho, confidence, within, group_size, weights, max_groups)
+        return explain(asked, found.recipe, found.priced, shown, self.catalog, facts_of(self._kernel))
 
     def sql(
         self,
@@ -66,30 +105,61 @@ class Connection:
         epsilon: Number | None = None,
         rho: Number | None = None,
         confidence: Number = 0.95,
+        group_size: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+        max_groups: int | None = None,
         delta: Number | None = None,
         fresh: bool = False,
-    ) -> Result:
+    ) -> Result | Explanation:
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
         The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
-        new one.
+        new one. `weights={"n": 2}` gives a column more of the price, `group_size` buys intervals for quantiles,
+        `max_groups` limits the groups of one unit. EXPLAIN PRIVACY SELECT ... returns the explanation, reading no data.
         """
         if delta is not None:
             raise ParameterError(
                 "delta is not the asker's to choose: a question takes what its pot states per question "
                 "(dither budget open --rule approx --delta-per-question)"
             )
-        recipe, priced = self._priced(sql, epsilon, rho)
-        for each in priced.steps:  # whatever can fail in making the table fails before the charge
-            half_width(each.mechanism, level_of(confidence))
-        self._check_pot()
-        kernel = self._kernel
-        release = kernel.release(priced.request) if fresh else kernel.answer(priced.request)
-        return build(release, recipe, confidence, self._info(release, recipe))
+        if explained(sql) is not None:
+            shared = {"group_size": group_size, "weights": weights, "max_groups": max_groups}
+            return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)  # type: ignore[arg-type]
+        level = level_of(confidence)
+        self._refresh()
+        recipe = self.bind(sql, max_groups=max_groups)
+        found = self._offer(recipe, _price(epsilon, rho), weights, group_size, level)
+        release = self._released(found.priced, fresh)
+        return build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
+
+    def suggest(
+        self,
+        what: str,
+        of: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        keep: Number = 0.99,
+        fresh: bool = False,
+    ) -> Suggestion:
+        """Buy a bound or a limit: `suggest("bounds", "visits.cost", epsilon=0.2, keep=0.99)`.
+
+        Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one bought, never measured.
+        """
+        self._refresh()
+        wished = wish(what, of, keep, self.catalog, facts_of(self._kernel))
+        found = self._offer(wished.recipe, _price(epsilon, rho), None, None, Fraction(95, 100))
+        release = self._released(found.priced, fresh)
+        rank = _rank(found.priced, found.bands)
+        return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
         return Budget(self._kernel.ledger.pots())
+
+    def history(self) -> History:
+        """What was asked from this pot, and what it paid: parameters and prices."""
+        return history(self._kernel.ledger, self._pot)
 
     @property
     def kernel(self) -> Kernel:
@@ -101,29 +171,100 @@ class Connection:
         """The registered catalog: the public facts that every answer rests on."""
         return self._kernel.catalog
 
-    def bind(self, sql: str) -> Recipe:
+    def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price."""
-        return bind(sql, self._kernel.catalog)
+        return bind(sql, self._kernel.catalog, facts_of(self._kernel), max_groups=max_groups)
 
-    def request(self, sql: str, *, epsilon: Number | None = None, rho: Number | None = None) -> Request:
+    def request(
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        weights: Mapping[str, Number] | None = None,
+        max_groups: int | None = None,
+    ) -> Request:
         """The request that a question makes at a price."""
-        return self._priced(sql, epsilon, rho)[1].request
+        self._refresh()
+        recipe = self.bind(sql, max_groups=max_groups)
+        return self._offer(recipe, _price(epsilon, rho), weights, None, Fraction(95, 100)).priced.request
 
-    def _priced(self, sql: str, epsilon: Number | None, rho: Number | None) -> tuple[Recipe, Priced]:
-        """Of the families that the price can buy from this pot, the one with the smaller error."""
-        price = Price(
-            None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
-            None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),
-        )
+    # -- the way of a question ------------------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
         self._kernel.refresh()
         self._check_catalog()
-        recipe = self.bind(sql)
-        families: list[Family] = ["gaussian"] if price.epsilon is None else ["laplace"]
-        pot = next((pot for pot in self._kernel.ledger.pots() if pot.name == self._pot), None)
-        if price.epsilon is not None and pot is not None and pot.filter.delta_per_question:
-            families.append("gaussian")
-        offers = [self._kernel.price(Request(split(recipe.queries, family), price, self._pot)) for family in families]
-        return recipe, min(offers, key=lambda offer: max(step.mechanism.error().variance for step in offer.steps))
+
+    def _offer(
+        self,
+        recipe: Recipe,
+        price: Price,
+        weights: Mapping[str, Number] | None,
+        group_size: int | None,
+        level: Fraction,
+    ) -> Offer:
+        _check_size(group_size)
+        return offer(self._kernel, recipe, price, self._pot, checked(weights, recipe), group_size, level)
+
+    def _previewed(
+        self,
+        sql: str,
+        epsilon: Number | None,
+        rho: Number | None,
+        confidence: Number,
+        within: Number | dict[str, Number] | None,
+        group_size: int | None,
+        weights: Mapping[str, Number] | None,
+        max_groups: int | None,
+    ) -> tuple[Offer, Preview]:
+        level = level_of(confidence)
+        self._refresh()
+        recipe = self.bind(sql, max_groups=max_groups)
+        ledger = self._kernel.ledger
+        pot = next((pot for pot in ledger.pots() if pot.name == self._pot), None)
+        wanted = None
+        if within is None:
+            price = _price(epsilon, rho)
+        else:
+            if epsilon is not None or rho is not None:
+                raise ParameterError("within= finds the price: leave epsilon= and rho= out")
+            wanted = wanted_widths(within, recipe)
+            price = self._least(recipe, wanted, weights, group_size, level, pot)
+        found = self._offer(recipe, price, weights, group_size, level)
+        terms = self._terms(found.bands, level, group_size)
+        stored = pot is not None and ledger.has_answer(found.priced.key)
+        shown = preview(found.priced, found.recipe, terms, pot, _quote(pot, found.priced), stored, wanted)
+        return found, shown
+
+    def _terms(self, bands: Bands, level: Fraction, group_size: int | None) -> Terms:
+        return Terms(level, self.catalog, facts_of(self._kernel), group_size, bands)
+
+    def _least(
+        self,
+        recipe: Recipe,
+        wanted: dict[str, float],
+        weights: Mapping[str, Number] | None,
+        group_size: int | None,
+        level: Fraction,
+        pot: Pot | None,
+    ) -> Price:
+        """The least price that meets the wish, in the pot's own measure."""
+        in_rho = pot is not None and pot.rule == "zcdp"
+
+        def priced(value: Fraction) -> Price:
+            return Price(None, value) if in_rho else Price(value, None)
+
+        def meets(value: Fraction) -> bool:
+            found = self._offer(recipe, priced(value), weights, None, level)
+            mechanisms = [each.mechanism for each in found.priced.steps]
+            columns = preview_columns(found.recipe, mechanisms, self._terms(found.bands, level, group_size))
+            return meets_widths(columns, wanted)
+
+        return priced(least_price(meets))
+
+    def _released(self, priced: Priced, fresh: bool) -> Release:
+        self._check_pot()
+        return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
 
     def _check_pot(self) -> None:
         names = [pot.name for pot in self._kernel.ledger.pots()]
@@ -166,6 +307,24 @@ class Connection:
             "loss_version": LOSS_VERSION,
             "unprotected": list(UNPROTECTED),
         }
+
+
+def _price(epsilon: Number | None, rho: Number | None) -> Price:
+    return Price(
+        None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
+        None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),
+    )
+
+
+def _check_size(group_size: int | None) -> None:
+    if group_size is not None and (isinstance(group_size, bool) or not isinstance(group_size, int) or group_size < 1):
+        raise ParameterError(f"group_size must be a positive whole number of rows, got {group_size!r}")
+
+
+def _rank(priced: Priced, bands: Bands) -> str:
+    cells = max(cells for _, cells in bands.cells)
+    rows = rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
+    return f"with 95% confidence the rank behind it is off by at most {rows:,} rows"
 
 
 def _quote(pot: Pot | None, priced: Priced) -> Charge:

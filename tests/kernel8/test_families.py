@@ -245,6 +245,13 @@ class TestPrices:
         assert F(1, 10) * (1 - F(1, 500)) < paid.amount <= F(1, 10)
         assert paid.delta <= delta
 
+    @pytest.mark.parametrize("queries", [(COUNT,), (KEYS, BY_DIAG), (QUARTILES, COUNT), (KEYS, BY_DIAG, MEDIAN)])
+    def test_an_epsilon_buys_gaussian_noise_at_the_delta_of_the_question(self, queries):
+        delta = F(1, 10**6)
+        found = calibrate(request(*queries, epsilon=F(1), family="gaussian"), hospital.catalog(), delta)
+        paid = charge(Rule("approx", delta=F(1, 10**4), delta_per_question=delta), loss_of(found))
+        assert F(9, 10) < paid.amount <= 1 and paid.delta == delta
+
     def test_a_median_in_every_cell_of_a_person_costs_each_of_them(self):
         """Planted: one exponential mechanism per cell, charged once."""
         (each,) = calibrate(request(QUARTILES, epsilon=F(3)), hospital.catalog())

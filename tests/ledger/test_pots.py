@@ -93,8 +93,8 @@ IMPURE: list[tuple[Loss, str]] = [
     (losses.GaussianSum(1, 1), "Gaussian"),
     (losses.ZCDP("0.1"), "Renyi"),
     (losses.RDP(2, 1), "Renyi"),
-    (losses.PoissonSampled("0.1", Pure(1)), "without the sampling"),
-    (losses.SampledWithoutReplacement(1, 10, Pure(1)), "without the sampling"),
+    (losses.PoissonSampled("0.1", losses.Gaussian(1)), "divergence"),
+    (losses.SampledWithoutReplacement(1, 10, Pure(1)), "divergence"),
 ]
 
 

@@ -19,10 +19,15 @@ Shown = Literal["integer", "number", "date", "timestamp", "boolean", "text"]
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A key of the question: its column in the plans, and the domain that its values are shown from."""
+    """A key of the question: its column in the plans, and the domain that its values are shown from.
+
+    The two count alike: code 0 of the column is the first value of the domain, and so on. `dated`: the labels of the
+    domain are days, written YYYY-MM-DD (the first of each month, say).
+    """
 
     column: str
     domain: Domain
+    dated: bool = False
 
 
 @dataclass(frozen=True)

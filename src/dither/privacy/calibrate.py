@@ -27,7 +27,7 @@ from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of
 from dither.plan.measure import largest_value, sensitivity, touched
 from dither.privacy.accounting.conversions import rho_for
-from dither.privacy.ledger.logarithms import epsilon_up
+from dither.privacy.accounting.logarithms import epsilon_up
 from dither.privacy.losses import Loss, compose
 from dither.privacy.mechanisms import (
     GaussianKeys,
@@ -99,11 +99,9 @@ def calibrate(
         assert request.price.epsilon is not None
         budget, each = request.price.epsilon, delta / selections if selections else Fraction(0)
         return tuple(_in_epsilon(step, budget * step.weight / total, catalog, facts, each) for step in request.steps)
-    if request.price.rho is None and len({"exponential", "gaussian_keys"} & families):
-        raise RefusedError(
-            "quantiles and unlisted keys at a price in epsilon go with Laplace noise", rule="one price, one measure"
-        )
-    budget, each = _rho(request.price, delta), delta / selections if selections else Fraction(0)
+    # at a price in epsilon half of the delta is left for the conversion where keys are selected with the other half
+    spent = delta / 2 if selections and request.price.rho is None else delta
+    budget, each = _rho(request.price, spent), spent / selections if selections else Fraction(0)
     return tuple(_in_rho(step, budget * step.weight / total, catalog, facts, each) for step in request.steps)
 
 
