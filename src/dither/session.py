@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dither.answer.bands import Bands, rank_rows
 from dither.answer.budget import Budget
+from dither.answer.certificate import body_of
 from dither.answer.explain import Explanation, explain, explained
 from dither.answer.history import History, history
 from dither.answer.intervals import level_of
@@ -25,8 +27,10 @@ from dither.answer.preview import (
 )
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
+from dither.answer.seal import sign
 from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
+from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, RefusedError
@@ -35,6 +39,7 @@ from dither.privacy.kernel import Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.privacy.request import Price, Request
+from dither.signing import signing_key
 from dither.sql.bind import bind
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
@@ -48,7 +53,8 @@ class Connection:
     def __init__(self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> None:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
-        self._kernel = Kernel(State.beside(file, state))
+        self._place = State.beside(file, state)
+        self._kernel = Kernel(self._place)
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
         self._check_catalog()
@@ -130,7 +136,8 @@ class Connection:
         recipe = self.bind(sql, max_groups=max_groups)
         found = self._offer(recipe, _price(epsilon, rho), weights, group_size, level)
         release = self._released(found.priced, fresh)
-        return build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
+        result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
+        return replace(result, _certify=self._certificate)
 
     def suggest(
         self,
@@ -152,6 +159,10 @@ class Connection:
         release = self._released(found.priced, fresh)
         rank = _rank(found.priced, found.bands)
         return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)
+
+    def table(self, name: str) -> Question:
+        """A question built step by step: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
+        return table(name, self)
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
@@ -188,6 +199,14 @@ class Connection:
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
         return self._offer(recipe, _price(epsilon, rho), weights, None, Fraction(95, 100)).priced.request
+
+    def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...]) -> dict[str, Any]:
+        """What was promised for a release, signed with the dataset's key."""
+        ledger = self._kernel.ledger
+        standing = {pot.name: pot for pot in ledger.pots()}
+        way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
+        limits = [limit for atom in recipe.atoms for limit in atom.limits]
+        return sign(body_of(release, recipe.sql, limits, way, ledger.incidents(), steps), signing_key(self._place))
 
     # -- the way of a question ------------------------------------------------------------------------------------
 
