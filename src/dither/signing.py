@@ -44,6 +44,13 @@ def _remember(place: State, public: str) -> None:
             _write(file, f"{public}\n".encode(), 0o644)
 
 
+def forget_key(place: State) -> None:
+    """Remove the public key of a dataset that is about to be thrown away from the known ones."""
+    public = place.root / "signing.pub"
+    if public.exists():
+        (_folder(place.installation_id()) / f"{public.read_text().strip()}.pub").unlink(missing_ok=True)
+
+
 def known_keys() -> tuple[str, ...]:
     """The public keys of the datasets that sign on this machine."""
     return tuple(sorted(file.stem for file in _folder("any").glob("*.pub")))
