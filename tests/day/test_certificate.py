@@ -52,7 +52,9 @@ def made(tmp_path_factory):
         release = kernel.release(Request(steps, Price(rho=F(1, 10)), "board"))
         pots = {pot.name: pot for pot in kernel.ledger.pots()}
         way = (pots["board"], pots["total"])
-        body = body_of(release, "SELECT ...", ["at most 3 rows"], way, kernel.ledger.incidents())
+        body = body_of(
+            release, "SELECT ...", ["at most 3 rows per person", "cost clamped"], way, kernel.ledger.incidents()
+        )
         yield body, release, place, way
         kernel.ledger.close()
 
@@ -77,7 +79,7 @@ def test_it_says_what_issue_nine_asks(made):
     }  # fmt: skip
     assert body["bounds"]["visits.age"]["provenance"] == "life tables"
     assert "visits.score" not in body["bounds"]
-    assert "at most 3 rows of visits per person" in body["limits"]
+    assert body["limits"] == ["at most 3 rows of visits per person", "cost clamped"]
     board, total = body["pots"]["board"], body["pots"]["total"]
     assert board["rule"]["name"] == "zcdp" and board["paid"] == board["cumulative"] == total["cumulative"]
     assert float(total["whatever_is_asked"]["epsilon"]) > 2
@@ -95,7 +97,9 @@ def test_epsilon_is_never_stated_without_delta_and_unit(made):
 def test_it_holds_no_value_no_count_of_rows_no_duration(made):
     body, release, _, way = made
     other = replace(release, values=tuple(tuple(cell + 10**6 for cell in step) for step in release.values))
-    assert body_of(other, "SELECT ...", ["at most 3 rows"], way, ()) == body  # not a function of the values
+    assert (
+        body_of(other, "SELECT ...", ["at most 3 rows per person", "cost clamped"], way, ()) == body
+    )  # not a function of the values
     text = json.dumps(body)
     for value in (900, 7.13, 713):
         assert not re.search(rf"(?<![0-9.]){re.escape(str(value))}(?![0-9.])", text), value

@@ -7,6 +7,7 @@ keys that were not shown. It needs no secret: whoever holds the file may read it
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import ROUND_CEILING, Context
 from decimal import Decimal as Digits
@@ -74,7 +75,7 @@ def body_of(
         },
         "mechanisms": [_mechanism(each) for each in priced.steps],
         "bounds": _bounds(catalog, used_columns(release)),
-        "limits": sorted({*limits, *_table_limits(catalog, release)}),
+        "limits": sorted({*filter(_is_told, limits), *_table_limits(catalog, release)}),
         "price": {"asked": f"{price.name} {number(price.value)}", "loss": priced.loss.to_json()},
         "pots": {each.name: _pot(each, release) for each in way},
         "post_processing": list(post_processing),
@@ -134,11 +135,11 @@ def rounded_up(value: Fraction) -> str:
     """At most six significant digits, rounded against us.
 
     >>> rounded_up(Fraction(1, 2)), rounded_up(Fraction(1, 3)), rounded_up(Fraction(1, 10**6))
-    ('0.5', '0.333334', '0.000001')
+    ('0.5', '0.333334', '1e-6')
     """
     up = Context(prec=6, rounding=ROUND_CEILING)
     found = up.divide(Digits(value.numerator), Digits(value.denominator)).normalize(up)
-    return f"{found:f}" if found == 0 or found >= Digits("1e-7") else f"{found:e}"
+    return f"{found:f}" if found == 0 or found >= Digits("1e-4") else f"{found:e}"
 
 
 def _pot(pot: Pot, release: Release) -> dict[str, Any]:
@@ -241,6 +242,11 @@ def _day(value: Fraction) -> str:
 
 def _second(value: Fraction) -> str:
     return seconds_text(int(value), 0)
+
+
+def _is_told(limit: str) -> bool:
+    """Not the recipe's own words for rows per unit: the limits of each table say it with the table's name."""
+    return not re.fullmatch(r"at most \d+ rows? per \w+", limit)
 
 
 def _table_limits(catalog: Catalog, release: Release) -> set[str]:

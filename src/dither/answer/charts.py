@@ -57,9 +57,9 @@ def dots(points: Sequence[Point], name: str) -> str:
     for point in points:
         rows.append(f"<span class='label'>{escape(point.label)}</span>{_row(point, at)}")
         rows.append(f"<span class='value'>{number(point.value)}</span>")
-    ticks = "".join(
-        f"<i style='left:{at(x):.2f}%'>{number(x)}</i>" for x in ([low, high] if low == 0 else [low, 0.0, high])
-    )
+    marks = [0.0, high] if at(0.0) - at(low) < 12 else [low, 0.0, high]
+    marks = [low, 0.0] if at(high) - at(0.0) < 12 else marks
+    ticks = "".join(f"<i style='left:{at(x):.2f}%'>{number(x)}</i>" for x in marks)
     rows.append(f"<span></span><span class='axis'>{ticks}</span><span></span></div>")
     return "".join(rows)
 

@@ -189,8 +189,8 @@ def of_pot(pot: Pot) -> Meaning:
     epsilon, delta = pot.filter.guarantee(pot.ceiling)
     towards: dict[str, Any] = {"neighbours": pot.neighbours, "unit": pot.unit}
     loss: Loss
-    if pot.rule == "zcdp" and not pot.filter.delta_selection:
-        loss = ZCDP(pot.ceiling, **towards)
+    if pot.rule == "zcdp":
+        loss = ZCDP(pot.ceiling, pot.filter.delta_selection, **towards)
     elif pot.rule == "rdp" and not pot.filter.delta_selection:
         loss = RDP(pot.filter.alpha, pot.ceiling, **towards)
     else:

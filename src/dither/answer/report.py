@@ -111,8 +111,16 @@ def _list(lines: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>" if lines else ""
 
 
+_LEGEND = (
+    "<p class='legend'><span><i class='dot'></i>answer, with its 95% interval</span>"
+    "<span><i class='bar'></i>exact answer on the registered table (dev data only)</span></p>"
+)
+
+
 def _answered(found: Sequence[Answered]) -> str:
-    return "".join(
+    if not found:
+        return ""
+    return _LEGEND + "".join(
         f"<article><h3>{escape(each.title)}</h3><p>{escape(each.learned)}</p>{each.chart}"
         f"<p class='quiet'>{escape(each.paid)}. {escape(each.expected)}</p>"
         f"<details><summary>question and table</summary><pre>{escape(each.sql)}</pre>{_table(*each.table)}</details>"

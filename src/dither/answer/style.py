@@ -18,6 +18,7 @@ nav { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; margin: 1rem 0 0; font-
 a { color: var(--blue); }
 .badge { display: inline-block; margin: 0; padding: .15rem .7rem; border: 1px solid var(--line); border-radius: 1rem;
   background: var(--soft); font-size: .88rem; }
+article p { max-width: none; }
 article { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1rem 1.1rem .7rem;
   margin: 0 0 1rem; }
 .quiet { color: var(--quiet); font-size: .88rem; margin: .5rem 0 .3rem; }

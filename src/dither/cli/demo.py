@@ -36,36 +36,49 @@ PURPOSE = {
     "population": "the invented residents of one county",
     "recipient": "whoever runs this demonstration",
 }
-QUESTIONS: tuple[tuple[str, str], ...] = (
-    ("How busy is each ward?", "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward"),
-    ("What does each ward cost?", "SELECT ward, SUM(cost) AS cost FROM visits GROUP BY ward"),
-    ("What does one visit cost, on average?", "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward"),
-    ("Where do patients live?", "SELECT county, COUNT(*) AS patients FROM patients GROUP BY county"),
+QUESTIONS: tuple[tuple[str, str, str], ...] = (
+    ("How busy is each ward?", "Most visits", "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward"),
+    ("What does each ward cost?", "Highest cost", "SELECT ward, SUM(cost) AS cost FROM visits GROUP BY ward"),
+    ("What does one visit cost?", "Highest average", "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward"),
+    ("Where do patients live?", "Most patients", "SELECT county, COUNT(*) AS patients FROM patients GROUP BY county"),
     (
-        "How old are they?",
-        "SELECT width_bucket(age, 0, 100, 10) AS decade, COUNT(*) AS patients FROM patients WHERE age < 100 "
-        "GROUP BY decade",
+        "How old are they, by decade?",
+        "Most patients in decade",
+        "SELECT age // 10 AS decade, COUNT(*) AS patients FROM patients WHERE age < 100 GROUP BY decade",
     ),
     (
         "Which share smokes?",
+        "Largest share of smokers",
         "SELECT county, COUNT(*) FILTER (WHERE smoker) / COUNT(smoker) AS smokers FROM patients GROUP BY county",
     ),
-    ("When do they come?", "SELECT MONTH(day) AS month, COUNT(*) AS visits FROM visits GROUP BY month"),
-    ("How long do they wait?", "SELECT ward, MEDIAN(wait) AS minutes FROM visits GROUP BY ward"),
+    (
+        "When do they come?",
+        "Most visits in month",
+        "SELECT MONTH(day) AS month, COUNT(*) AS visits FROM visits GROUP BY month",
+    ),
+    (
+        "How long do they wait?",
+        "Longest median wait, in minutes",
+        "SELECT ward, MEDIAN(wait) AS minutes FROM visits GROUP BY ward",
+    ),
     (
         "Which share is urgent?",
+        "Largest share of urgent visits",
         "SELECT ward, COUNT(*) FILTER (WHERE urgent) / COUNT(*) AS urgent FROM visits GROUP BY ward",
     ),
     (
         "Which drugs are prescribed most?",
+        "Most prescriptions",
         "SELECT drug, COUNT(*) AS prescriptions FROM prescriptions GROUP BY drug ORDER BY prescriptions DESC LIMIT 10",
     ),
     (
         "Which counties fill the wards?",
+        "Most visits",
         "SELECT county, COUNT(*) AS visits FROM visits JOIN patients USING (patient_id) GROUP BY county",
     ),
     (
         "How many people meet cardiology, by smoking?",
+        "Most people, by whether they smoke",
         "SELECT smoker, COUNT(DISTINCT patient_id) AS people FROM visits JOIN patients USING (patient_id) "
         "WHERE ward = 'cardiology' GROUP BY smoker",
     ),
@@ -137,12 +150,12 @@ class _Walk:
         return con
 
     def _first(self, con: Connection) -> None:
-        title, sql = QUESTIONS[0]
+        title, most, sql = QUESTIONS[0]
         self.console.rule("3. the analyst sees price and error first; no data is read")
         self.console.print(Syntax(sql, "sql", background_color="default", word_wrap=True))
         self.console.print(con.preview(sql, rho=PRICE))
         self.console.rule("4. the analyst asks, and pays")
-        told = self._ask(con, title, sql)
+        told = self._ask(con, title, most, sql)
         self.console.print(told.result)
         self.console.print("the exact answer, which only a dev lineage can show:")
         for label, value in told.truth.items():
@@ -151,9 +164,9 @@ class _Walk:
     def _dozen(self, con: Connection) -> None:
         self.console.rule("5. a dozen questions, beside the truth")
         with _busy(self.console, "asking") as say:
-            for title, sql in QUESTIONS[1:]:
+            for title, most, sql in QUESTIONS[1:]:
                 say(title)
-                self._ask(con, title, sql)
+                self._ask(con, title, most, sql)
         table = Table("question", "answers", "preview: ± at 95%", "intervals that hold the truth")
         for told in self.told:
             inside, of = covered(told)
@@ -164,18 +177,18 @@ class _Walk:
             )
         self.console.print(table)
 
-    def _ask(self, con: Connection, title: str, sql: str) -> Told:
+    def _ask(self, con: Connection, title: str, most: str, sql: str) -> Told:
         preview: Preview = con.preview(sql, rho=PRICE)
         result = con.sql(sql, rho=PRICE)
         assert isinstance(result, Result)
         truth = truth_table(self.place, result)
-        told = Told(title, sql, preview, result, truth, points_of(result, truth))
+        told = Told(title, most, sql, preview, result, truth, points_of(result, truth))
         self.told.append(told)
         return told
 
     def _drained(self, con: Connection) -> str:
         """Ask until the pot cannot pay; the refusal is free."""
-        title, sql = QUESTIONS[0]
+        title, _, sql = QUESTIONS[0]
         for _ in range(100):
             try:
                 con.sql(sql, rho=PRICE, fresh=True)

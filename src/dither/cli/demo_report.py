@@ -31,6 +31,7 @@ class Told:
     """A question of the demonstration: before, the answer, and the truth by label."""
 
     title: str
+    most: str
     sql: str
     preview: Preview
     result: Result
@@ -146,9 +147,8 @@ def _learned(told: Told) -> str:
     top = max(points, key=lambda p: p.value)
     rest = [p for p in points if p is not top]
     clear = top.low is not None and all(p.high is not None and p.high < top.low for p in rest)
-    name = next(c.name for c in told.result.columns if c.role == "value")
     between = "" if top.low is None else f", between {number(top.low)} and {number(top.high)}"
-    said = f"The largest {name}: {top.label} with {number(top.value)}{between}."
+    said = f"{told.most}: {top.label}, {number(top.value)}{between}."
     if not rest:
         return said
     return said + (
@@ -200,5 +200,5 @@ def _drugs(place: State, file: Path, told: Told) -> Staged:
     return Staged(
         "Prescriptions by drug: from the file to the answer", ("clamps", "limits", "suppression", "noise"), tuple(rows),
         "The list of drugs is not in the catalog, so a drug is shown only if enough people take it; which ones are "
-        "missing, and how many, is never said about real data. The last row adds up many drugs, and its ± adds their noise.",
+        "missing, and how many, is never said about real data. The last row adds up many drugs and all their noise.",
     )  # fmt: skip
