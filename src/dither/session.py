@@ -39,6 +39,7 @@ from dither.privacy.kernel import Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.privacy.request import Price, Request
+from dither.privacy.windows import horizon
 from dither.signing import signing_key
 from dither.sql.bind import bind
 from dither.state import State
@@ -166,7 +167,7 @@ class Connection:
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return Budget(self._kernel.ledger.pots())
+        return Budget(self._kernel.ledger.pots(under_way=False), horizon=horizon(self._kernel.catalog))
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
@@ -240,14 +241,14 @@ class Connection:
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
         ledger = self._kernel.ledger
-        pot = next((pot for pot in ledger.pots() if pot.name == self._pot), None)
+        pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
         if within is None:
             price = _price(epsilon, rho)
         else:
             if epsilon is not None or rho is not None:
                 raise ParameterError("within= finds the price: leave epsilon= and rho= out")
-            wanted = wanted_widths(within, recipe)
+            wanted = wanted_widths(within, recipe, group_size)
             price = self._least(recipe, wanted, weights, group_size, level, pot)
         found = self._offer(recipe, price, weights, group_size, level)
         terms = self._terms(found.bands, level, group_size)
@@ -273,8 +274,13 @@ class Connection:
         def priced(value: Fraction) -> Price:
             return Price(None, value) if in_rho else Price(value, None)
 
+        self._offer(recipe, priced(Fraction(1)), weights, None, level)  # what is refused is refused at any price
+
         def meets(value: Fraction) -> bool:
-            found = self._offer(recipe, priced(value), weights, None, level)
+            try:
+                found = self._offer(recipe, priced(value), weights, None, level)
+            except ParameterError:  # more noise than can be drawn
+                return False
             mechanisms = [each.mechanism for each in found.priced.steps]
             columns = preview_columns(found.recipe, mechanisms, self._terms(found.bands, level, group_size))
             return meets_widths(columns, wanted)
@@ -286,7 +292,7 @@ class Connection:
         return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
 
     def _check_pot(self) -> None:
-        names = [pot.name for pot in self._kernel.ledger.pots()]
+        names = [pot.name for pot in self._kernel.ledger.pots(under_way=False)]
         if self._pot not in names:
             raise BudgetError(
                 f"there is no pot {self._pot!r}" + (f" (there are {', '.join(names)})" if names else "") + ". "
@@ -296,7 +302,7 @@ class Connection:
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
-        pot = self._kernel.ledger.pot(release.priced.request.pot)
+        pot = self._kernel.ledger.pot(release.priced.request.pot, under_way=False)
         return {
             "release_id": release.release_id,
             "repeated": release.repeated,
@@ -319,7 +325,7 @@ class Connection:
             "charged": fraction_text(release.charged),
             "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
             "loss": release.priced.loss.to_json(),
-            "pot_spent_after": fraction_text(release.spent_after),
+            "pot_spent_after": fraction_text(pot.spent),
             "pot_cap": fraction_text(release.cap),
             "released_at": release.released_at,
             "dither_version": __version__,

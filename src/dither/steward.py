@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from dither.canonical import dumps
-from dither.catalog import Catalog, catalog_hash, from_json, load, refuse_unsupported, to_json
+from dither.catalog import Catalog, catalog_hash, from_json, load, to_json
 from dither.catalog.draft import draft
 from dither.data.engines.duckdb import open_for_schema
 from dither.data.measure import Measurer
@@ -27,6 +27,7 @@ from dither.data.sources import SourceError, column_names, missing_columns, name
 from dither.errors import CatalogError, DitherError, RefusedError
 from dither.plan.algebra import Cells
 from dither.plan.facts import Facts
+from dither.privacy.cores import no_core_dumps
 from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
 from dither.privacy.noise import fresh_bytes
 from dither.signing import forget_key
@@ -60,8 +61,8 @@ def register(
     """Register the data that the catalog names as the next version; above `memory` ("2GB") the engine spills."""
     if memory is not None and not re.fullmatch(r"[1-9][0-9]{0,5}(MB|GB)", memory):
         raise DitherError(f"memory must be written as 512MB or 2GB, got {memory[:20]!r}")
+    no_core_dumps()
     catalog = load(catalog_file)
-    refuse_unsupported(catalog)
     place = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
     with _only_one(place):

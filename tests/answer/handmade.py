@@ -40,7 +40,9 @@ def by_ward(*outputs: Output, plan: Plan = VISITS, keys: tuple[str, ...] = ("war
     queries = tuple(Cells(plan, keys, (each,)) for each in (Count(), Sum("cost"), CountValues("cost")))
     atoms = (
         Atom("COUNT(*)", limits=("at most 3 rows per person",)),
-        Atom("SUM(cost)", F(1, 100), shown="number", limits=("at most 3 rows per person", "cost clamped to [-10, 500]")),
+        Atom(
+            "SUM(cost)", F(1, 100), shown="number", limits=("at most 3 rows per person", "cost clamped to [-10, 500]")
+        ),
         Atom("COUNT(cost)", importance=F(500)),
     )
     places = tuple((i, 0) for i in range(len(queries)))

@@ -68,7 +68,9 @@ def laws(family: str):
 
 
 def noises_for(errors):
-    return Noises(tuple(Atom("x") for _ in errors), tuple(map(law_of, errors)), tuple((i, 0) for i in range(len(errors))))
+    return Noises(
+        tuple(Atom("x") for _ in errors), tuple(map(law_of, errors)), tuple((i, 0) for i in range(len(errors)))
+    )
 
 
 def released(exact, errors, repetitions):

@@ -298,7 +298,7 @@ class TestRefusals:
             calibrate(request(*queries, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
 
     def test_families_fit_their_queries_and_one_measure(self):
-        for family in ("laplace", "gaussian", "gaussian_keys"):
+        for family in ("laplace", "gaussian", "exponential"):
             asked = Request((Step(KEYS, family, F(1)),), Price(F(1)), "total")
             with pytest.raises(RefusedError):
                 calibrate(asked, hospital.catalog(), F(1, 10**6))

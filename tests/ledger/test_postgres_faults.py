@@ -157,6 +157,28 @@ def test_two_ledgers_in_one_database_do_not_wait_for_each_other(place: Place, se
     release(first)
 
 
+def test_two_search_paths_to_one_ledger_share_its_lock(
+    place: Place, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty schema before it in the search_path names the same tables."""
+    ledger = place.create()
+    (name,) = (place.url or "").split("search_path%3D")[1:]
+    server.psql(f"CREATE SCHEMA before_{name};")
+    other = Place(place.folder, (place.url or "").replace(name, f"before_{name},{name}"))
+    through = other.open()
+    monkeypatch.setattr("dither.privacy.ledger.postgres._WAIT_MS", 200)
+    with ledger._database.transaction(write=True), pytest.raises(RefusedError, match="locked for too long"):
+        reserve(through)
+    release(through)
+    release(ledger)
+    assert place.verify().ok and other.verify().ok
+    server.psql(f"CREATE TABLE before_{name}.pot_state AS TABLE {name}.pot_state;")
+    server.psql(f"UPDATE before_{name}.pot_state SET spent = '0/1';")
+    with pytest.raises(RefusedError, match="shadowed table"):
+        other.open()
+    assert "shadowed table" in other.verify().problem and place.verify().ok
+
+
 def test_passwords_are_not_shown(tmp_path: Path) -> None:
     secret = "postgresql://steward:hunter2@127.0.0.1:1/ledger"
     with pytest.raises(RefusedError, match="cannot be reached") as caught:

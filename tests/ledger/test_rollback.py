@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import threading
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from ledger_place import HASH, TERMS, Place, release, reserve
+from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import Ledger, default_head_path
@@ -139,7 +141,8 @@ def test_the_default_head_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def _advance(head: Path, ledger: Path, numbers: list[int]) -> None:
     for number in numbers:
-        Head(head, ledger).advance(Anchor(number, f"{number:064x}"))
+        with Head(head, ledger).locked():
+            Head(head, ledger).advance(Anchor(number, f"{number:064x}"))
         anchor = Head(head, ledger).read()
         assert anchor is not None and anchor.seq >= number and anchor.hash == f"{anchor.seq:064x}"
 
@@ -184,3 +187,66 @@ def test_a_head_read_while_it_is_written_is_not_believed(place: Place) -> None:
         if mixed not in (first, second):
             with pytest.raises(RefusedError, match="damaged"):
                 Head(place.head, place.path).read()
+
+
+def test_two_copies_of_a_ledger_that_race_for_one_head_do_not_both_send(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each copy has a database lock of its own; between comparing the head and moving it, the other must wait."""
+    place.create().close()
+    shutil.copytree(place.folder / "state", tmp_path / "copy")
+    mine, copy = place.open(), Ledger.open(tmp_path / "copy" / "ledger.sqlite", place.head)
+    first, second = reserve(mine), reserve(copy)  # nothing has left, so both may
+    committed, go_on = threading.Event(), threading.Event()
+    true = Head.advance
+
+    def slow(self: Head, anchor: Anchor) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            committed.set()
+            assert go_on.wait(60)
+        true(self, anchor)
+
+    monkeypatch.setattr(Head, "advance", slow)
+    sent: list[object] = []
+    other = threading.Thread(target=lambda: sent.append(mine.commit(first, b"1", {}, released_at=TIME)))
+    other.start()
+    assert committed.wait(60)  # in the first copy, its head not moved yet
+    threading.Timer(0.2, go_on.set).start()
+    with pytest.raises(RefusedError, match="rolled back"):
+        copy.commit(second, b"2", {}, released_at=TIME)
+    other.join(60)
+    assert len(sent) == 1
+
+
+def test_a_head_that_moved_on_with_another_ledger_is_refused(place: Place) -> None:
+    place.create()
+    head = Head(place.head, place.path)
+    with head.locked(), pytest.raises(RefusedError, match="another ledger"):
+        head.advance(Anchor(1, HASH))
+
+
+def test_a_deleted_log_is_noticed(place: Place) -> None:
+    """After a crash all that is new lies in SQLite's write-ahead log beside the file."""
+    place.create().close()
+    child = os.fork()
+    if not child:
+        try:
+            release(place.open())
+        finally:
+            os._exit(0)  # no checkpoint
+    os.waitpid(child, 0)
+    for file in place.path.parent.glob("ledger.sqlite-*"):
+        file.unlink()
+    with pytest.raises(RefusedError, match="rolled back"):
+        place.open()
+    assert not place.verify().ok
+
+
+def test_a_reserve_taken_off_the_watch_is_found(both: Place) -> None:
+    """Else a process that died after its charge would never count as an incident."""
+    ledger = both.create()
+    reserve(ledger)
+    assert both.verify().ok
+    ledger.close()
+    both.change("DELETE FROM pending")
+    assert "pending" in both.verify().problem

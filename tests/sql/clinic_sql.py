@@ -22,7 +22,7 @@ from dither.answer.recipe import Recipe
 from dither.audit import naive
 from dither.audit.naive_plans import Label, grouped, shown
 from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse
-from dither.plan.algebra import Cells, Keys, Quantiles
+from dither.plan.algebra import Cells, Keys, Quantiles, Sum
 from dither.plan.analyse import analyse
 from dither.plan.domains import shown_keys
 
@@ -159,10 +159,10 @@ def raws(people: int = 40, seed: int = 8) -> hospital.Raws:
                     "seen": maybe(f"{day} {clock}"),
                 }
             )
-            for _ in range(draw.choice([0, 0, 1, 2])):
-                prescriptions.append(
-                    {"visit_id": name, "drug": draw.choice(["a", "b", "c", "z"]), "dose": maybe(draw.randrange(10))}
-                )
+            prescriptions += [
+                {"visit_id": name, "drug": draw.choice(["a", "b", "c", "z"]), "dose": maybe(draw.randrange(10))}
+                for _ in range(draw.choice([0, 0, 1, 2]))
+            ]
     return {"patients": patients, "visits": visits, "prescriptions": prescriptions, **PUBLIC}
 
 
@@ -246,7 +246,7 @@ def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict
         else:
             first, last = domain.listed
             natural = [hospital.natural(domain, code) for code in range(first, last + 1)]
-            natural = natural + [None] if domain.nullable else natural
+            natural = [*natural, None] if domain.nullable else natural
             names = shown_keys(key.domain)
             assert len(natural) == len(names), (natural[:5], names[:5])
             names = [datetime.date.fromisoformat(v) if key.dated and v else v for v in names]
@@ -257,7 +257,11 @@ def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict
         atoms = []
         for (place, index), atom in zip(one.places, recipe.atoms, strict=True):
             cell = exact[place].get(inner)
-            number = cell[index] if cell is not None else (None if isinstance(recipe.queries[place], Quantiles) else Fraction(0))
+            number = (
+                cell[index]
+                if cell is not None
+                else (None if isinstance(recipe.queries[place], Quantiles) else Fraction(0))
+            )
             if isinstance(number, Fraction):
                 assert ((number - atom.offset) / atom.unit).denominator == 1, (atom, number)
             atoms.append(number)
@@ -354,3 +358,26 @@ _PLAIN = {
     "exp": lambda x: math.exp(x),
     "round": lambda x, n=0: math.copysign(math.floor(abs(x) * 10 ** int(n) + Fraction(1, 2)) / 10 ** int(n), x),
 }
+
+
+def engine_cells(query: Cells, found: hospital.Registered) -> dict[tuple[Any, ...], list[Fraction]]:
+    """What the engine measures, by key in its own units; cells of zeros left out."""
+    columns = analyse(query.plan, found.catalog, found.facts).columns
+    is_open = [columns[key].undeclared for key in query.keys]
+    lists = []
+    for key, unlisted in zip(query.keys, is_open, strict=True):
+        if not unlisted:
+            first, last = columns[key].listed
+            natural = [hospital.natural(columns[key], code) for code in range(first, last + 1)]
+            lists.append([*natural, None] if columns[key].nullable else natural)
+    measured = found.measurer.measure(query)
+    by_open = measured if any(is_open) else {(): measured}
+    steps = [columns[one.column].step if isinstance(one, Sum) else Fraction(1) for one in query.columns]
+    cells = {}
+    for labels, values in by_open.items():
+        for row, inner in zip(values, product(*lists), strict=True):
+            one, other = iter(labels), iter(inner)
+            key = tuple(next(one) if unlisted else next(other) for unlisted in is_open)
+            if any(row):
+                cells[key] = [int(number) * step for number, step in zip(row, steps, strict=True)]
+    return cells

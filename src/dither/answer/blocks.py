@@ -7,13 +7,14 @@ declared keys in domain order, the last fastest. Nothing is computed here.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.recipe import GroupingSet, Recipe
+from dither.answer.recipe import GroupingSet, KeyColumn, Recipe
 from dither.plan.algebra import Quantiles
 from dither.plan.domains import Key, shown_keys
 
@@ -42,12 +43,20 @@ def _block(recipe: Recipe, of: GroupingSet, values: tuple[Any, ...]) -> Block:
     listed = [key for key in of.keys if not recipe.keys[key].domain.undeclared]
     selected = [key for key in of.keys if recipe.keys[key].domain.undeclared]
     found = [()] if of.selection is None else [tuple(labels) for labels in values[of.selection]]
-    grid = list(product(*(shown_keys(recipe.keys[key].domain) for key in listed)))
+    grid = list(product(*(listed_keys(recipe.keys[key]) for key in listed)))
     rows = [(*labels, *cell) for labels in found for cell in grid]
     names = [*selected, *listed]
     keys = {key: [row[place] for row in rows] for place, key in enumerate(names)}
     atoms = tuple(_column(recipe, values, query, column, len(rows)) for query, column in of.places)
     return Block(of, len(rows), keys, atoms)
+
+
+def listed_keys(key: KeyColumn) -> list[Key]:
+    """What a person sees for each code of a declared key, in order."""
+    found = shown_keys(key.domain)
+    if not key.dated:
+        return found
+    return [date.fromisoformat(label) if isinstance(label, str) else label for label in found]
 
 
 def width(recipe: Recipe, query: int) -> int:

@@ -14,12 +14,28 @@ from rich.table import Table as RichTable
 from dither.answer.preview import Preview
 from dither.answer.recipe import Recipe
 from dither.catalog import Catalog
-from dither.plan.algebra import Cells, Keys, Quantiles, Query, sources_of
+from dither.plan.algebra import (
+    And,
+    Call,
+    Cells,
+    Column,
+    Compare,
+    Holds,
+    Keys,
+    Named,
+    Quantiles,
+    Query,
+    Value,
+    sources_of,
+)
 from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Priced
 
 _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
+
+
+_AGGREGATES = {"Count", "CountValues", "CountDistinct", "CountUnits", "Sum", "Minimum", "Maximum"}
 
 
 def explained(sql: str) -> str | None:
@@ -141,8 +157,32 @@ def _is_plan(plan: Any, name: str) -> bool:
 
 
 def _short(value: Any) -> str:
-    text = str(value) if not isinstance(value, str) else value
-    return text if len(text) <= 200 else text[:197] + "..."
+    text = words(value)
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def words(value: Any) -> str:
+    """A part of a plan as a person would write it."""
+    match value:
+        case Named(name, of):
+            return name if of == Column(name) else f"{name}: {words(of)}"
+        case Column(name):
+            return name
+        case Value(_, constant):
+            return words(constant)
+        case Call(function, arguments):
+            return f"{function}({', '.join(map(words, arguments))})"
+        case Compare(column, operator, constant):
+            return f"{column} {operator} {words(constant)}"
+        case Holds(expression):
+            return words(expression)
+        case And(conditions):
+            return " and ".join(map(words, conditions))
+        case Fraction():
+            return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
+        case tuple():
+            return f"({', '.join(map(words, value))})"
+    return _called(value) if type(value).__name__ in _AGGREGATES else str(value)
 
 
 def stability(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> str:

@@ -66,7 +66,7 @@ class History:
 
 def history(ledger: Ledger, pot: str) -> History:
     """What the pot paid for."""
-    measures = {each.name: each.filter.measure for each in ledger.pots()}
+    measures = {each.name: each.filter.measure for each in ledger.pots(under_way=False)}
     found = []
     for record in ledger.history():
         if pot in (*record.pots, *record.shared_by) and record.released_at is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,17 +20,19 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.bands import NO_BANDS, Bands
+from dither.answer.blocks import listed_keys, width
 from dither.answer.evaluate import Given, evaluate, numbers
 from dither.answer.expressions import Formula, Noisy
 from dither.answer.intervals import Noises, affine_half, interval, noise_scale
 from dither.answer.recipe import GroupingSet, Output, Recipe
 from dither.answer.result import noises_of
 from dither.answer.shapes import affine, atoms_of
+from dither.answer.table import rows_shown
 from dither.canonical import positive
 from dither.catalog import Catalog
-from dither.errors import DitherError, ParameterError
-from dither.plan.algebra import Cells, Keys, Sum
-from dither.plan.domains import bounds, shown_keys
+from dither.errors import ParameterError
+from dither.plan.algebra import Cells, Keys, Quantiles, Sum
+from dither.plan.domains import bounds
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
@@ -213,7 +215,7 @@ def preview(
         price.name,
         charged,
         measure,
-        None if any(count is None for count in cells) else _limited(recipe, sum(count or 0 for count in cells)),
+        None if any(count is None for count in cells) else _limited(recipe, _listed(recipe)),
         terms.level,
         preview_columns(recipe, mechanisms, terms),
         pot,
@@ -222,6 +224,17 @@ def preview(
         max(sizes, default=None),
         within,
     )
+
+
+def _listed(recipe: Recipe) -> int:
+    """How many rows are listed: all declared keys, less those that a public condition leaves out."""
+    empty = tuple(_zeros(recipe, query) for query in range(len(recipe.queries)))
+    return rows_shown(replace(recipe, order=(), limit=None, offset=0), empty).of
+
+
+def _zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
+    keys = next(of.keys for of in recipe.sets if any(place[0] == query for place in of.places))
+    return (0,) * (math.prod(len(listed_keys(recipe.keys[key])) for key in keys) * width(recipe, query))
 
 
 def _limited(recipe: Recipe, rows: int) -> int:
@@ -233,7 +246,7 @@ def cells_of(recipe: Recipe, of: GroupingSet) -> int | None:
     """How many rows a grouping set has; None if its keys are selected from the data."""
     if of.selection is not None:
         return None
-    return math.prod(len(shown_keys(recipe.keys[key].domain)) for key in of.keys)
+    return math.prod(len(listed_keys(recipe.keys[key])) for key in of.keys)
 
 
 def preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
@@ -334,14 +347,27 @@ def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
 # -- from accuracy to price ---------------------------------------------------------------------------------------
 
 
-def wanted_widths(within: Any, recipe: Recipe) -> dict[str, float]:
+def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
     """Half-widths by column: one number for all value columns, or one for each that is named."""
     names = [output.name for output in recipe.outputs if output.role == "value"]
     asked = within if isinstance(within, dict) else dict.fromkeys(names, within)
     for name in asked:
         if name not in names:
             raise ParameterError(f"within names the value columns of the question ({', '.join(names)}), got {name!r}")
+    formulas = {output.name: output.formula for output in recipe.outputs}
+    for name in asked:
+        if _is_quantile(recipe, formulas[name]):
+            raise ParameterError(
+                f"the error of a quantile in values is not known beforehand: leave {name} out of within"
+            )
+        if group_size is None and affine(formulas[name]) is None:
+            raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
     return {name: float(positive(width, f"within for {name}", "choose e.g. 50")) for name, width in asked.items()}
+
+
+def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
+    places = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
+    return any(isinstance(recipe.queries[query], Quantiles) for query in places)
 
 
 def least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)) -> Fraction:
@@ -371,12 +397,6 @@ def _up(price: Fraction) -> Fraction:
 def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
     """Whether every column, in all grouping sets, is at least as narrow as wished."""
     for each in columns:
-        if each.name in wanted:
-            if each.half_width is None:
-                raise DitherError(
-                    f"{each.name} errs by the size of the group, and is unbounded in groups this small: "
-                    "pass group_size= (larger), or name the other columns in within={...}"
-                )
-            if each.half_width > wanted[each.name]:
-                return False
+        if each.name in wanted and (each.half_width is None or each.half_width > wanted[each.name]):
+            return False
     return True

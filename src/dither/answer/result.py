@@ -153,7 +153,7 @@ class Result:
             yield f"Paid: {paid}; unit {info['unit']}, neighbours {info['neighbours']}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        paid = f"{self.info['measure']} {self.info['charged']} from pot {self.info['pot']}"
+        paid = f"{self.info['measure']} {_number(self.info['charged'])} from pot {self.info['pot']}"
         shown = RichTable(
             caption=f"asked before: the stored answer, {paid}" if self.info["repeated"] else paid,
             caption_justify="left",

@@ -67,7 +67,7 @@ def weighted(
     power = 1 / 3 if family == "laplace" else 1 / 2
     shares = [demand**power for demand in wanted]
     selections = [i for i, query in enumerate(recipe.queries) if isinstance(query, Keys)]
-    rest = sum(share for i, share in enumerate(shares) if i not in selections)
+    rest = sum(share for i, share in enumerate(shares) if i not in selections) or 1.0
     for i in selections:
         asked = float(weights.get("keys", Fraction(1))) ** power
         shares[i] = asked * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)

@@ -25,6 +25,7 @@ from dither.answer.evaluate import Array, Given, evaluate, given, is_null
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
 from dither.answer.intervals import Noises, interval
 from dither.answer.recipe import Output, Recipe, Shown
+from dither.answer.shapes import atoms_of
 
 _TYPES = {
     "integer": pa.int64(),
@@ -44,11 +45,12 @@ class Rows:
     chosen: tuple[tuple[Block, NDArray[np.int64]], ...]
     shown: int
     of: int
+    by_noise: bool = False
 
     @property
     def is_choice(self) -> bool:
         """Whether noisy values decided which rows are shown."""
-        return self.shown < self.of
+        return self.by_noise and self.shown < self.of
 
     def level(self, level: Fraction) -> Fraction:
         """The level at which intervals of the rows shown are taken."""
@@ -58,7 +60,7 @@ class Rows:
 def rows_shown(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     """HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values."""
     found = blocks(recipe, values)
-    kept = [np.flatnonzero(_having(recipe, block)) for block in found]
+    kept = [np.flatnonzero(_holds(_conjuncts(recipe.having), recipe, block)) for block in found]
     of_block = np.repeat(np.arange(len(found)), [len(rows) for rows in kept])
     in_block = np.concatenate([np.zeros(0, np.int64), *kept]).astype(np.int64)
     order = _ordered(recipe, [block.taken(rows) for block, rows in zip(found, kept, strict=True)], len(in_block))
@@ -68,13 +70,26 @@ def rows_shown(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     for i, block in enumerate(found):
         places = np.flatnonzero(of_block[order] == i)
         chosen.append((block.taken(in_block[order][places]), places))
-    return Rows(tuple(chosen), len(order), sum(block.rows for block in found))
+    public = [part for part in _conjuncts(recipe.having) if not atoms_of(part)]
+    of = sum(int(_holds(public, recipe, block).sum()) for block in found)
+    is_cut = recipe.limit is not None or recipe.offset > 0
+    by_noise = bool(atoms_of(recipe.having)) or (is_cut and any(atoms_of(asked.formula) for asked in recipe.order))
+    return Rows(tuple(chosen), len(order), of, by_noise)
 
 
-def _having(recipe: Recipe, block: Block) -> NDArray[np.bool_]:
-    if recipe.having is None:
-        return np.ones(block.rows, np.bool_)
-    return np.broadcast_to(evaluate(recipe.having, given(recipe, block)) == 1, (block.rows,))
+def _conjuncts(formula: Formula | None) -> list[Formula]:
+    if formula is None:
+        return []
+    if isinstance(formula, Apply) and formula.name == "and":
+        return [part for argument in formula.arguments for part in _conjuncts(argument)]
+    return [formula]
+
+
+def _holds(conditions: list[Formula], recipe: Recipe, block: Block) -> NDArray[np.bool_]:
+    kept = np.ones(block.rows, np.bool_)
+    for condition in conditions:
+        kept = kept & np.broadcast_to(evaluate(condition, given(recipe, block)) == 1, (block.rows,))
+    return kept
 
 
 def _ordered(recipe: Recipe, found: list[Block], rows: int) -> NDArray[np.int64]:
@@ -207,6 +222,8 @@ def _kind(formula: Formula, recipe: Recipe) -> Shown | None:
             return "integer"
         case KeyValue(key):
             domain = recipe.keys[key].domain
+            if recipe.keys[key].dated:
+                return "date"
             if domain.kind == "number":
                 return "integer" if domain.step.denominator == 1 else "number"
             kinds: dict[str, Shown] = {"date": "date", "timestamp": "timestamp", "boolean": "boolean"}

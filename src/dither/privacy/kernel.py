@@ -19,9 +19,10 @@ from typing import Any
 from dither.catalog import Catalog, catalog_hash, from_json
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
-from dither.plan.algebra import Aggregate, Cells, Plan
+from dither.plan.algebra import Cells, Query
 from dither.plan.facts import load_facts
 from dither.privacy.calibrate import calibrate, loss_of
+from dither.privacy.cores import no_core_dumps
 from dither.privacy.ledger import Ledger, Pot, Reservation, default_head_path
 from dither.privacy.ledger.store import ONE_INCIDENT
 from dither.privacy.noise import SystemSource
@@ -30,6 +31,7 @@ from dither.privacy.parts import check_parts
 from dither.privacy.randomise import Exact, randomise
 from dither.privacy.release import Priced, Release, Values, Version, from_bytes, repeat_key, to_bytes
 from dither.privacy.request import Request
+from dither.privacy.windows import paying
 from dither.state import State
 
 __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
@@ -54,6 +56,7 @@ class Kernel:
     """One dataset's kernel, over its state folder."""
 
     def __init__(self, state: State) -> None:
+        no_core_dumps()
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
         self._state, self._unrecorded = state, list[Reservation]()
         self._warm: tuple[int, Measurer] | None = None
@@ -121,8 +124,8 @@ class Kernel:
         if self.ledger.is_suspended():
             raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
         measurer = self.connect(priced.at)
-        for each in priced.steps:
-            measurer.prepare(each.step.query)
+        for query in statements(priced):
+            measurer.prepare(query)
         return measurer
 
     def connect(self, at: Version) -> Measurer:
@@ -140,33 +143,29 @@ class Kernel:
         return Measurer(copy, at.catalog, at.facts)
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
-        """RESERVE: check and charge, durably; the pot, and all that it is inside of."""
+        """RESERVE: check and charge, durably; the pot, all that it is inside of, and the windows it may touch."""
         at, asked = priced.at, priced.request.to_json()
         public = {"version": at.number, "catalog_hash": at.catalog_hash, "request": asked}
-        return self.ledger.reserve(priced.request.pot, priced.loss, priced.key, public, **how)
+        pots = paying(self.ledger, at.catalog, priced.request.pot, priced.request)
+        return self.ledger.reserve(pots, priced.loss, priced.key, public, **how)
 
     def measure(self, priced: Priced, measurer: Measurer, key: bytes | None = None) -> list[Exact]:
         """MEASURE: exact integers for each step; counts and sums over the same rows and keys share one statement.
 
         Samples of units are drawn by the key of this release.
         """
-        queries = [each.step.query for each in priced.steps]
-        asked: dict[tuple[Plan, tuple[str, ...]], list[Aggregate]] = {}
-        for query in queries:
-            if isinstance(query, Cells):
-                asked.setdefault((query.plan, query.keys), []).extend(query.columns)
-        cells = {where: measurer.measure(Cells(*where, tuple(columns)), key) for where, columns in asked.items()}
-        taken = dict.fromkeys(asked, 0)
+        found = {_rows_of(query): measurer.measure(query, key) for query in statements(priced)}
+        taken = dict.fromkeys(found, 0)
         exact: list[Exact] = []
-        for query in queries:
+        for query in (each.step.query for each in priced.steps):
+            where = _rows_of(query)
             if not isinstance(query, Cells):
-                exact.append(measurer.measure(query, key))
+                exact.append(found[where])
                 continue
-            where = (query.plan, query.keys)
             mine = slice(taken[where], taken[where] + len(query.columns))
             taken[where] = mine.stop
-            found = cells[where] if isinstance(cells[where], dict) else {(): cells[where]}
-            exact.append({unlisted: numbers[:, mine] for unlisted, numbers in found.items()})
+            by_key = found[where] if isinstance(found[where], dict) else {(): found[where]}
+            exact.append({unlisted: numbers[:, mine] for unlisted, numbers in by_key.items()})
         return exact
 
     def randomise(self, priced: Priced, exact: list[Exact]) -> Values:
@@ -188,22 +187,26 @@ class Kernel:
         measurer = self.prepare(priced)
         try:
             reservation = self.reserve(priced, **how)
-            released_at = now()
-            values = self._answered(priced, measurer, reservation, released_at)
+            answered = self._answered(priced, measurer, reservation)
         finally:
             with suppress(Exception):
                 measurer.close()
-        if values is None:  # raised out here, so that neither cause nor frames travel with the constant response
+        if answered is None:  # raised out here, so that neither cause nor frames travel with the constant response
             self.record_incident(reservation)
             raise UnavailableError
-        return self.send(priced, reservation, values, released_at)
+        return self.send(priced, reservation, *answered)
 
-    def _answered(self, priced: Priced, measurer: Measurer, reservation: Reservation, at: str) -> Values | None:
-        """MEASURE to COMMIT; None on any failure, whose exception and frames (exact values) end here."""
-        with suppress(Exception):
+    def _answered(self, priced: Priced, measurer: Measurer, reservation: Reservation) -> tuple[Values, str] | None:
+        """MEASURE to COMMIT; None on any failure, whose exception and frames (exact values) end here.
+
+        An interrupt is a failure too: whether someone lost patience may depend on the data. The time is taken when all
+        is ready to leave: that of the charge, seen beside the moment the answer appears, would tell how long it took.
+        """
+        with suppress(BaseException):
             values = self.randomise(priced, self.measured(priced, measurer))
+            at = now()
             self.commit(priced, reservation, values, at)
-            return values
+            return values, at
         return None
 
     def measured(self, priced: Priced, measurer: Measurer) -> list[Exact]:
@@ -238,8 +241,24 @@ class Kernel:
             return Release(
                 seq, priced, values, paid.charge, paid.spent_after, paid.cap, at, paid.charges, repeated=True
             )
-        pot = self.ledger.pot(request.pot)
+        pot = self.ledger.pot(request.pot, under_way=False)
         return Release(seq, priced, values, Fraction(0), pot.spent, pot.cap, at, repeated=True)
+
+
+def statements(priced: Priced) -> list[Query]:
+    """What is measured: counts and sums over the same rows and keys together, everything else by itself."""
+    together: dict[Any, Query] = {}
+    for query in (each.step.query for each in priced.steps):
+        known = together.get(_rows_of(query))
+        if isinstance(query, Cells) and isinstance(known, Cells):
+            query = Cells(query.plan, query.keys, known.columns + query.columns)
+        together[_rows_of(query)] = query
+    return list(together.values())
+
+
+def _rows_of(query: Query) -> Any:
+    """What queries share that are measured in one statement."""
+    return (query.plan, query.keys) if isinstance(query, Cells) else query
 
 
 def now() -> str:

@@ -38,7 +38,9 @@ def aggregate(node: exp.Expr, question: Question) -> Formula:
         raise refused("nested aggregate", at.sql, node)
     if not isinstance(inner, exp.WithinGroup) and isinstance(inner.this, exp.Expr) and is_aggregate(inner.this):
         raise refused("nested aggregate", at.sql, node)
-    if rule := _RULES.get(type(inner)):
+    if not isinstance(inner.this, (exp.Expr, str)):
+        raise at.error(f"{said(node)} needs an argument", node)
+    if rule := AGGREGATES.get(type(inner)):
         return rule(inner, chosen, question)
     raise no_rule(inner, scope)
 
@@ -338,7 +340,7 @@ def _over(left: Formula, right: Formula) -> Formula:
     return Apply("divide", (left, right))
 
 
-_RULES: dict[type[exp.Expr], Callable[[exp.Expr, Expression | None, Question], Formula]] = {
+AGGREGATES: dict[type[exp.Expr], Callable[[exp.Expr, Expression | None, Question], Formula]] = {
     exp.Count: _count,
     exp.CountIf: _count_if,
     exp.Sum: _sum,

@@ -6,6 +6,8 @@ Whatever has no rule is refused with its place in the text (allow-list).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
@@ -26,8 +28,9 @@ from dither.sql.queries import Answered, answered
 from dither.sql.question import Key, Question
 from dither.sql.refusals import REFUSALS
 from dither.sql.refuse import refused
-from dither.sql.rows import check_parts, filtered, with_names
+from dither.sql.rows import Names, check_parts, filtered, with_names
 from dither.sql.scope import Context, Scope
+from dither.sql.shape import check_shape
 from dither.sql.tables import check_tables
 
 MAX_COLUMNS = 50
@@ -46,19 +49,73 @@ def bind(sql: str, catalog: Catalog, facts: Facts = NO_FACTS, max_groups: int | 
         raise QueryError(f"the question cannot be read: {type(error).__name__}") from None
 
 
+@dataclass
+class _Read:
+    """A question as far as it is read: what it releases, and what is done to the result."""
+
+    question: Question
+    sets: Sets
+    outputs: list[Output]
+    having: list[Formula]
+    orders: tuple[Order, ...]
+    limit: int | None
+    offset: int
+
+
 def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
     check_tables(query, at)
+    check_shape(query, at)
+    read = _read(query, at, {}, max_groups)
+    made = answered(read.question, read.sets, at)
+    having = [*read.having, *_listed(read.question, made)]
+    return Recipe(
+        sql=at.sql,
+        queries=made.queries,
+        keys=made.keys,
+        atoms=tuple(read.question.atoms.values()),
+        sets=made.sets,
+        outputs=tuple(read.outputs),
+        having=None if not having else having[0] if len(having) == 1 else Apply("and", tuple(having)),
+        order=read.orders,
+        limit=read.limit,
+        offset=read.offset,
+    )
+
+
+def _read(query: exp.Expr, at: Context, names: Names, max_groups: int | None) -> _Read:
     if isinstance(query, exp.SetOperation):
         raise refused("outer union" if isinstance(query, exp.Union) else "set operation", at.sql, query)
     assert isinstance(query, exp.Select)
-    names = with_names(query, at, {})
-    inside = query.copy()
-    for part in ("order", "limit", "offset", "fetch"):
-        inside.set(part, None)
-    check_parts(inside, at)
+    names = with_names(query, at, names)
+    check_parts(query, at, outer=True)
+    if inner := _answer_in_from(query, at, names):
+        return _after(query, _read(*inner, max_groups), at)
     scope = Scope(at, filtered(query, at, names))
     _check_rows(scope, query, max_groups)
     return _question(query, Question(scope, groups=max_groups))
+
+
+def _answer_in_from(query: exp.Select, at: Context, names: Names) -> tuple[exp.Expr, Context, Names] | None:
+    """The aggregated subquery that a SELECT without aggregates reads: then it only rearranges the answer."""
+    if has_aggregates(query) or any(query.args.get(part) for part in ("group", "having", "joins")):
+        return None
+    node = query.args["from_"].this if query.args.get("from_") else None
+    if isinstance(node, exp.Table) and not node.args.get("joins") and node.name.lower() in names:
+        known = names[node.name.lower()]
+        found, inside = known.query, known.names
+    elif isinstance(node, exp.Subquery) and not node.args.get("joins"):
+        found, inside = node.this, with_names(node, at, names)
+    else:
+        return None
+    alias = node.args.get("alias")
+    if not isinstance(found, exp.Select) or (alias is not None and alias.args.get("columns")):
+        return None
+    if isinstance(node, exp.Table) and names[node.name.lower()].columns:
+        return None
+    if found.args.get("group") or has_aggregates(found):
+        return found, at, inside
+    deeper = _answer_in_from(found, at, with_names(found, at, inside))
+    return (found, at, inside) if deeper is not None else None
 
 
 def _check_rows(scope: Scope, query: exp.Select, max_groups: int | None) -> None:
@@ -69,7 +126,7 @@ def _check_rows(scope: Scope, query: exp.Select, max_groups: int | None) -> None
         raise refused("max groups", scope.at.sql)
 
 
-def _question(query: exp.Select, question: Question) -> Recipe:
+def _question(query: exp.Select, question: Question) -> _Read:
     at = question.scope.at
     distinct = query.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
@@ -84,22 +141,47 @@ def _question(query: exp.Select, question: Question) -> Recipe:
     sums_in([*query.expressions, *later, *([ordered] if ordered else [])], question)
     outputs = _outputs(query, question, sets)
     by_name = {output.name.lower(): output.formula for output in outputs}
-    kept = formula(having.this, Outer(question, by_name)) if having else None
-    orders = tuple(_order(each, outputs, question, by_name) for each in (ordered.expressions if ordered else ()))
+    kept = [formula(having.this, Outer(question, by_name))] if having else []
+    last = Outer(question, by_name, outputs_first=True)
+    orders = tuple(_order(each, outputs, last) for each in (ordered.expressions if ordered else ()))
     _check_outputs(query, question, outputs, sets, distinct is not None)
-    made = answered(question, sets, at)
-    return Recipe(
-        sql=at.sql,
-        queries=made.queries,
-        keys=made.keys,
-        atoms=tuple(question.atoms.values()),
-        sets=made.sets,
-        outputs=tuple(outputs),
-        having=_with_listed(kept, question, made),
-        order=orders,
-        limit=_whole(query.args.get("limit") or query.args.get("fetch"), at),
-        offset=_whole(query.args.get("offset"), at) or 0,
-    )
+    return _Read(question, sets, outputs, kept, orders, *_limits(query, at))
+
+
+def _limits(query: exp.Select, at: Context) -> tuple[int | None, int]:
+    limit = _whole(query.args.get("limit") or query.args.get("fetch"), at)
+    return limit, _whole(query.args.get("offset"), at) or 0
+
+
+def _after(query: exp.Select, inner: _Read, at: Context) -> _Read:
+    """SELECT ... FROM (an answer): WHERE, ORDER BY and LIMIT on the noisy result."""
+    if inner.limit is not None or inner.offset:
+        raise refused("inner limit", at.sql, query.args["from_"])
+    if query.args.get("distinct"):
+        raise refused("distinct answers", at.sql, query.expressions[0])
+    by_name = {output.name.lower(): output for output in inner.outputs}
+    outer = Outer(inner.question, {name: each.formula for name, each in by_name.items()}, outputs_only=True)
+    outputs: list[Output] = []
+    for place, item in enumerate(query.expressions, 1):
+        node = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            outputs += inner.outputs
+            continue
+        name = item.alias if isinstance(item, exp.Alias) else output_name(node, place)
+        known = by_name.get(node.name.lower()) if isinstance(node, exp.Column) else None
+        made = formula(node, outer)
+        if known is not None:
+            outputs.append(replace(known, name=name))
+        else:
+            outputs.append(Output(name, made, "value", said(node)) if _is_noisy(made) else Output(name, made, "key"))
+    _check_names(outputs, at)
+    where = query.args.get("where")
+    kept = [formula(where.this, outer)] if where else []
+    ordered = query.args.get("order")
+    renamed = {**outer.outputs, **{output.name.lower(): output.formula for output in outputs}}
+    last = Outer(inner.question, renamed, outputs_only=True)
+    orders = tuple(_order(each, outputs, last) for each in ordered.expressions) if ordered else inner.orders
+    return _Read(inner.question, inner.sets, outputs, [*inner.having, *kept], orders, *_limits(query, at))
 
 
 def _outputs(query: exp.Select, question: Question, sets: Sets) -> list[Output]:
@@ -114,16 +196,21 @@ def _outputs(query: exp.Select, question: Question, sets: Sets) -> list[Output]:
             continue
         question.notes.clear()
         made = formula(node, Outer(question))
-        role = "value" if _is_noisy(made) else "key"
-        words = said(node) if role == "value" else ""
-        outputs.append(Output(name, made, role, words, "; ".join(dict.fromkeys(question.notes))))
+        if _is_noisy(made):
+            outputs.append(Output(name, made, "value", said(node), "; ".join(dict.fromkeys(question.notes))))
+        else:
+            outputs.append(Output(name, made, "key"))
+    _check_names(outputs, question.scope.at)
+    return outputs
+
+
+def _check_names(outputs: list[Output], at: Context) -> None:
     taken: set[str] = set()
     for output in outputs:
         for each in output.names:
             if each.lower() in taken:
-                raise question.scope.at.error(f"two columns would be called {each}: rename one with AS")
+                raise at.error(f"two columns would be called {each}: rename one with AS")
             taken.add(each.lower())
-    return outputs
 
 
 def _histogram(node: exp.Anonymous, name: str, question: Question, sets: Sets) -> list[Output]:
@@ -146,15 +233,16 @@ def _is_noisy(made: Formula) -> bool:
     return isinstance(made, Noisy)
 
 
-def _order(node: exp.Expr, outputs: list[Output], question: Question, by_name: dict[str, Formula]) -> Order:
+def _order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
     """ORDER BY a position, the name of an output, or an expression; nulls last unless it says otherwise."""
     of = node.this.unnest()
     descending, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
     if isinstance(of, exp.Literal) and not of.is_string:
         if not str(of.this).isdigit() or not 1 <= int(of.this) <= len(outputs):
-            raise question.scope.at.error(f"there is no column {of.this}: the positions are 1 to {len(outputs)}", of)
+            at = outer.question.scope.at
+            raise at.error(f"there is no column {of.this}: the positions are 1 to {len(outputs)}", of)
         return Order(outputs[int(of.this) - 1].formula, descending, first)
-    return Order(formula(of, Outer(question, by_name, outputs_first=True)), descending, first)
+    return Order(formula(of, outer), descending, first)
 
 
 def _check_outputs(query: exp.Select, question: Question, outputs: list[Output], sets: Sets, distinct: bool) -> None:
@@ -169,9 +257,9 @@ def _check_outputs(query: exp.Select, question: Question, outputs: list[Output],
         raise refused("public preserved", at.sql, query.args["from_"])
 
 
-def _with_listed(having: Formula | None, question: Question, made: Answered) -> Formula | None:
-    """HAVING, and for `public LEFT JOIN private` that the key is one of the public table's."""
-    parts: list[Formula] = [] if having is None else [having]
+def _listed(question: Question, made: Answered) -> list[Formula]:
+    """For `public LEFT JOIN private`: that a key is one of the public table's."""
+    parts: list[Formula] = []
     for place, column in enumerate(made.keys):
         if column.column not in question.scope.relation.listed:
             continue
@@ -179,7 +267,7 @@ def _with_listed(having: Formula | None, question: Question, made: Answered) -> 
             parts.append(Apply("not", (Apply("is_null", (KeyValue(place),)),)))
         if column.domain.kind == "category" and OTHER in column.domain.labels:
             parts.append(Apply("ne", (KeyValue(place), Constant(OTHER))))
-    return None if not parts else parts[0] if len(parts) == 1 else Apply("and", tuple(parts))
+    return parts
 
 
 def _whole(node: exp.Expr | None, at: Context) -> int | None:

@@ -43,9 +43,11 @@ _REALS = ("DOUBLE", "FLOAT")
 
 def expression(node: exp.Expr, scope: Scope) -> Expression:
     """The plan's expression for a SQL expression over the rows of a relation."""
+    if not isinstance(node, exp.Expr):
+        raise scope.at.error("an argument is missing")
     if id(node) in scope.found:
         return scope.found[id(node)]
-    if rule := _RULES.get(type(node)):
+    if rule := RULES.get(type(node)):
         return rule(node, scope)
     if type(node) in COMPARISONS:
         return call(COMPARISONS[type(node)], (node.this, node.expression), node, scope)
@@ -298,6 +300,10 @@ def flattened(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 
 
 def _is(node: exp.Expr, scope: Scope) -> Expression:
+    return _negated(_is_so(node, scope), node, scope)
+
+
+def _is_so(node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(node.expression, exp.Null):
         if isinstance(node.this, exp.Column):
             found = scope.field(node.this)
@@ -542,7 +548,12 @@ def _date(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _like(node: exp.Expr, scope: Scope) -> Expression:
-    return call("like", (node.this, node.expression), node, scope)
+    return _negated(call("like", (node.this, node.expression), node, scope), node, scope)
+
+
+def _negated(value: Expression, node: exp.Expr, scope: Scope) -> Expression:
+    """`a NOT LIKE b`, which the parser notes as a flag."""
+    return apply("not", (value,), node, scope) if node.args.get("negate") else value
 
 
 def _anonymous(node: exp.Anonymous, scope: Scope) -> Expression:
@@ -559,7 +570,7 @@ def _anonymous(node: exp.Anonymous, scope: Scope) -> Expression:
     raise scope.at.error(f"no function {name}: {hint} [rule: a function without a rule is refused]", node)
 
 
-_RULES: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Expression]] = {
+RULES: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Expression]] = {
     exp.Paren: lambda node, scope: expression(node.this, scope),
     exp.Column: _column,
     exp.Literal: _literal,

@@ -14,9 +14,10 @@ from dither.errors import QueryError
 from dither.plan.algebra import Value
 from dither.sql.aggregates import aggregate
 from dither.sql.expressions import expression, flattened, no_rule
+from dither.sql.functions import REFUSED_TYPES
 from dither.sql.inner import contains_aggregate, is_aggregate
 from dither.sql.question import Question
-from dither.sql.refuse import refused
+from dither.sql.refuse import did_you_mean, refused
 
 _PLAIN: dict[type[exp.Expr], str] = {
     exp.Add: "add",
@@ -54,29 +55,43 @@ class Outer:
     question: Question
     outputs: dict[str, Formula] = field(default_factory=dict)
     outputs_first: bool = False
+    outputs_only: bool = False
 
 
 def formula(node: exp.Expr, outer: Outer) -> Formula:
     """The formula of an expression over aggregates, keys and constants."""
-    node = node.unnest()
     question = outer.question
+    if not isinstance(node, exp.Expr):
+        raise question.scope.at.error("an argument is missing")
+    node = node.unnest()
+    if isinstance(node, exp.Column) and outer.outputs_only:
+        return _output(node, outer)
     if isinstance(node, exp.Column) and outer.outputs_first and _named(node, outer) is not None:
         return outer.outputs[node.name.lower()]
     if isinstance(node, exp.Null):
         return Constant(None)
-    if is_aggregate(node):
+    if is_aggregate(node) and not outer.outputs_only:
         return aggregate(node, question)
     if isinstance(node, (exp.Grouping, exp.GroupingId)):
         return _grouping(node, question)
     if isinstance(node, exp.Window):
         raise refused("window", question.scope.at.sql, node)
-    if not contains_aggregate(node):
+    if not contains_aggregate(node) and not (outer.outputs_only and node.find(exp.Column)):
         found = _public(node, outer)
         if found is not None:
             return found
     if isinstance(node, exp.Column):
         return _column(node, outer)
     return _applied(node, outer)
+
+
+def _output(node: exp.Column, outer: Outer) -> Formula:
+    """A column of the answer that is read."""
+    found = outer.outputs.get(node.name.lower())
+    if found is None:
+        at = outer.question.scope.at
+        raise at.error(f"no column {node.name}: {did_you_mean(node.name, list(outer.outputs))}", node)
+    return found
 
 
 def _named(node: exp.Column, outer: Outer) -> Formula | None:
@@ -144,7 +159,7 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
         return Apply("and" if isinstance(node, exp.And) else "or", of(*flattened(node, kind)))
     if rule := _RULES.get(kind):
         return rule(node, of)
-    if not list(node.find_all(exp.Column)):
+    if kind in REFUSED_TYPES or not list(node.find_all(exp.Column)):
         raise no_rule(node, outer.question.scope)
     if not contains_aggregate(node):
         for each in node.find_all(exp.Column):
@@ -188,9 +203,11 @@ def _if(node: exp.Expr, of: Of) -> Formula:
 def _is(node: exp.Expr, of: Of) -> Formula:
     (value,) = of(node.this)
     if isinstance(node.expression, exp.Null):
-        return Apply("is_null", (value,))
-    wanted = Constant(Fraction(int(bool(node.expression.this))))
-    return Apply("coalesce", (Apply("eq", (value, wanted)), Constant(Fraction(0))))
+        made = Apply("is_null", (value,))
+    else:
+        wanted = Constant(Fraction(int(bool(node.expression.this))))
+        made = Apply("coalesce", (Apply("eq", (value, wanted)), Constant(Fraction(0))))
+    return Apply("not", (made,)) if node.args.get("negate") else made
 
 
 def _between(node: exp.Expr, of: Of) -> Formula:

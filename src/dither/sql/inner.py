@@ -47,6 +47,8 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is an aggregate: one number from many rows."""
     if isinstance(node, exp.Anonymous):
         return str(node.this).lower() in ("histogram", "product")
+    if isinstance(node, (exp.Grouping, exp.GroupingId)):
+        return False
     return isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup))
 
 
@@ -75,7 +77,8 @@ def key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
 def key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     """A key with its position or alias looked up: a column of FROM comes before an alias, as in SQL."""
     node = node.unnest()
-    items = select.expressions
+    items: list[exp.Expr] = select.expressions
+    found: exp.Expr
     if isinstance(node, exp.Literal) and not node.is_string:
         if not str(node.this).isdigit() or not 1 <= int(node.this) <= len(items):
             raise scope.at.error(f"there is no column {node.this}: the positions are 1 to {len(items)}", node)

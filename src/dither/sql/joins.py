@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dither.plan.algebra import And, Call, Column, Condition, Expression, Filter, Join, Named, Plan, Project
 from dither.plan.stability import Loose, Owned, Public
+from dither.plan.stability.join import comparable
 from dither.sql.conditions import condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flattened
@@ -144,13 +145,10 @@ def _is_named(
     names = {each.name.lower() for _, each in pairs} | {each.name.lower() for each in right.fields if each.is_owner}
     names |= {each.name.lower() for each in right.fields if each.anchor is not None}
     inside = {id(each) for each in node.find_all(exp.Column)}
-    for each in select.find_all(exp.Column, exp.Star):
-        if isinstance(each, exp.Star):
-            if not isinstance(each.parent, exp.Count):
-                return True
-        elif id(each) not in inside and each.name.lower() in names and (each.name.lower() not in using or each.table):
-            return True
-    return False
+    if any(not isinstance(each.parent, exp.Count) for each in select.find_all(exp.Star)):
+        return True
+    outside = [each for each in select.find_all(exp.Column) if id(each) not in inside]
+    return any(each.name.lower() in names and (each.name.lower() not in using or each.table) for each in outside)
 
 
 def match(
@@ -171,8 +169,9 @@ def match(
         raise refused("join without owner", at.sql, node)
     if kind == "left":  # what is computed from the right side is null where there is none: compute it before
         right = computed(right, at)
-    left, mine = with_columns(left, [one for one, other in pairs if not one.is_owner], at)
-    right, theirs = with_columns(right, [other for one, other in pairs if not one.is_owner], at)
+    pairs = as_texts([pair for pair in pairs if not pair[0].is_owner], Scope(at, left), Scope(at, right))
+    left, mine = with_columns(left, [one for one, _ in pairs], at)
+    right, theirs = with_columns(right, [other for _, other in pairs], at)
     on = tuple(zip(mine, theirs, strict=True))
     left_columns, right_columns = (at.analysed(each.plan, node).columns for each in (left, right))
     dropped = {theirs: mine for mine, theirs in on if mine == theirs}
@@ -196,7 +195,7 @@ def match(
     by: dict[str, Expression] = {old: Column(new) for old, new in renamed.items()}
     for theirs_name, mine_name in dropped.items():
         kept: Expression = Column(mine_name)
-        if kind == "left" and marker is not None:
+        if kind == "left" and marker is not None and left_columns[mine_name].kind != "id":
             kept = Call("case", (Call("is_not_null", (marker,)), kept))
         by[theirs_name] = kept
     made = Join(left.plan, plan, on, "left" if kind == "left" else "inner")
@@ -207,6 +206,19 @@ def match(
         inner = None if each.marker is None else substituted(each.marker, by)
         fields.append(replace(each, of=of, marker=(inner or marker) if kind == "left" else inner))
     return Relation(made, tuple(fields), left.listed | right.listed, left.public_rows or right.public_rows)
+
+
+def as_texts(pairs: list[tuple[Field, Field]], left: Scope, right: Scope) -> list[tuple[Field, Field]]:
+    """Labels meet texts as texts, unless the texts are the list that the labels come from."""
+    made = []
+    for one, other in pairs:
+        assert one.of is not None and other.of is not None
+        mine, theirs = left.domain(one.of), right.domain(other.of)
+        if {mine.kind, theirs.kind} == {"category", "text"} and not comparable(mine, theirs):
+            one = replace(one, of=Call("label", (one.of,))) if mine.kind == "category" else one
+            other = replace(other, of=Call("label", (other.of,))) if theirs.kind == "category" else other
+        made.append((one, other))
+    return made
 
 
 def with_columns(relation: Relation, wanted: list[Field], at: Context) -> tuple[Relation, list[str]]:

@@ -31,10 +31,10 @@ def parse(sql: str) -> exp.Query:
         raise QueryError(REFUSALS["deep"].message) from None
     except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
         raise QueryError(f"the question cannot be read: {type(error).__name__}") from None
-    statements = [each for each in statements if each is not None]
-    if len(statements) != 1:
+    found = [each for each in statements if each is not None]
+    if len(found) != 1:
         raise QueryError("one question at a time: remove everything after the first ';'")
-    query = statements[0]
+    query = found[0]
     while isinstance(query, exp.Subquery) and not any(
         value for part, value in query.args.items() if part != "this" and value
     ):

@@ -69,9 +69,9 @@ def answered(question: Question, sets: Sets, at: Context) -> Answered:
 def _prepared(question: Question) -> tuple[Plan, dict[Expression, str]]:
     """The rows with every key and argument as a column, and what each is called."""
     needed: dict[Expression, str] = {key.listed.of: key.name for key in question.keys}
-    for each in question.atoms:
-        if each.of is not None:
-            needed.setdefault(each.of, "counted" if each.kind == "units" else "value")
+    for atom in question.atoms:
+        if atom.of is not None:
+            needed.setdefault(atom.of, "counted" if atom.kind == "units" else "value")
     plain = all(isinstance(each, Column) for each in needed)
     if plain or not needed:
         return question.scope.relation.plan, {each: each.name for each in needed if isinstance(each, Column)}
@@ -98,13 +98,14 @@ def _place(
         return queries.setdefault(Quantiles(plan, keys, name, shares), len(queries)), shares.index(released.share)
     if released.kind == "units":
         plan = Filter(plan, Compare(name, "=", number(1).value)) if released.of is not None else plan
-    aggregate: Aggregate = {
+    aggregates: dict[str, Aggregate] = {
         "count": Count(),
         "values": CountValues(name),
         "distinct": CountDistinct(name),
         "units": CountUnits(),
         "sum": Sum(name),
-    }[released.kind]
+    }
+    aggregate = aggregates[released.kind]
     return queries.setdefault(Cells(plan, keys, (aggregate,)), len(queries)), 0
 
 

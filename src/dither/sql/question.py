@@ -47,10 +47,6 @@ class Question:
     notes: list[str] = field(default_factory=list)
     groups: int | None = None
 
-    @property
-    def at(self):  # type: ignore[no-untyped-def]
-        return self.scope.at
-
     def atom(self, released: Released, said: str, importance: Fraction = Fraction(1)) -> Formula:
         """The formula of an atom, noted at its first use; the largest importance counts."""
         known = self.atoms.get(released)
@@ -64,7 +60,8 @@ class Question:
 
     def _described(self, released: Released, said: str, importance: Fraction) -> Atom:
         limits = list(rows_limits(self))
-        unit, shown = Fraction(1), "integer"
+        unit: Fraction = Fraction(1)
+        shown: Shown = "integer"
         if released.kind in ("sum", "quantile") and released.of is not None:
             domain = self.scope.domain(released.of)
             unit, shown = domain.step, shown_as(domain)
@@ -74,21 +71,20 @@ class Question:
                 limits.append(f"{name.split(',')[0]} clamped to [{float(low):g}, {float(high):g}]")
             if released.kind == "sum" and shown in ("date", "timestamp", "boolean"):
                 shown = "integer"
-        return Atom(said, unit, Fraction(0), _as_shown(shown), tuple(limits), importance)
+        return Atom(said, unit, Fraction(0), shown, tuple(limits), importance)
 
     def key_index(self, value: Expression) -> int | None:
         return next((place for place, key in enumerate(self.keys) if key.value == value), None)
 
 
-def _as_shown(word: str) -> Shown:
-    return word  # type: ignore[return-value]
-
-
-def shown_as(domain: Domain) -> str:
+def shown_as(domain: Domain) -> Shown:
     """How a value of a domain is shown."""
-    if domain.kind == "number":
-        return "integer" if domain.step.denominator == 1 else "number"
-    return domain.kind if domain.kind in ("date", "timestamp", "boolean") else "text"
+    match domain.kind:
+        case "number":
+            return "integer" if domain.step.denominator == 1 else "number"
+        case "date" | "timestamp" | "boolean":
+            return domain.kind
+    return "text"
 
 
 def rows_limits(question: Question) -> list[str]:

@@ -64,10 +64,11 @@ def rows(query: exp.Expr, at: Context, names: Names) -> Relation:
     return made
 
 
-def check_parts(select: exp.Select, at: Context) -> None:
-    """Parts of a SELECT that have a rule inside a subquery."""
+def check_parts(select: exp.Select, at: Context, *, outer: bool = False) -> None:
+    """Parts of a SELECT that have a rule: LIMIT at the end of the question only."""
+    known = _ROW_PARTS | ({"limit", "offset", "fetch"} if outer else set())
     for part, value in select.args.items():
-        if not value or part in _ROW_PARTS:
+        if not value or part in known:
             continue
         node = value if isinstance(value, exp.Expr) else None
         if part in ("limit", "offset", "fetch"):
@@ -215,9 +216,10 @@ def _selected(select: exp.Select, relation: Relation, at: Context) -> Relation:
             if any(star.args.values()):
                 raise at.error("* with EXCLUDE, REPLACE or RENAME is not answered: name the columns", node)
             table = node.table.lower() if isinstance(node, exp.Column) else ""
+            shown = node.table if isinstance(node, exp.Column) else "table"
             known = [each for each in relation.fields if not table or (each.source or "").lower() == table]
             if not known:
-                raise at.error(f"no table {node.table} in this FROM", node)
+                raise at.error(f"no table {shown} in this FROM", node)
             fields += [replace(each, qualified=False) for each in known if table or not each.qualified]
             continue
         name = item.alias if isinstance(item, exp.Alias) else output_name(node, place)

@@ -31,7 +31,7 @@ from dither.plan.domain import Domain, is_stored
 from dither.plan.stability import Owned, Public
 from dither.sql.constants import truth
 from dither.sql.expressions import expression, flattened
-from dither.sql.joins import same_owner, with_columns
+from dither.sql.joins import as_texts, same_owner, with_columns
 from dither.sql.refuse import from_plan, refused
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 
@@ -154,6 +154,7 @@ def _selected(query: exp.Expr, scope: Scope) -> list[Field]:
 def _matched(
     outer: Relation, inner: Relation, pairs: list[Pair], node: exp.Expr, at: Context, use: str
 ) -> tuple[Relation, Expression]:
+    pairs = as_texts(pairs, Scope(at, outer), Scope(at, inner))
     outer, mine = with_columns(outer, [one for one, _ in pairs], at)
     inner, theirs = with_columns(inner, [other for _, other in pairs], at)
     taken = {name.lower() for name in at.analysed(outer.plan, node).columns}

@@ -59,9 +59,10 @@ def _anchor(table: Table, column: str, catalog: Catalog) -> tuple[str, str] | No
     """The parent's row that an id names, where registration made sure that it has one owner."""
     if table.kind == "public":
         return None
-    if isinstance(table.owner, OwnerReference) and table.owner.by == column:
-        return table.owner.references, column
+    if isinstance(table.owner, OwnerReference) and len(table.owner.by) == 1 and table.owner.by[0][0] == column:
+        return table.owner.references, table.owner.by[0][1]
     for child in catalog.private_tables:
-        if isinstance(child.owner, OwnerReference) and (child.owner.references, child.owner.by) == (table.name, column):
-            return table.name, column
+        if isinstance(child.owner, OwnerReference) and child.owner.references == table.name:
+            if [theirs for _, theirs in child.owner.by] == [column]:
+                return table.name, column
     return None

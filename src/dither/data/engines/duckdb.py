@@ -28,7 +28,8 @@ def open_for_registration(path: Path, spill: Path, memory: str | None = None) ->
     connection.execute("SET temp_file_encryption = true")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET preserve_insertion_order = false")
-    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET enable_progress_bar = true")  # for query_progress; nothing is printed
+    connection.execute("SET enable_progress_bar_print = false")
     connection.execute(f"SET temp_directory = {text(str(spill))}")
     if memory is not None:
         connection.execute(f"SET memory_limit = {text(memory)}")

@@ -15,6 +15,7 @@ from dither.errors import RefusedError
 from dither.privacy.ledger import chain, pots, tables
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor
+from dither.privacy.ledger.holder import is_dead
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Incident, Registered, Reservation, Stored
 from dither.privacy.ledger.rules import Charge
@@ -25,6 +26,7 @@ _ENTRY, _RELEASE, _POT, _SHARE = tables.entry.c, tables.release.c, tables.pot_st
 _LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
 _OF_KIND = select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
 _NEWEST = select(_ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
+_NEWEST_SEQ = select(_ENTRY.seq).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
 _ENTRY_AT = select(_ENTRY.kind, _ENTRY.body_json, _ENTRY.hash).where(_ENTRY.seq == bindparam("at"))
 _CLEARED = select(func.coalesce(func.max(_ENTRY.seq), 0)).where(_ENTRY.kind == "clear").scalar_subquery()
 _INCIDENTS = (
@@ -70,6 +72,11 @@ def bodies(transaction: Transaction, kind: str) -> Iterator[tuple[int, dict[str,
     """The entries of one kind, oldest first."""
     for seq, body_json in transaction.rows(_OF_KIND, {"kind": kind}):
         yield seq, json.loads(body_json)
+
+
+def newest(transaction: Transaction, kind: str) -> int:
+    """The number of the newest entry of a kind, 0 where there is none."""
+    return int(transaction.scalar(_NEWEST_SEQ, {"kind": kind}) or 0)
 
 
 def openings(transaction: Transaction) -> dict[str, Pot]:
@@ -212,3 +219,11 @@ def let_go(transaction: Transaction, seq: int) -> None:
 def held(transaction: Transaction) -> list[tuple[int, str]]:
     """Every reserve that a process still holds, and which; few."""
     return [(seq, holder) for seq, holder in transaction.rows(_PENDING)]
+
+
+def under_way(transaction: Transaction) -> Iterator[tuple[dict[str, Charge], bool]]:
+    """Charges (and whether they are reissues) of living processes whose answer has not left; a lease's leave early."""
+    for seq, holder in held(transaction):
+        _, body, _ = entry(transaction, seq)
+        if not body["lease"] and not is_dead(holder):
+            yield charges_from(body), body["reissue"] is not None
