@@ -35,7 +35,7 @@ from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.algebra import plan_hash
-from dither.privacy.kernel import Kernel, Priced, Release
+from dither.privacy.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.privacy.request import Price, Request
@@ -117,12 +117,15 @@ class Connection:
         max_groups: int | None = None,
         delta: Number | None = None,
         fresh: bool = False,
+        dry_run: bool = False,
     ) -> Result | Explanation:
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
         The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
         new one. `weights={"n": 2}` gives a column more of the price, `group_size` buys intervals for quantiles,
-        `max_groups` limits the groups of one unit. EXPLAIN PRIVACY SELECT ... returns the explanation, reading no data.
+        `max_groups` limits the groups of one unit. `dry_run=True` rehearses on a table generated from the catalog
+        alone: free, as noisy as the real answer, about nobody. EXPLAIN PRIVACY SELECT ... returns the explanation,
+        reading no data.
         """
         if delta is not None:
             raise ParameterError(
@@ -136,7 +139,7 @@ class Connection:
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
         found = self._offer(recipe, _price(epsilon, rho), weights, group_size, level)
-        release = self._released(found.priced, fresh)
+        release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
         result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
         return replace(result, _certify=self._certificate)
 
@@ -203,11 +206,15 @@ class Connection:
 
     def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...]) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
+        if release.at.context == DRY_RUN:
+            raise ParameterError("a dry run is about nobody and promises nothing: ask without dry_run=True")
         ledger = self._kernel.ledger
-        standing = {pot.name: pot for pot in ledger.pots()}
+        budget = self.budget()
+        standing = {pot.name: pot for pot in budget.pots}
         way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
         limits = [limit for atom in recipe.atoms for limit in atom.limits]
-        return sign(body_of(release, recipe.sql, limits, way, ledger.incidents(), steps), signing_key(self._place))
+        body = body_of(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person())
+        return sign(body, signing_key(self._place))
 
     # -- the way of a question ------------------------------------------------------------------------------------
 
@@ -302,7 +309,8 @@ class Connection:
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
-        pot = self._kernel.ledger.pot(release.priced.request.pot, under_way=False)
+        asked = release.priced.request.pot
+        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == asked), None)
         return {
             "release_id": release.release_id,
             "repeated": release.repeated,
@@ -315,9 +323,9 @@ class Connection:
             "context": release.at.context,
             "mode": "embedded",
             "principal": getpass.getuser(),
-            "pot": pot.name,
-            "rule": pot.rule,
-            "measure": pot.filter.measure,
+            "pot": asked,
+            "rule": "none" if pot is None else pot.rule,  # only a dry run can have no pot
+            "measure": price.name if pot is None else pot.filter.measure,
             "unit": catalog.unit.label,
             "neighbours": catalog.neighbours,
             "price_asked": fraction_text(price.value),
@@ -325,7 +333,7 @@ class Connection:
             "charged": fraction_text(release.charged),
             "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
             "loss": release.priced.loss.to_json(),
-            "pot_spent_after": fraction_text(pot.spent),
+            "pot_spent_after": fraction_text(Fraction(0) if pot is None else pot.spent),
             "pot_cap": fraction_text(release.cap),
             "released_at": release.released_at,
             "dither_version": __version__,

@@ -66,7 +66,12 @@ def certificate(made):
 
 def test_it_says_what_issue_nine_asks(made):
     body = made[0]
-    assert body["unit"] == {"protects": "person", "neighbours": "add_remove", "not_protected": []}
+    assert body["unit"] == {
+        "protects": "person",
+        "neighbours": "add_remove",
+        "not_protected": [],
+        "over_all_windows": "",
+    }
     assert body["guarantee"]["variant"].startswith("approximate zero-concentrated")
     assert F(body["guarantee"]["native"]["rho"]) <= F(1, 10)
     assert body["guarantee"]["delta"] == "0.000001"

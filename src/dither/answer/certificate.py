@@ -14,6 +14,7 @@ from decimal import Decimal as Digits
 from fractions import Fraction
 from typing import Any
 
+from dither.answer.budget import Reading
 from dither.canonical import fraction_text
 from dither.catalog import UNPROTECTED, Boolean, Bounded, Catalog, Category, Column, Date, FromPublic, Timestamp
 from dither.catalog.scalars import days_text, seconds_text
@@ -45,6 +46,7 @@ def body_of(
     way: tuple[Pot, ...],
     incidents: Iterable[Incident],
     post_processing: Iterable[str] = (),
+    over_windows: Reading | None = None,
 ) -> dict[str, Any]:
     """What a certificate says of a release; `way` is the pot that was asked and all it is inside of."""
     priced, at, pot = release.priced, release.at, way[0]
@@ -72,6 +74,7 @@ def body_of(
             "protects": catalog.unit.label,
             "neighbours": catalog.neighbours,
             "not_protected": [f"{each.key}: {each.because}" for each in catalog.people if not each.protected],
+            "over_all_windows": "" if over_windows is None else _over_windows(over_windows),
         },
         "mechanisms": [_mechanism(each) for each in priced.steps],
         "bounds": _bounds(catalog, used_columns(release)),
@@ -83,6 +86,11 @@ def body_of(
         "incidents": [{"reserve": each.reserve, "code": each.code} for each in incidents],
         "software": {"dither": __version__, "losses": LOSS_VERSION},
     }
+
+
+def _over_windows(reading: Reading) -> str:
+    """The person-level figure of a (person, window) unit, over the windows that the catalog declares."""
+    return f"{reading.label}: epsilon {rounded_up(reading.epsilon)} at delta {rounded_up(reading.delta)}"
 
 
 def plan_hash_of(release: Release) -> str:

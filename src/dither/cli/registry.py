@@ -31,7 +31,7 @@ def deployment(place: State) -> Deployment:
     try:
         registered = ledger.registered()
         context = "prod" if registered is None else str(registered.public["context"])
-        found = (ledger.pots(), ledger.history(), ledger.incidents())
+        found = (ledger.pots(under_way=False), ledger.history(), ledger.incidents())
     finally:
         ledger.close()
     return Deployment(catalog, context, found[0], tuple(found[1]), found[2], steward.population_notes(place, catalog))
