@@ -11,6 +11,7 @@ from typing import Any
 
 from dither.answer.bands import Bands, rank_rows
 from dither.answer.budget import Budget
+from dither.answer.certificate import body_of
 from dither.answer.explain import Explanation, explain, explained
 from dither.answer.history import History, history
 from dither.answer.intervals import level_of
@@ -26,17 +27,20 @@ from dither.answer.preview import (
 )
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
+from dither.answer.seal import sign
 from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
+from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.algebra import plan_hash
-from dither.privacy.kernel import Kernel, Priced, Release
+from dither.privacy.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.privacy.request import Price, Request
 from dither.privacy.windows import horizon
+from dither.signing import signing_key
 from dither.sql.bind import bind
 from dither.sql.spoken import Spoken, spoken, with_ends
 from dither.state import State
@@ -51,7 +55,8 @@ class Connection:
     def __init__(self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> None:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
-        self._kernel = Kernel(State.beside(file, state))
+        self._place = State.beside(file, state)
+        self._kernel = Kernel(self._place)
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
         self._check_catalog()
@@ -113,12 +118,15 @@ class Connection:
         max_groups: int | None = None,
         delta: Number | None = None,
         fresh: bool = False,
+        dry_run: bool = False,
     ) -> Result | Explanation:
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
         The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
         new one. `weights={"n": 2}` gives a column more of the price, `group_size` buys intervals for quantiles,
-        `max_groups` limits the groups of one unit. EXPLAIN PRIVACY SELECT ... returns the explanation, reading no data.
+        `max_groups` limits the groups of one unit. `dry_run=True` rehearses on a table generated from the catalog
+        alone: free, as noisy as the real answer, about nobody. EXPLAIN PRIVACY SELECT ... returns the explanation,
+        reading no data.
         """
         if delta is not None:
             raise ParameterError(
@@ -133,8 +141,9 @@ class Connection:
         recipe = self.bind(sql, max_groups=max_groups)
         found = self._offer(recipe, _price(epsilon, rho, sql), weights, group_size, level)
         self._check_delta(sql, found.priced)
-        release = self._released(found.priced, fresh)
-        return build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
+        release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
+        result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
+        return replace(result, _certify=self._certificate)
 
     def suggest(
         self,
@@ -156,6 +165,10 @@ class Connection:
         release = self._released(found.priced, fresh)
         rank = _rank(found.priced, found.bands)
         return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)
+
+    def table(self, name: str) -> Question:
+        """A question built step by step: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
+        return table(name, self)
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
@@ -207,6 +220,18 @@ class Connection:
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
         return self._offer(recipe, _price(epsilon, rho, sql), weights, None, Fraction(95, 100)).priced.request
+
+    def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...]) -> dict[str, Any]:
+        """What was promised for a release, signed with the dataset's key."""
+        if release.at.context == DRY_RUN:
+            raise ParameterError("a dry run is about nobody and promises nothing: ask without dry_run=True")
+        ledger = self._kernel.ledger
+        budget = self.budget()
+        standing = {pot.name: pot for pot in budget.pots}
+        way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
+        limits = [limit for atom in recipe.atoms for limit in atom.limits]
+        body = body_of(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person())
+        return sign(body, signing_key(self._place))
 
     # -- the way of a question ------------------------------------------------------------------------------------
 
@@ -312,7 +337,8 @@ class Connection:
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
-        pot = self._kernel.ledger.pot(release.priced.request.pot, under_way=False)
+        asked = release.priced.request.pot
+        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == asked), None)
         return {
             "release_id": release.release_id,
             "repeated": release.repeated,
@@ -325,9 +351,9 @@ class Connection:
             "context": release.at.context,
             "mode": "embedded",
             "principal": getpass.getuser(),
-            "pot": pot.name,
-            "rule": pot.rule,
-            "measure": pot.filter.measure,
+            "pot": asked,
+            "rule": "none" if pot is None else pot.rule,  # only a dry run can have no pot
+            "measure": price.name if pot is None else pot.filter.measure,
             "unit": catalog.unit.label,
             "neighbours": catalog.neighbours,
             "price_asked": fraction_text(price.value),
@@ -335,7 +361,7 @@ class Connection:
             "charged": fraction_text(release.charged),
             "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
             "loss": release.priced.loss.to_json(),
-            "pot_spent_after": fraction_text(pot.spent),
+            "pot_spent_after": fraction_text(Fraction(0) if pot is None else pot.spent),
             "pot_cap": fraction_text(release.cap),
             "released_at": release.released_at,
             "dither_version": __version__,

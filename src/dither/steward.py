@@ -30,6 +30,7 @@ from dither.plan.facts import Facts
 from dither.privacy.cores import no_core_dumps
 from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
 from dither.privacy.noise import fresh_bytes
+from dither.signing import forget_key
 from dither.state import State
 from dither.steward_budgets import clear_incidents, open_ledger, open_pot, population_notes, raise_cap, reissue
 
@@ -246,6 +247,7 @@ def forget_head(place: State) -> None:
     for file in head.parent.glob(head.name + "*"):
         file.unlink(missing_ok=True)
     lineages.forget(place.installation_id())
+    forget_key(place)
 
 
 @contextmanager
