@@ -11,10 +11,10 @@ import decimal
 import math
 from fractions import Fraction
 
-import clinic_sql
 import pytest
 from question_maker import Maker
 
+import clinic_sql
 from dither.audit.naive_plans import grouped
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
 from dither.sql.bind import bind
