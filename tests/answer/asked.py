@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,19 @@ def connection(folder: Path, people: int = 40, *, rows: Any = None, **terms: Any
     told = {"epsilon": "100000", "ceiling": "100000", **terms}
     steward.open_pot(place, clinic_sql.catalog(), "total", purpose=PURPOSE, **told)
     return connect(file)
+
+
+def few_rows(people: int = 40) -> dict[str, list[dict[str, Any]]]:
+    """The generated rows less those past a limit: which of them are kept depends on a secret key."""
+    rows = clinic_sql.raws(people)
+    kept: list[dict[str, Any]] = []
+    owners = Counter()  # type: ignore[var-annotated]
+    for visit in rows["visits"]:
+        owners[visit["patient_id"]] += 1
+        if owners[visit["patient_id"]] <= 12:
+            kept.append(visit)
+    names = {visit["visit_id"] for visit in kept}
+    return {**rows, "visits": kept, "prescriptions": [row for row in rows["prescriptions"] if row["visit_id"] in names]}
 
 
 def exact_values(con: Any, priced: Any) -> tuple[Any, ...]:

@@ -255,3 +255,13 @@ def test_arithmetic_cannot_hide_a_value_from_its_bounds(ward):
     assert sensitivity(query, clinic.catalog()).l1 == 3 * 110 * 50_000
     (cells,) = exact(ward, "SELECT SUM(age * cost) AS y FROM visits")
     assert cells[()][0, 0] == 50 * 40 * 1000
+
+
+def test_time_is_promised_nowhere(ward):
+    """privacy-rules 16: predictive mitigation leaks; embedded mode promises nothing about time, and says so."""
+    result = ward.sql("SELECT COUNT(*) FROM visits", epsilon=1)
+    assert result.info["mode"] == "embedded"
+    from pathlib import Path
+
+    page = Path(__file__).parents[2] / "docs" / "proofs" / "kernel.md"
+    assert "Time is not covered" in page.read_text()

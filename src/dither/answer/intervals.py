@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
-_ANGLES = 256
+_ANGLES = 128
 _MONOTONE: dict[str, Callable[[Floats], Floats]] = {
     "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
     "exp": np.exp,
@@ -182,10 +183,9 @@ def _ratio(above: Affine, below: Affine, at: Given, noises: Noises, level: Fract
     deviations = np.array([law.deviation for law in laws])
     size_below = float(np.linalg.norm(lower * deviations)) or 1.0
     size_above = float(np.linalg.norm(upper * deviations)) or size_below
-    angles = np.linspace(-math.pi / 2, math.pi / 2, _ANGLES + 1)
-    bounds = _bounds(angles, laws, upper / size_above, lower / size_below, level)
+    bounds = _bounds(laws, tuple(upper / size_above), tuple(lower / size_below), level)
     x, y = _affine_values(below, at) / size_below, _affine_values(above, at) / size_above
-    return _inverted(x, y, angles, bounds, size_above / size_below)
+    return _inverted(x, y, bounds, size_above / size_below)
 
 
 def _affine_values(of: Affine, at: Given) -> Floats:
@@ -195,24 +195,30 @@ def _affine_values(of: Affine, at: Given) -> Floats:
     return total
 
 
-def _bounds(angles: Floats, laws: tuple[Law, ...], upper: Floats, lower: Floats, level: Fraction) -> Floats:
+def _angles() -> Floats:
+    return np.linspace(-math.pi / 2, math.pi / 2, _ANGLES + 1)
+
+
+@lru_cache(maxsize=64)
+def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float, ...], level: Fraction) -> Floats:
     """For every angle the size that the noise of cos(phi) N - sin(phi) D keeps with this probability."""
-    count = draws.enough(float(level), 1)
+    angles, upper, lower = _angles(), np.array(above), np.array(below)
+    count = draws.enough(float(level), 1, 1 << 12)
     if not count:
         each = [law.half_width(1 - (1 - level) / len(laws)) for law in laws]
         weights: Floats = np.abs(np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower))
         found: Floats = weights @ np.array(each, np.float64)
         return found
     drawn = draws.noise(laws, count)
-    above, below = drawn @ upper, drawn @ lower
-    sizes = [draws.size_quantile(math.cos(a) * above - math.sin(a) * below, float(level)) for a in angles[:-1]]
+    of_above, of_below = drawn @ upper, drawn @ lower
+    sizes = [draws.size_quantile(math.cos(a) * of_above - math.sin(a) * of_below, float(level)) for a in angles[:-1]]
     return np.array([*sizes, sizes[0]])  # a quarter turn to either side is the same line
 
 
-def _inverted(x: Floats, y: Floats, angles: Floats, bounds: Floats, unit: float) -> Ends:
+def _inverted(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
     """Outermost kept angles on both sides of the released one; no bound if the vertical (D = 0) is kept."""
     segment = np.maximum(bounds[:-1], bounds[1:])
-    step = angles[1] - angles[0]
+    step = math.pi / _ANGLES
 
     def kept(angle: Floats) -> NDArray[np.bool_]:
         place = np.clip(((angle + math.pi / 2) / step).astype(np.int64), 0, len(segment) - 1)
@@ -223,7 +229,7 @@ def _inverted(x: Floats, y: Floats, angles: Floats, bounds: Floats, unit: float)
     ends = []
     for side in (-1.0, 1.0):
         inside, outside = centre, np.full_like(centre, side * math.pi / 2)
-        for _ in range(60):
+        for _ in range(48):
             middle = (inside + outside) / 2
             good = kept(middle)
             inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
