@@ -84,7 +84,7 @@ def _join(left: Relation, right: Relation, node: exp.Join, kind: str, select: ex
     if isinstance(at.analysed(right.plan, node).node, Public):
         if not on.pairs:
             raise refused("join condition", at, node.args.get("on") or node)
-    elif not any(same_owner(one, other) for one, other in on.pairs):
+    elif not same_owner(on.pairs):
         raise refused("join without owner", at, node.args.get("on") or node)
     marked = kind == "left" and _is_named(right, on.pairs, node, select, using)
     made = match(left, right, on.pairs, kind, node, at, marked=marked)
@@ -99,11 +99,12 @@ def _join(left: Relation, right: Relation, node: exp.Join, kind: str, select: ex
     return made
 
 
-def same_owner(one: Field, other: Field) -> bool:
-    """Whether equality of two fields implies that their rows have one owner."""
-    if one.is_owner or other.is_owner:
-        return one.is_owner and other.is_owner
-    return one.anchor is not None and one.anchor == other.anchor
+def same_owner(pairs: list[tuple[Field, Field]]) -> bool:
+    """Whether equality of all pairs implies one owner of both rows: by name, or by a whole key that leads to it."""
+    if any(one.is_owner and other.is_owner for one, other in pairs):
+        return True
+    equal = {one.anchor for one, other in pairs if one.anchor is not None and one.anchor == other.anchor}
+    return any(all((table, key, part) in equal for part in key) for table, key, _ in equal)
 
 
 def _read(node: exp.Join, left: Scope, right: Scope) -> _On:

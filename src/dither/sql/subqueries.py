@@ -66,7 +66,7 @@ def semi_join(
     if isinstance(right, Public):
         if not any(not one.is_owner for one, _ in pairs):
             raise refused("correlation", at, node)
-    elif not isinstance(right, Owned) or not any(same_owner(one, other) for one, other in pairs):
+    elif not isinstance(right, Owned) or not same_owner(pairs):
         raise refused("uncorrelated", at, node)
     if not isinstance(at.analysed(outer.plan, node).node, Owned):
         raise refused("loose join", at, node)
@@ -134,7 +134,7 @@ def _can_be_null(field: Field, scope: Scope) -> bool:
     """Owners never are; nor are keys that lead to one."""
     if field.marker is not None:
         return True
-    return field.of is not None and field.anchor is None and scope.domain(field.of).nullable
+    return field.of is not None and not field.is_reference and scope.domain(field.of).nullable
 
 
 def _selected(query: exp.Expr, scope: Scope) -> list[Field]:
