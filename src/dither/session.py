@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dither.answer.bands import Bands, rank_rows
 from dither.answer.budget import Budget
+from dither.answer.certificate import body_of
 from dither.answer.explain import Explanation, explain, explained
 from dither.answer.history import History, history
 from dither.answer.intervals import level_of
@@ -25,18 +27,22 @@ from dither.answer.preview import (
 )
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
+from dither.answer.seal import sign
 from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
+from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.algebra import plan_hash
-from dither.privacy.kernel import Kernel, Priced, Release
+from dither.privacy.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.privacy.request import Price, Request
 from dither.privacy.windows import horizon
+from dither.signing import signing_key
 from dither.sql.bind import bind
+from dither.sql.spoken import Spoken, spoken, with_ends
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
 
@@ -49,7 +55,8 @@ class Connection:
     def __init__(self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> None:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
-        self._kernel = Kernel(State.beside(file, state))
+        self._place = State.beside(file, state)
+        self._kernel = Kernel(self._place)
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
         self._check_catalog()
@@ -111,12 +118,15 @@ class Connection:
         max_groups: int | None = None,
         delta: Number | None = None,
         fresh: bool = False,
+        dry_run: bool = False,
     ) -> Result | Explanation:
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
         The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
         new one. `weights={"n": 2}` gives a column more of the price, `group_size` buys intervals for quantiles,
-        `max_groups` limits the groups of one unit. EXPLAIN PRIVACY SELECT ... returns the explanation, reading no data.
+        `max_groups` limits the groups of one unit. `dry_run=True` rehearses on a table generated from the catalog
+        alone: free, as noisy as the real answer, about nobody. EXPLAIN PRIVACY SELECT ... returns the explanation,
+        reading no data.
         """
         if delta is not None:
             raise ParameterError(
@@ -129,9 +139,11 @@ class Connection:
         level = level_of(confidence)
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        found = self._offer(recipe, _price(epsilon, rho), weights, group_size, level)
-        release = self._released(found.priced, fresh)
-        return build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
+        found = self._offer(recipe, _price(epsilon, rho, sql), weights, group_size, level)
+        self._check_delta(sql, found.priced)
+        release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
+        result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
+        return replace(result, _certify=self._certificate)
 
     def suggest(
         self,
@@ -154,6 +166,10 @@ class Connection:
         rank = _rank(found.priced, found.bands)
         return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)
 
+    def table(self, name: str) -> Question:
+        """A question built step by step: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
+        return table(name, self)
+
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
         return Budget(self._kernel.ledger.pots(under_way=False), horizon=horizon(self._kernel.catalog))
@@ -174,7 +190,22 @@ class Connection:
 
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price."""
-        return bind(sql, self._kernel.catalog, facts_of(self._kernel), max_groups=max_groups)
+        said = spoken(sql)
+        self._check_unit(said)
+        limits = [limit for limit in (max_groups, said.max_groups) if limit is not None]
+        with said.placed():
+            recipe = bind(said.sql, self._kernel.catalog, facts_of(self._kernel), min(limits) if limits else None)
+            return with_ends(replace(recipe, sql=sql), said)
+
+    def _check_unit(self, said: Spoken) -> None:
+        """A question may name the unit, as GoogleSQL does; it cannot choose another."""
+        owners = {name for table in self.catalog.private_tables for name in self.catalog.owner_names(table)}
+        if said.unit is not None and said.unit.lower() not in {name.lower() for name in owners}:
+            told = ", ".join(sorted(owners)) or "each row by itself"
+            raise RefusedError(
+                f"privacy_unit_column {said.unit}: the catalog protects {told}",
+                rule="the unit is the catalog's",
+            )
 
     def request(
         self,
@@ -188,7 +219,19 @@ class Connection:
         """The request that a question makes at a price."""
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        return self._offer(recipe, _price(epsilon, rho), weights, None, Fraction(95, 100)).priced.request
+        return self._offer(recipe, _price(epsilon, rho, sql), weights, None, Fraction(95, 100)).priced.request
+
+    def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...]) -> dict[str, Any]:
+        """What was promised for a release, signed with the dataset's key."""
+        if release.at.context == DRY_RUN:
+            raise ParameterError("a dry run is about nobody and promises nothing: ask without dry_run=True")
+        ledger = self._kernel.ledger
+        budget = self.budget()
+        standing = {pot.name: pot for pot in budget.pots}
+        way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
+        limits = [limit for atom in recipe.atoms for limit in atom.limits]
+        body = body_of(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person())
+        return sign(body, signing_key(self._place))
 
     # -- the way of a question ------------------------------------------------------------------------------------
 
@@ -225,7 +268,7 @@ class Connection:
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
         if within is None:
-            price = _price(epsilon, rho)
+            price = _price(epsilon, rho, sql)
         else:
             if epsilon is not None or rho is not None:
                 raise ParameterError("within= finds the price: leave epsilon= and rho= out")
@@ -268,6 +311,17 @@ class Connection:
 
         return priced(least_price(meets))
 
+    def _check_delta(self, sql: str, priced: Priced) -> None:
+        """A delta in the question is a limit on what the pot's share may be."""
+        limit = spoken(sql).delta
+        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == self._pot), None)
+        if limit is not None and pot is not None and (taken := charge(pot.filter, priced.loss).delta) > limit:
+            raise RefusedError(
+                f"the question allows delta {float(limit):g}, and its pot takes {float(taken):g}: ask from a pot with "
+                "a smaller delta per question",
+                rule="options tighten, never loosen",
+            )
+
     def _released(self, priced: Priced, fresh: bool) -> Release:
         self._check_pot()
         return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
@@ -283,7 +337,8 @@ class Connection:
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
-        pot = self._kernel.ledger.pot(release.priced.request.pot, under_way=False)
+        asked = release.priced.request.pot
+        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == asked), None)
         return {
             "release_id": release.release_id,
             "repeated": release.repeated,
@@ -296,9 +351,9 @@ class Connection:
             "context": release.at.context,
             "mode": "embedded",
             "principal": getpass.getuser(),
-            "pot": pot.name,
-            "rule": pot.rule,
-            "measure": pot.filter.measure,
+            "pot": asked,
+            "rule": "none" if pot is None else pot.rule,  # only a dry run can have no pot
+            "measure": price.name if pot is None else pot.filter.measure,
             "unit": catalog.unit.label,
             "neighbours": catalog.neighbours,
             "price_asked": fraction_text(price.value),
@@ -306,16 +361,23 @@ class Connection:
             "charged": fraction_text(release.charged),
             "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
             "loss": release.priced.loss.to_json(),
-            "pot_spent_after": fraction_text(pot.spent),
+            "pot_spent_after": fraction_text(Fraction(0) if pot is None else pot.spent),
             "pot_cap": fraction_text(release.cap),
             "released_at": release.released_at,
             "dither_version": __version__,
             "loss_version": LOSS_VERSION,
             "unprotected": list(UNPROTECTED),
+            **({"person": str(self.budget().person())} if catalog.unit.column else {}),
         }
 
 
-def _price(epsilon: Number | None, rho: Number | None) -> Price:
+def _price(epsilon: Number | None, rho: Number | None, sql: str = "") -> Price:
+    """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
+    said = spoken(sql).epsilon
+    if said is not None:
+        if epsilon is not None or rho is not None:
+            raise ParameterError("the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out")
+        epsilon = said
     return Price(
         None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
         None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),

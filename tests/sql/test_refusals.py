@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import clinic_sql
 import pytest
 
+import clinic_sql
 from dither import QueryError
 from dither.plan.facts import Facts
 from dither.sql.bind import bind

@@ -11,10 +11,10 @@ import decimal
 import math
 from fractions import Fraction
 
-import clinic_sql
 import pytest
 from question_maker import Maker
 
+import clinic_sql
 from dither.audit.naive_plans import grouped
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
 from dither.sql.bind import bind
@@ -141,6 +141,9 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.date = b.date",
     "SELECT COUNT(*) AS n, AVG(b.cost) AS c FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.date < b.date WHERE a.ward = 'north'",
     "SELECT p.sex, COUNT(*) AS n FROM visits v JOIN patients p ON v.patient_id = p.patient_id LEFT JOIN counties c ON c.county = v.county WHERE c.beds IS NULL GROUP BY p.sex",
+    "SELECT COUNT(*) AS n FROM patients p LEFT JOIN visits v ON p.patient_id = v.patient_id WHERE v.cost IS NULL",
+    "SELECT COUNT(*) AS n FROM (SELECT DISTINCT p.patient_id, v.cost, v.patient_id AS q FROM patients p LEFT JOIN visits v ON p.patient_id = v.patient_id AND v.score > 0)",
+    "SELECT COUNT(*) AS n FROM (SELECT DISTINCT v.ward FROM patients p LEFT JOIN visits v ON p.patient_id = v.patient_id)",
     # IN and EXISTS
     "SELECT COUNT(*) FROM patients WHERE patient_id IN (SELECT patient_id FROM visits WHERE urgent)",
     "SELECT sex, COUNT(*) AS n FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id AND v.cost > 300) GROUP BY sex",

@@ -9,10 +9,11 @@ unless `nonnegative()` or `consistent()` derives another result, which says what
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.expressions import Noisy
 from dither.answer.intervals import Noises, level_of, noise_scale
 from dither.answer.recipe import Output, Recipe
+from dither.answer.seal import to_text
 from dither.answer.shapes import atoms_of
 from dither.answer.table import Rows, column, rows_shown
 from dither.canonical import Number, dumps
@@ -36,6 +38,7 @@ _LAWS = {
     "IntegerLaplace": "P(z) ~ exp(-|z| / scale) on multiples of the resolution",
     "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
 }
+Certify = Callable[[Release, Recipe, tuple[str, ...]], dict[str, Any]]
 _COVERED = (
     "Intervals cover the exact answer on the registered table; what limits and clamps did to the data before is named "
     "above, not covered. An end that is NULL is no bound."
@@ -72,6 +75,7 @@ class Result:
     _recipe: Recipe = field(repr=False)
     _bands: Bands = field(default=NO_BANDS, repr=False)
     notes: tuple[str, ...] = ()
+    _certify: Certify | None = field(default=None, repr=False, compare=False)
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
         """An Arrow table; `info` is in the schema's metadata under `dither`."""
@@ -104,7 +108,17 @@ class Result:
 
         Of a derived result it is the plain one: derive again.
         """
-        return build(self._release, self._recipe, level, self.info, self._bands)
+        found = build(self._release, self._recipe, level, self.info, self._bands)
+        return replace(found, _certify=self._certify)
+
+    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
+        """What was promised for this release, as signed JSON; written to `file` too, for `dither verify FILE`."""
+        if self._certify is None:
+            raise DitherError("a certificate is made by the connection that asked: con.sql(...).certificate()")
+        made = self._certify(self._release, self._recipe, self.notes)
+        if file is not None:
+            Path(file).write_text(to_text(made), encoding="utf-8")
+        return made
 
     def nonnegative(self, *columns: str) -> Result:
         """Negative values of counts (or of the columns named) become 0; a new result that states its bias."""
@@ -166,9 +180,9 @@ class Result:
         return found
 
     def _cells(self, row: dict[str, Any]) -> Iterator[str]:
-        for each in self.columns:
+        for place, each in enumerate(self.columns):
             if each.role == "low":
-                yield f"{_text(row[each.name])} … {_text(row[each.name.removesuffix('_low') + '_high'])}"
+                yield f"{_text(row[each.name])} … {_text(row[self.columns[place + 1].name])}"
             elif each.role != "high":
                 yield _text(row[each.name])
 
@@ -178,11 +192,11 @@ class Result:
         lines = []
         for row in self.table.to_pylist():
             cells = []
-            for each in self.columns:
+            for place, each in enumerate(self.columns):
                 if each.role == "key":
                     cells.append(f"<td>{html.escape(_text(row[each.name]))}</td>")
                 elif each.role == "value":
-                    low, high = (_text(row[f"{each.name}_{end}"]) for end in ("low", "high"))
+                    low, high = (_text(row[end.name]) for end in self.columns[place + 1 : place + 3])
                     ends = f"<br><small style='color:gray'>{html.escape(low)} … {html.escape(high)}</small>"
                     cells.append(f"<td style='text-align:right'>{html.escape(_text(row[each.name]))}{ends}</td>")
             lines.append(f"<tr>{''.join(cells)}</tr>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -124,6 +125,6 @@ def _split(
     codes: NDArray[Any], places: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> Iterator[tuple[int, Histogram]]:
     """The histogram of each code; codes are sorted."""
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(codes)], strict=True):
+    edges = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
+    for start, end in pairwise(edges):  # none at all without rows
         yield int(codes[start]), (places[start:end], counts[start:end])

@@ -11,14 +11,18 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
 
 from dither.catalog import Catalog, catalog_hash, from_json
+from dither.data.generated import write_generated
 from dither.data.measure import Measurer
-from dither.errors import BudgetError, DitherError, ParameterError, RefusedError, UnavailableError
+from dither.errors import BudgetError, DitherError, RefusedError, UnavailableError
 from dither.plan.algebra import Cells, Query
 from dither.plan.facts import load_facts
 from dither.privacy.calibrate import calibrate, loss_of
@@ -36,6 +40,7 @@ from dither.state import State
 
 __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
 MEASURE_TRIES = 3
+DRY_RUN: Literal["dry_run"] = "dry_run"
 SELECTIONS = 100
 FAILED = "failed_after_reserve"
 
@@ -60,6 +65,7 @@ class Kernel:
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
         self._state, self._unrecorded = state, list[Reservation]()
         self._warm: tuple[int, Measurer] | None = None
+        self._generated: tuple[str, TemporaryDirectory[str]] | None = None
         self._process = os.getpid()
         self.at = self._newest()
 
@@ -91,9 +97,9 @@ class Kernel:
 
     def price(self, request: Request) -> Priced:
         """PRICE: mechanisms and loss. Reads no data and spends nothing."""
-        if request.context != "asked":
-            raise ParameterError("a dry run is not supported yet: use preview(), which reads no data")
         at, way = self.at, self._way(request.pot)
+        if request.context != "asked":
+            at = replace(at, context=DRY_RUN)
         if len(way) == 1 and way[0].policy == "separate":
             raise RefusedError(
                 f"groups are kept apart here: ask from a group's own pot, not from {request.pot!r}, which sees all",
@@ -181,9 +187,29 @@ class Kernel:
         standing = (reservation.charge, reservation.spent_after, reservation.cap)
         return Release(str(reservation.seq), priced, values, *standing, at, reservation.charges)
 
+    def rehearse(self, request: Request) -> Release:
+        """The request on a table generated from the catalog alone: free, stored nowhere, about nobody.
+
+        The registered copy is not opened and no pot is charged; what it shows has the same law whatever the data is,
+        and is as noisy as the real answer would be.
+        """
+        priced = self.price(replace(request, context=DRY_RUN))
+        at, known = priced.at, f"{priced.at.catalog_hash}{priced.at.facts.hash}"
+        if self._generated is None or self._generated[0] != known:
+            folder = TemporaryDirectory(prefix="dither-dry-run-")
+            write_generated(at.catalog, at.facts, Path(folder.name) / "data.duckdb")
+            self._generated = (known, folder)
+        measurer = Measurer(Path(self._generated[1].name) / "data.duckdb", at.catalog, at.facts)
+        try:
+            values = self.randomise(priced, self.measured(priced, measurer))
+        finally:
+            measurer.close()
+        return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
+
     def release(self, request: Request, **how: Any) -> Release:
-        """All seven steps. With a lease's, the only caller of `measure`."""
+        """All seven steps. With a lease's, the only caller of `measure` on registered data."""
         priced = self.price(request)
+        _refuse_rehearsal(priced)
         measurer = self.prepare(priced)
         try:
             reservation = self.reserve(priced, **how)
@@ -231,6 +257,7 @@ class Kernel:
         the way up that have not paid do so now, and receive the same answer (privacy-rules 12). No data is read.
         """
         priced = self.price(request)
+        _refuse_rehearsal(priced)
         way = self._way(request.pot)
         found = self.ledger.find(priced.key, request.pot) if way else None
         if found is None:
@@ -243,6 +270,11 @@ class Kernel:
             )
         pot = self.ledger.pot(request.pot, under_way=False)
         return Release(seq, priced, values, Fraction(0), pot.spent, pot.cap, at, repeated=True)
+
+
+def _refuse_rehearsal(priced: Priced) -> None:
+    if priced.at.context == DRY_RUN:
+        raise RefusedError("a dry run is rehearsed, never released", rule="a rehearsal touches no registered data")
 
 
 def statements(priced: Priced) -> list[Query]:

@@ -68,6 +68,12 @@ class Readings:
         with self._database.transaction(write=False) as transaction:
             return rows.incidents_open(transaction)
 
+    def incidents(self) -> tuple[Incident, ...]:
+        """Every incident ever, cleared or not: certificates list them as unprotected."""
+        with self._database.transaction(write=False) as transaction:
+            found = rows.bodies(transaction, "incident")
+            return tuple(Incident(seq, body["reserve"], body["code"]) for seq, body in found)
+
     def is_suspended(self) -> bool:
         """Whether incidents have suspended the dataset; `reserve` decides it again, in its transaction."""
         with self._database.transaction(write=False) as transaction:
