@@ -148,6 +148,14 @@ REFUSALS: dict[str, Refusal] = {
         "SELECT COUNT(*) FROM visits WHERE county NOT IN (SELECT county FROM counties)",
         "SELECT COUNT(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM counties c WHERE c.county = v.county)",
     ),
+    "subquery place": Refusal(
+        "IN or EXISTS over a subquery outside WHERE",
+        "it is answered as a join, which belongs to the rows",
+        "put it into the WHERE of a subquery, or join",
+        _ALLOW,
+        "SELECT COUNT_IF(EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)) FROM patients p",
+        "SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)",
+    ),
     "scalar subquery": Refusal(
         "a subquery used as a value",
         "an exact total of everybody would stand beside each row",
