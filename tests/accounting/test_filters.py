@@ -76,8 +76,10 @@ def test_approximate_budgets_charge_noise_at_the_stated_share():
     assert delta == Fraction(1, 10**6)
     assert epsilon >= acc.epsilon(acc.Gaussian(10), 1e-6).lower
     assert acc.charge(acc.Pure(0.1), APPROX).amounts == (Fraction(1, 10), 0)
-    both = acc.charge(acc.Gaussian(10) + acc.Approx(0.1, 1e-7), APPROX).amounts
-    assert both == (epsilon + Fraction(1, 10), Fraction(11, 10**7))
+    together = acc.Gaussian(10) + acc.Approx(0.1, 1e-7)  # a question takes the stated share, selections included
+    more, delta = acc.charge(together, APPROX).amounts
+    assert delta == Fraction(1, 10**6)
+    assert acc.epsilon(together, delta).lower <= more <= epsilon + Fraction(11, 100)
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,19 @@ def pure(loss: Loss) -> Fraction:
 def approx(loss: Loss, share: Fraction) -> Pair:
     """(epsilon, delta) of one question. What has a curve and no pair of its own is turned into one at delta `share`.
 
-    Gaussian noise by its summed rho; where samples of it are among the events, by Renyi divergence at the best of a
-    fixed list of orders (the question is fixed before it is asked, hence so is its best order).
+    Gaussian noise by its summed rho, beside the sum of the other epsilons or together with them as one zCDP loss,
+    whichever is less; what key selection takes of `share` is not there for the conversion. Where samples of Gaussian
+    noise are among the events, by Renyi divergence at the best of a fixed list of orders (the question is fixed before
+    it is asked, hence so is its best order).
     """
     if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in _events(loss)):
         epsilon, rho, delta = _walk(loss, _approx)
-        return (epsilon, delta) if rho == 0 else (epsilon + epsilon_up(rho, share), delta + share)
+        if rho == 0:
+            return epsilon, delta
+        left = share - delta if delta < share else share
+        whole, selected = zcdp(loss)
+        assert selected <= delta
+        return min(epsilon + epsilon_up(rho, left), epsilon_up(whole, left)), delta + left
     found = []
     for order in _ORDERS:
         epsilon, amount, delta = _walk(loss, lambda event, order=order: _approx_at(event, order))  # type: ignore[misc]
