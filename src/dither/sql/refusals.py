@@ -143,7 +143,7 @@ REFUSALS: dict[str, Refusal] = {
     "not in null": Refusal(
         "NOT IN with values that can be null",
         "one null in the list makes every answer unknown",
-        "NOT EXISTS, or add IS NOT NULL on both sides",
+        "NOT EXISTS, which keeps rows where the value is null: add IS NOT NULL if they are not wanted",
         "three-valued logic",
         "SELECT COUNT(*) FROM visits WHERE county NOT IN (SELECT county FROM counties)",
         "SELECT COUNT(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM counties c WHERE c.county = v.county)",
