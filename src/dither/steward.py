@@ -27,8 +27,10 @@ from dither.data.sources import SourceError, column_names, missing_columns, name
 from dither.errors import CatalogError, DitherError, RefusedError
 from dither.plan.algebra import Cells
 from dither.plan.facts import Facts
+from dither.privacy.cores import no_core_dumps
 from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
 from dither.privacy.noise import fresh_bytes
+from dither.signing import forget_key
 from dither.state import State
 from dither.steward_budgets import clear_incidents, open_ledger, open_pot, population_notes, raise_cap, reissue
 
@@ -64,6 +66,7 @@ def register(
     """
     if memory is not None and not re.fullmatch(r"[1-9][0-9]{0,5}(MB|GB)", memory):
         raise DitherError(f"memory must be written as 512MB or 2GB, got {memory[:20]!r}")
+    no_core_dumps()
     catalog = load(catalog_file)
     place = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
@@ -78,6 +81,10 @@ def register(
                     "use another state folder for another purpose",
                     rule="dev is a property of a lineage that never had a prod pot",
                 )
+            source = str(folder.resolve())
+            if dev:
+                lineages.check_never_prod(place.installation_id(), catalog.lineage, source)
+            _write(place.source_file, source.encode())
             version = 1 if before is None else before.version + 1
             spilling = _Spilling(memory, spill)
             repairs, facts = _write_version(catalog, folder, place, version, stage, spilling, share)
@@ -240,6 +247,7 @@ def forget_head(place: State) -> None:
     for file in head.parent.glob(head.name + "*"):
         file.unlink(missing_ok=True)
     lineages.forget(place.installation_id())
+    forget_key(place)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from dither import DitherError, __version__
-from dither.cli import ask, budget, catalog, ledger, local
+from dither.cli import ask, audit, budget, catalog, ledger, local
 from dither.cli.account import account
 from dither.cli.demo import demo
 from dither.cli.register import register
@@ -40,7 +40,7 @@ def _options(
 
 for command in (demo, register, ask.preview, ask.sql, ask.reissue, ledger.history, account):
     app.command()(command)
-for group in (budget.app, ledger.app, catalog.app, local.app):
+for group in (budget.app, ledger.app, catalog.app, local.app, audit.app):
     app.add_typer(group)
 
 

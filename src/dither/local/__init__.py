@@ -25,6 +25,7 @@ from dither.local.client import Client
 from dither.local.device import DeviceBudget
 from dither.local.direct import Direct
 from dither.local.estimate import Estimate
+from dither.local.graph import Degrees, EdgeResponse
 from dither.local.haar import Haar
 from dither.local.hadamard import Hadamard
 from dither.local.heavy import PrefixSearch
@@ -34,6 +35,7 @@ from dither.local.onebit import OneBit, RepeatedOneBit
 from dither.local.piecewise import Hybrid, Piecewise, best_mean
 from dither.local.presets import PRESETS
 from dither.local.protocol import UNPROTECTED, Protocol, from_json
+from dither.local.puzzle import FragmentPuzzle
 from dither.local.ranges import Hierarchy
 from dither.local.rappor import BasicRappor, basic_rappor
 from dither.local.sketch import CountMeanSketch, HadamardSketch
@@ -56,9 +58,12 @@ __all__ = [
     "Choice",
     "Client",
     "CountMeanSketch",
+    "Degrees",
     "DeviceBudget",
     "Direct",
+    "EdgeResponse",
     "Estimate",
+    "FragmentPuzzle",
     "Grid",
     "Haar",
     "Hadamard",
@@ -92,7 +97,20 @@ __all__ = [
     "same_law",
 ]
 
-_MODULES = ("dashboard", "graph", "plots", "poisoning", "postprocess", "presets", "sgd", "shuffle", "simulate", "text")
+_MODULES = (
+    "dashboard",
+    "graph",
+    "graphgen",
+    "plots",
+    "poisoning",
+    "postprocess",
+    "presets",
+    "sgd",
+    "shuffle",
+    "simulate",
+    "subjects",
+    "text",
+)
 
 
 def __getattr__(name: str) -> ModuleType:
