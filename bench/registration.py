@@ -25,7 +25,7 @@ from typing import Any
 import duckdb
 
 from dither.catalog import Catalog, parse
-from dither.data.lower.cells import cells_sql
+from dither.data.lower.cells import query_sql
 from dither.data.lower.plan import Lowering
 from dither.data.measure import Measurer
 from dither.data.registration import write_copy
@@ -169,7 +169,7 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
         bare = (
             "SELECT ward, sum(c) FROM (SELECT dither_owner, ward, sum(cost) AS c FROM visits GROUP BY ALL) GROUP BY 1"
         )
-        sql = cells_sql(bounded(), Lowering(kept))
+        sql = query_sql(bounded(), Lowering(kept))
         base, our = seconds(runs + 2, answered(copies["good"], bare), answered(copies["good"], sql))
         lines.append(line("per (unit, group) bounding", our, base, 1.5))
         told = {"valued": "half the rows bad, repaired", "half": "half the rows bad, nulls kept", "one": "one row bad"}
@@ -177,7 +177,7 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
             pairs = []
             for query in questions():
                 facts = valued if what == "valued" else kept
-                sql = cells_sql(query, Lowering(facts))
+                sql = query_sql(query, Lowering(facts))
                 pairs.append(seconds(runs + 6, answered(copies[what], sql), answered(copies["good"], sql)))
             lines.append(line(f"questions, {words}", *max(pairs, key=lambda pair: pair[0] / pair[1]), 1.3))
         for measurer in copies.values():

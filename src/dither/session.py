@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dither.answer.bands import Bands, rank_rows
 from dither.answer.budget import Budget
-from dither.answer.intervals import half_width, level_of
-from dither.answer.preview import Preview, preview
+from dither.answer.certificate import body_of
+from dither.answer.explain import Explanation, explain, explained
+from dither.answer.history import History, history
+from dither.answer.intervals import level_of
+from dither.answer.offer import Offer, facts_of, offer
+from dither.answer.preview import (
+    Preview,
+    Terms,
+    least_price,
+    meets_widths,
+    preview,
+    preview_columns,
+    wanted_widths,
+)
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
-from dither.answer.split import split
+from dither.answer.seal import sign
+from dither.answer.split import checked
+from dither.answer.suggest import Suggestion, suggestion, wish
+from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.algebra import plan_hash
-from dither.plan.domains import shape
-from dither.privacy.kernel import Kernel, Priced, Release
+from dither.privacy.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
-from dither.privacy.request import Family, Price, Request
+from dither.privacy.request import Price, Request
+from dither.privacy.windows import horizon
+from dither.signing import signing_key
 from dither.sql.bind import bind
+from dither.sql.spoken import Spoken, spoken, with_ends
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
 
@@ -34,7 +55,8 @@ class Connection:
     def __init__(self, catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> None:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
-        self._kernel = Kernel(State.beside(file, state))
+        self._place = State.beside(file, state)
+        self._kernel = Kernel(self._place)
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
         self._check_catalog()
@@ -49,15 +71,40 @@ class Connection:
             )
 
     def preview(
-        self, sql: str, *, epsilon: Number | None = None, rho: Number | None = None, confidence: Number = 0.95
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        confidence: Number = 0.95,
+        within: Number | dict[str, Number] | None = None,
+        group_size: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+        max_groups: int | None = None,
     ) -> Preview:
-        """Price and error of a question. Reads no data, spends nothing, is the same for every database."""
-        recipe, priced = self._priced(sql, epsilon, rho)
-        ledger = self._kernel.ledger
-        pot = next((pot for pot in ledger.pots() if pot.name == self._pot), None)
-        rows, _ = shape(recipe.queries[0], self._kernel.catalog)
-        stored = pot is not None and ledger.has_answer(priced.key)
-        return preview(priced, recipe, rows, level_of(confidence), pot, _quote(pot, priced), stored)
+        """Price and error of a question. Reads no data, spends nothing, is the same for every database.
+
+        `within=50` in place of a price finds the least price whose half-widths are at most 50 (or one for each column:
+        `within={"n": 50}`). `group_size` is a number of rows for which averages, ratios and relative errors are shown.
+        """
+        return self._previewed(sql, epsilon, rho, confidence, within, group_size, weights, max_groups)[1]
+
+    def explain(
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        confidence: Number = 0.95,
+        within: Number | dict[str, Number] | None = None,
+        group_size: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+        max_groups: int | None = None,
+    ) -> Explanation:
+        """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors. Reads no data."""
+        asked = explained(sql) or sql
+        found, shown = self._previewed(asked, epsilon, rho, confidence, within, group_size, weights, max_groups)
+        return explain(asked, found.recipe, found.priced, shown, self.catalog, facts_of(self._kernel))
 
     def sql(
         self,
@@ -66,30 +113,70 @@ class Connection:
         epsilon: Number | None = None,
         rho: Number | None = None,
         confidence: Number = 0.95,
+        group_size: int | None = None,
+        weights: Mapping[str, Number] | None = None,
+        max_groups: int | None = None,
         delta: Number | None = None,
         fresh: bool = False,
-    ) -> Result:
+        dry_run: bool = False,
+    ) -> Result | Explanation:
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
         The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
-        new one.
+        new one. `weights={"n": 2}` gives a column more of the price, `group_size` buys intervals for quantiles,
+        `max_groups` limits the groups of one unit. `dry_run=True` rehearses on a table generated from the catalog
+        alone: free, as noisy as the real answer, about nobody. EXPLAIN PRIVACY SELECT ... returns the explanation,
+        reading no data.
         """
         if delta is not None:
             raise ParameterError(
                 "delta is not the asker's to choose: a question takes what its pot states per question "
                 "(dither budget open --rule approx --delta-per-question)"
             )
-        recipe, priced = self._priced(sql, epsilon, rho)
-        for each in priced.steps:  # whatever can fail in making the table fails before the charge
-            half_width(each.mechanism, level_of(confidence))
-        self._check_pot()
-        kernel = self._kernel
-        release = kernel.release(priced.request) if fresh else kernel.answer(priced.request)
-        return build(release, recipe, confidence, self._info(release, recipe))
+        if explained(sql) is not None:
+            shared = {"group_size": group_size, "weights": weights, "max_groups": max_groups}
+            return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)  # type: ignore[arg-type]
+        level = level_of(confidence)
+        self._refresh()
+        recipe = self.bind(sql, max_groups=max_groups)
+        found = self._offer(recipe, _price(epsilon, rho, sql), weights, group_size, level)
+        self._check_delta(sql, found.priced)
+        release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
+        result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
+        return replace(result, _certify=self._certificate)
+
+    def suggest(
+        self,
+        what: str,
+        of: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        keep: Number = 0.99,
+        fresh: bool = False,
+    ) -> Suggestion:
+        """Buy a bound or a limit: `suggest("bounds", "visits.cost", epsilon=0.2, keep=0.99)`.
+
+        Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one bought, never measured.
+        """
+        self._refresh()
+        wished = wish(what, of, keep, self.catalog, facts_of(self._kernel))
+        found = self._offer(wished.recipe, _price(epsilon, rho), None, None, Fraction(95, 100))
+        release = self._released(found.priced, fresh)
+        rank = _rank(found.priced, found.bands)
+        return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)
+
+    def table(self, name: str) -> Question:
+        """A question built step by step: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
+        return table(name, self)
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return Budget(self._kernel.ledger.pots())
+        return Budget(self._kernel.ledger.pots(under_way=False), horizon=horizon(self._kernel.catalog))
+
+    def history(self) -> History:
+        """What was asked from this pot, and what it paid: parameters and prices."""
+        return history(self._kernel.ledger, self._pot)
 
     @property
     def kernel(self) -> Kernel:
@@ -101,32 +188,146 @@ class Connection:
         """The registered catalog: the public facts that every answer rests on."""
         return self._kernel.catalog
 
-    def bind(self, sql: str) -> Recipe:
+    def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price."""
-        return bind(sql, self._kernel.catalog)
+        said = spoken(sql)
+        self._check_unit(said)
+        limits = [limit for limit in (max_groups, said.max_groups) if limit is not None]
+        with said.placed():
+            recipe = bind(said.sql, self._kernel.catalog, facts_of(self._kernel), min(limits) if limits else None)
+            return with_ends(replace(recipe, sql=sql), said)
 
-    def request(self, sql: str, *, epsilon: Number | None = None, rho: Number | None = None) -> Request:
+    def _check_unit(self, said: Spoken) -> None:
+        """A question may name the unit, as GoogleSQL does; it cannot choose another."""
+        owners = {name for table in self.catalog.private_tables for name in self.catalog.owner_names(table)}
+        if said.unit is not None and said.unit.lower() not in {name.lower() for name in owners}:
+            told = ", ".join(sorted(owners)) or "each row by itself"
+            raise RefusedError(
+                f"privacy_unit_column {said.unit}: the catalog protects {told}",
+                rule="the unit is the catalog's",
+            )
+
+    def request(
+        self,
+        sql: str,
+        *,
+        epsilon: Number | None = None,
+        rho: Number | None = None,
+        weights: Mapping[str, Number] | None = None,
+        max_groups: int | None = None,
+    ) -> Request:
         """The request that a question makes at a price."""
-        return self._priced(sql, epsilon, rho)[1].request
+        self._refresh()
+        recipe = self.bind(sql, max_groups=max_groups)
+        return self._offer(recipe, _price(epsilon, rho, sql), weights, None, Fraction(95, 100)).priced.request
 
-    def _priced(self, sql: str, epsilon: Number | None, rho: Number | None) -> tuple[Recipe, Priced]:
-        """Of the families that the price can buy from this pot, the one with the smaller error."""
-        price = Price(
-            None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
-            None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),
-        )
+    def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...]) -> dict[str, Any]:
+        """What was promised for a release, signed with the dataset's key."""
+        if release.at.context == DRY_RUN:
+            raise ParameterError("a dry run is about nobody and promises nothing: ask without dry_run=True")
+        ledger = self._kernel.ledger
+        budget = self.budget()
+        standing = {pot.name: pot for pot in budget.pots}
+        way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
+        limits = [limit for atom in recipe.atoms for limit in atom.limits]
+        body = body_of(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person())
+        return sign(body, signing_key(self._place))
+
+    # -- the way of a question ------------------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
         self._kernel.refresh()
         self._check_catalog()
-        recipe = self.bind(sql)
-        families: list[Family] = ["gaussian"] if price.epsilon is None else ["laplace"]
-        pot = next((pot for pot in self._kernel.ledger.pots() if pot.name == self._pot), None)
-        if price.epsilon is not None and pot is not None and pot.filter.delta_per_question:
-            families.append("gaussian")
-        offers = [self._kernel.price(Request(split(recipe.queries, family), price, self._pot)) for family in families]
-        return recipe, min(offers, key=lambda offer: max(step.mechanism.error().variance for step in offer.steps))
+
+    def _offer(
+        self,
+        recipe: Recipe,
+        price: Price,
+        weights: Mapping[str, Number] | None,
+        group_size: int | None,
+        level: Fraction,
+    ) -> Offer:
+        _check_size(group_size)
+        return offer(self._kernel, recipe, price, self._pot, checked(weights, recipe), group_size, level)
+
+    def _previewed(
+        self,
+        sql: str,
+        epsilon: Number | None,
+        rho: Number | None,
+        confidence: Number,
+        within: Number | dict[str, Number] | None,
+        group_size: int | None,
+        weights: Mapping[str, Number] | None,
+        max_groups: int | None,
+    ) -> tuple[Offer, Preview]:
+        level = level_of(confidence)
+        self._refresh()
+        recipe = self.bind(sql, max_groups=max_groups)
+        ledger = self._kernel.ledger
+        pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
+        wanted = None
+        if within is None:
+            price = _price(epsilon, rho, sql)
+        else:
+            if epsilon is not None or rho is not None:
+                raise ParameterError("within= finds the price: leave epsilon= and rho= out")
+            wanted = wanted_widths(within, recipe, group_size)
+            price = self._least(recipe, wanted, weights, group_size, level, pot)
+        found = self._offer(recipe, price, weights, group_size, level)
+        terms = self._terms(found.bands, level, group_size)
+        stored = pot is not None and ledger.has_answer(found.priced.key)
+        shown = preview(found.priced, found.recipe, terms, pot, _quote(pot, found.priced), stored, wanted)
+        return found, shown
+
+    def _terms(self, bands: Bands, level: Fraction, group_size: int | None) -> Terms:
+        return Terms(level, self.catalog, facts_of(self._kernel), group_size, bands)
+
+    def _least(
+        self,
+        recipe: Recipe,
+        wanted: dict[str, float],
+        weights: Mapping[str, Number] | None,
+        group_size: int | None,
+        level: Fraction,
+        pot: Pot | None,
+    ) -> Price:
+        """The least price that meets the wish, in the pot's own measure."""
+        in_rho = pot is not None and pot.rule == "zcdp"
+
+        def priced(value: Fraction) -> Price:
+            return Price(None, value) if in_rho else Price(value, None)
+
+        self._offer(recipe, priced(Fraction(1)), weights, None, level)  # what is refused is refused at any price
+
+        def meets(value: Fraction) -> bool:
+            try:
+                found = self._offer(recipe, priced(value), weights, None, level)
+            except ParameterError:  # more noise than can be drawn
+                return False
+            mechanisms = [each.mechanism for each in found.priced.steps]
+            columns = preview_columns(found.recipe, mechanisms, self._terms(found.bands, level, group_size))
+            return meets_widths(columns, wanted)
+
+        return priced(least_price(meets))
+
+    def _check_delta(self, sql: str, priced: Priced) -> None:
+        """A delta in the question is a limit on what the pot's share may be."""
+        limit = spoken(sql).delta
+        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == self._pot), None)
+        if limit is not None and pot is not None and (taken := charge(pot.filter, priced.loss).delta) > limit:
+            raise RefusedError(
+                f"the question allows delta {float(limit):g}, and its pot takes {float(taken):g}: ask from a pot with "
+                "a smaller delta per question",
+                rule="options tighten, never loosen",
+            )
+
+    def _released(self, priced: Priced, fresh: bool) -> Release:
+        self._check_pot()
+        return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
 
     def _check_pot(self) -> None:
-        names = [pot.name for pot in self._kernel.ledger.pots()]
+        names = [pot.name for pot in self._kernel.ledger.pots(under_way=False)]
         if self._pot not in names:
             raise BudgetError(
                 f"there is no pot {self._pot!r}" + (f" (there are {', '.join(names)})" if names else "") + ". "
@@ -136,7 +337,8 @@ class Connection:
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
-        pot = self._kernel.ledger.pot(release.priced.request.pot)
+        asked = release.priced.request.pot
+        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == asked), None)
         return {
             "release_id": release.release_id,
             "repeated": release.repeated,
@@ -149,9 +351,9 @@ class Connection:
             "context": release.at.context,
             "mode": "embedded",
             "principal": getpass.getuser(),
-            "pot": pot.name,
-            "rule": pot.rule,
-            "measure": pot.filter.measure,
+            "pot": asked,
+            "rule": "none" if pot is None else pot.rule,  # only a dry run can have no pot
+            "measure": price.name if pot is None else pot.filter.measure,
             "unit": catalog.unit.label,
             "neighbours": catalog.neighbours,
             "price_asked": fraction_text(price.value),
@@ -159,13 +361,38 @@ class Connection:
             "charged": fraction_text(release.charged),
             "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
             "loss": release.priced.loss.to_json(),
-            "pot_spent_after": fraction_text(release.spent_after),
+            "pot_spent_after": fraction_text(Fraction(0) if pot is None else pot.spent),
             "pot_cap": fraction_text(release.cap),
             "released_at": release.released_at,
             "dither_version": __version__,
             "loss_version": LOSS_VERSION,
             "unprotected": list(UNPROTECTED),
+            **({"person": str(self.budget().person())} if catalog.unit.column else {}),
         }
+
+
+def _price(epsilon: Number | None, rho: Number | None, sql: str = "") -> Price:
+    """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
+    said = spoken(sql).epsilon
+    if said is not None:
+        if epsilon is not None or rho is not None:
+            raise ParameterError("the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out")
+        epsilon = said
+    return Price(
+        None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
+        None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),
+    )
+
+
+def _check_size(group_size: int | None) -> None:
+    if group_size is not None and (isinstance(group_size, bool) or not isinstance(group_size, int) or group_size < 1):
+        raise ParameterError(f"group_size must be a positive whole number of rows, got {group_size!r}")
+
+
+def _rank(priced: Priced, bands: Bands) -> str:
+    cells = max(cells for _, cells in bands.cells)
+    rows = rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
+    return f"with 95% confidence the rank behind it is off by at most {rows:,} rows"
 
 
 def _quote(pot: Pot | None, priced: Priced) -> Charge:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from dither.canonical import dumps
-from dither.catalog import Catalog, catalog_hash, from_json, load, refuse_unsupported, to_json
+from dither.catalog import Catalog, catalog_hash, from_json, load, to_json
 from dither.catalog.draft import draft
 from dither.data.engines.duckdb import open_for_schema
 from dither.data.measure import Measurer
@@ -27,8 +27,10 @@ from dither.data.sources import SourceError, column_names, missing_columns, name
 from dither.errors import CatalogError, DitherError, RefusedError
 from dither.plan.algebra import Cells
 from dither.plan.facts import Facts
+from dither.privacy.cores import no_core_dumps
 from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
 from dither.privacy.noise import fresh_bytes
+from dither.signing import forget_key
 from dither.state import State
 from dither.steward_budgets import clear_incidents, open_ledger, open_pot, population_notes, raise_cap, reissue
 
@@ -55,12 +57,17 @@ def register(
     ledger_url: str | None = None,
     stage: Callable[[str], None] = lambda _: None,
     memory: str | None = None,
+    spill: Path | None = None,
+    share: Callable[[float], None] | None = None,
 ) -> Registration:
-    """Register the data that the catalog names as the next version; above `memory` ("2GB") the engine spills."""
+    """Register the data that the catalog names as the next version; above `memory` ("2GB") the engine spills.
+
+    It spills encrypted into the state folder, or in plain into a folder inside `spill`, removed afterwards.
+    """
     if memory is not None and not re.fullmatch(r"[1-9][0-9]{0,5}(MB|GB)", memory):
         raise DitherError(f"memory must be written as 512MB or 2GB, got {memory[:20]!r}")
+    no_core_dumps()
     catalog = load(catalog_file)
-    refuse_unsupported(catalog)
     place = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
     with _only_one(place):
@@ -74,8 +81,13 @@ def register(
                     "use another state folder for another purpose",
                     rule="dev is a property of a lineage that never had a prod pot",
                 )
+            source = str(folder.resolve())
+            if dev:
+                lineages.check_never_prod(place.installation_id(), catalog.lineage, source)
+            _write(place.source_file, source.encode())
             version = 1 if before is None else before.version + 1
-            repairs, facts = _write_version(catalog, folder, place, version, stage, memory)
+            spilling = _Spilling(memory, spill)
+            repairs, facts = _write_version(catalog, folder, place, version, stage, spilling, share)
             public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}
             ledger.record_register(version, catalog_hash(catalog), public)
         finally:
@@ -124,17 +136,37 @@ def draft_catalog(place: Path, engine: Literal["csv", "parquet", "duckdb"]) -> s
         connection.close()
 
 
+@dataclass(frozen=True)
+class _Spilling:
+    """How much the engine may hold, and where the steward lets it spill in plain."""
+
+    memory: str | None
+    plain: Path | None
+
+    def folder(self, place: State) -> Path:
+        return place.root / "spill" if self.plain is None else self.plain / f"dither-{place.installation_id()}"
+
+
 def _write_version(
-    catalog: Catalog, folder: Path, place: State, version: int, stage: Callable[[str], None], memory: str | None
+    catalog: Catalog,
+    folder: Path,
+    place: State,
+    version: int,
+    stage: Callable[[str], None],
+    spilling: _Spilling,
+    share: Callable[[float], None] | None,
 ) -> tuple[list[Repairs], Facts]:
-    new, spill = place.versions / "new", place.root / "spill"
+    new, spill = place.versions / "new", spilling.folder(place)
     for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
     spill.mkdir(mode=0o700)
     try:
         key = place.key_file.read_bytes()
-        repairs, facts = write_copy_and_facts(catalog, folder, key, new / "data.duckdb", spill, stage, memory)
+        plain = spilling.plain is not None
+        repairs, facts = write_copy_and_facts(
+            catalog, folder, key, new / "data.duckdb", spill, stage, spilling.memory, share, plain_spill=plain
+        )
         _write(new / "catalog.json", dumps(to_json(catalog)).encode())
         _write(new / "facts.json", dumps(facts.to_json()).encode())
         _sync(new / "data.duckdb")
@@ -215,6 +247,7 @@ def forget_head(place: State) -> None:
     for file in head.parent.glob(head.name + "*"):
         file.unlink(missing_ok=True)
     lineages.forget(place.installation_id())
+    forget_key(place)
 
 
 @contextmanager

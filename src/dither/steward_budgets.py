@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dither.answer.budget import AS_IF, Pair, over_windows, steps_apart
 from dither.canonical import Number
-from dither.catalog import Catalog
+from dither.catalog import Catalog, from_json
 from dither.errors import DitherError, ParameterError
 from dither.privacy.kernel import Kernel, Release
 from dither.privacy.ledger import Ledger, Pot, Rule, default_head_path, lineages
 from dither.privacy.ledger.lineages import Known
-from dither.privacy.ledger.pots import shown
 from dither.privacy.ledger.tree import worst_case
 from dither.privacy.parts import check_partition
 from dither.privacy.request import Request
+from dither.privacy.windows import horizon, windows_of
 from dither.state import State
 
+_NONE: Pair = (Fraction(0), Fraction(0))
 _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha")
 
 
@@ -63,11 +67,31 @@ def open_pot(
         if told.get("kind") == "partition":
             told["column"] = str(told.get("column"))
             check_partition(_sketch(name, told, registered.version), catalog, registered.version)
-        if "inside" not in told and counted:
+        if told.get("kind") == "windows":
+            return _open_windows(ledger, catalog, name, cap, ceiling, told)
+        if "inside" in told or not counted:
+            return ledger.open_pot(name, cap, ceiling, **told)
+        if not ledger.pots():
+            lineages.check_not_lost(this.installation)
             lineages.remember(this)  # before the pot exists: a crash between the two asks too much, never too little
-        return ledger.open_pot(name, cap, ceiling, **told)
+        total = ledger.open_pot(name, cap, ceiling, **told)
+        lineages.remember(replace(this, opened=True))
+        return total
     finally:
         ledger.close()
+
+
+def _open_windows(
+    ledger: Ledger, catalog: Catalog, name: str, cap: Number, ceiling: Number, told: dict[str, Any]
+) -> Pot:
+    """A pot for every window that the catalog's bounds hold, each with this cap and ceiling (privacy-rules 10)."""
+    windows = windows_of(catalog)
+    if windows is None:
+        raise ParameterError("windows belong to (person, window) units: this catalog protects " + catalog.unit.label)
+    if told.get("inside") is None or told.get("value") or told.get("column"):
+        raise ParameterError("windows lie inside the dataset's total, and follow from the catalog: --inside total")
+    terms = {key: value for key, value in told.items() if key != "kind"}
+    return ledger.open_windows(name, cap, ceiling, windows.column, windows.labels, **terms)
 
 
 def _sketch(name: str, told: dict[str, Any], version: int) -> Pot:
@@ -78,7 +102,8 @@ def _sketch(name: str, told: dict[str, Any], version: int) -> Pot:
 
 def _known(place: State, catalog: Catalog) -> Known:
     where = str(Path(place.root).resolve())
-    return Known(place.installation_id(), catalog.dataset, catalog.lineage, catalog.population, where)
+    source = place.source_file.read_text(encoding="utf-8") if place.source_file.exists() else ""
+    return Known(place.installation_id(), catalog.dataset, catalog.lineage, catalog.population, where, source=source)
 
 
 def raise_cap(place: State, pot: str, cap: Number, reason: str) -> Pot:
@@ -107,37 +132,114 @@ def reissue(place: State, request: Request, supersedes: int, note: str) -> Relea
     return Kernel(place).release(request, reissue={"supersedes": supersedes, "note": note})
 
 
+@dataclass(frozen=True)
+class Share:
+    """What one dataset promises to a person of a population: over all its windows, for its neighbours."""
+
+    name: str
+    relation: str
+    neighbours: str
+    promised: Pair
+    so_far: Pair
+
+    def under(self, neighbours: str) -> tuple[Pair, Pair]:
+        """As said, or for replacing a person where only adding or removing one was promised: two steps."""
+        if neighbours == self.neighbours:
+            return self.promised, self.so_far
+        return steps_apart(self.promised, 2), steps_apart(self.so_far, 2)
+
+
 def population_notes(place: State, catalog: Catalog) -> tuple[str, ...]:
-    """What the datasets of one population promise together: same people, so budgets add up (privacy-rules 37)."""
-    mine = worst_case_of(place)
-    if mine is None:
+    """What the datasets of one population promise together: same people, so budgets add up (privacy-rules 37).
+
+    Basic composition over datasets, which holds however questions to one are chosen after answers of another. A
+    relation is what the later of two openings declared. Row units promise nothing to a person, and have no sum.
+    """
+    mine = _share(place, catalog.lineage, "its own")
+    others = lineages.known(place.installation_id())
+    if mine is None or not others:
         return ()
-    lines, total = [], mine.filter.guarantee(mine.ceiling)
-    for other in lineages.known(place.installation_id()):
-        relation = mine.relations.get(other.name, "unknown")
+    this = _known(place, catalog)
+    total = worst_case_of(place)
+    shares, lines, missing = [mine] if isinstance(mine, Share) else [], [], not isinstance(mine, Share)
+    for other in others:
+        theirs = State(Path(other.ledger))
+        root = worst_case_of(theirs)
+        declared = (total.relations if total else {}).get(other.name) or (root.relations if root else {}).get(this.name)
+        relation = declared or "unknown"
         if relation == "disjoint" and other.population != catalog.population:
             continue
-        theirs = worst_case_of(State(Path(other.ledger)))
-        if theirs is None:
-            lines.append(f"lineage {other.lineage}: its ledger cannot be read, so its budget is not in the sum")
-            continue
-        epsilon, delta = theirs.filter.guarantee(theirs.ceiling)
-        total = (total[0] + epsilon, total[1] + delta)
-        lines.append(f"lineage {other.lineage} ({relation} people): epsilon {shown(epsilon)}, delta {float(delta):g}")
+        share = _share(theirs, other.lineage, relation)
+        if isinstance(share, Share):
+            shares.append(share)
+            lines.append(f"lineage {other.lineage} ({relation} people): {_text(share.promised)}")
+        else:
+            missing = True
+            why = share or "its ledger cannot be read"
+            lines.append(f"lineage {other.lineage} ({relation} people): {why}, so it is not in the sum")
     if not lines:
         return ()
-    told = f"epsilon {float(total[0]):.6g}" + (f", delta {float(total[1]):g}" if total[1] else "")
-    return (*lines, f"population {catalog.population}, all its datasets together, whatever is asked: {told}")
+    neighbours = "replace" if any(share.neighbours == "replace" for share in shares) else "add_remove"
+    both = [share.under(neighbours) for share in shares]
+    promised, so_far = (_sum(pairs) for pairs in zip(*both, strict=True)) if both else ((_NONE, _NONE))
+    least = "at least " if missing else ""
+    who = f"population {catalog.population}, all its datasets together"
+    change = "replacing a person" if neighbours == "replace" else "adding or removing a person"
+    lines.append(f"{who}, whatever is asked: {least}{_text(promised)}, for {change}")
+    lines.append(f"{who}, so far, {AS_IF}: {least}{_text(so_far)}, for {change}")
+    return tuple(lines)
+
+
+def _share(place: State, lineage: str, relation: str) -> Share | str | None:
+    """What a dataset promises to one person; a sentence where that is nothing, None where it cannot be read."""
+    pots = _pots_of(place)
+    if not pots:
+        return None
+    root = worst_case(pots)
+    if root.unit == "row":
+        return "it protects rows, not people"
+    windows, most = horizon(_registered_catalog(place)) or 1, min(pot.ceiling for pot in (root, *_windows_pot(pots)))
+    sums = root.spent + root.reissued
+    so_far = over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
+    return Share(lineage, relation, root.neighbours, over_windows(root.filter, most, windows), so_far)
+
+
+def _windows_pot(pots: dict[str, Pot]) -> tuple[Pot, ...]:
+    return tuple(pot for pot in pots.values() if pot.is_windows)
+
+
+def _registered_catalog(place: State) -> Catalog:
+    ledger = open_ledger(place)
+    try:
+        registered = ledger.registered()
+    finally:
+        ledger.close()
+    assert registered is not None  # a total is opened after a registration
+    return from_json(json.loads((place.version(registered.version) / "catalog.json").read_text(encoding="utf-8")))
+
+
+def _sum(pairs: tuple[Pair, ...]) -> Pair:
+    return sum((pair[0] for pair in pairs), Fraction(0)), min(
+        Fraction(1), sum((pair[1] for pair in pairs), Fraction(0))
+    )
+
+
+def _text(pair: Pair) -> str:
+    return f"epsilon {float(pair[0]):.6g}" + (f", delta {float(pair[1]):g}" if pair[1] else "")
 
 
 def worst_case_of(place: State) -> Pot | None:
     """The total of a dataset, None where it has none or cannot be read."""
+    pots = _pots_of(place)
+    return worst_case(pots) if pots else None
+
+
+def _pots_of(place: State) -> dict[str, Pot]:
     try:
         ledger = open_ledger(place)
     except DitherError:
-        return None
+        return {}
     try:
-        pots = {pot.name: pot for pot in ledger.pots()}
-        return worst_case(pots) if pots else None
+        return {pot.name: pot for pot in ledger.pots()}
     finally:
         ledger.close()

@@ -48,7 +48,7 @@ def test_tables():
         OwnerColumn("patient_id"),
     )
     assert (PATIENTS.unique, PATIENTS.rows_per_unit, PATIENTS.max_rows) == ((("patient_id",),), 1, 200_000)
-    assert VISITS.owner == OwnerReference("patients", "patient_id")
+    assert VISITS.owner == OwnerReference("patients", (("patient_id", "patient_id"),))
     assert (VISITS.unique, VISITS.rows_per_unit, VISITS.max_rows) == ((("visit_id",),), 20, 2_000_000)
     assert (COUNTIES.kind, COUNTIES.owner, COUNTIES.rows_per_unit, COUNTIES.max_rows) == ("public", None, None, None)
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from broken_clinic import CLINIC, change
 
-from dither.catalog import UNPROTECTED, guarantee, load, parse
+from dither.catalog import UNPROTECTED, guarantee, horizon, load, parse
 
 TEXT = guarantee(load(Path(__file__).parent / "clinic.yaml"))
 FLAT = " ".join(TEXT.split())
@@ -47,8 +48,19 @@ def test_windows_say_that_losses_add_up():
     text = change("kind: person}", "kind: person_window, column: visited, every: month, zone: +01:00}")
     text = text.replace("      sex:", f"{patients}      sex:").replace("      date:", "      visited:")
     told = " ".join(guarantee(parse(text)).split())
-    assert "of one month (visited, days begin at midnight +01:00)" in told
-    assert "a person present in W of them is protected W times less" in told
+    assert "of one month (visited, midnight at +01:00)" in told
+    assert "Someone with rows in W months is hidden at W times its epsilon, W^2 times its rho, and delta *" in told
+    assert "W is at most 36 here" in told and "one at epsilon 3.6 for a person who was always there" in told
+    assert "rows whose parent lies in another month are left out" in told
+
+
+@pytest.mark.parametrize(("every", "windows"), [("day", 1096), ("week", 157), ("month", 36), ("year", 3)])
+def test_the_horizon_counts_the_windows_within_the_bounds(every, windows):
+    """2024-01-01 is a Monday and 2026-12-31 a Thursday: 156 whole weeks, and 4 days; 2024 is a leap year."""
+    assert horizon(parse(CLINIC)) is None
+    date = "      date: {type: date, bounds: [2024-01-01, 2026-12-31], nulls: drop, provenance: extract}\n"
+    text = change("kind: person}", f"kind: person_window, column: date, every: {every}, zone: UTC}}")
+    assert horizon(parse(text.replace("      sex:", f"{date}      sex:"))) == windows
 
 
 def test_rows_say_that_a_person_is_more_than_a_row():

@@ -105,7 +105,9 @@ def catalogs(draw):
     if kind == "person_window":
         unit = Unit(kind, "day", draw(st.sampled_from(["day", "week", "month", "year"])), draw(offsets))
         extra = (Date("day", Nulls("drop"), 0, 9, "x"),)
-    owners = [None, None] if kind == "row" else [OwnerColumn("person"), OwnerReference("first", "person")]
+    owners = (
+        [None, None] if kind == "row" else [OwnerColumn("person"), OwnerReference("first", (("person", "person"),))]
+    )
     found = [draw(tables("first", owners[0], "private", extra)), draw(tables("second", owners[1], "private", extra))]
     found.append(draw(tables("third", None, "public")))
     people = [] if kind == "row" else [Person("person", True)]

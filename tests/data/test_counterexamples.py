@@ -87,10 +87,10 @@ class TestRule8:
         with pytest.raises(RegistrationError):
             neighbours_agree(query, **given)
 
-        def build(connection, catalog, parent, by, rows):
+        def build(connection, catalog, parent, key, rows):
             owner, join = owners.owner_sql(catalog, parent)
             connection.execute(
-                f"CREATE TEMP TABLE {owners.map_name(parent, by)} AS SELECT raw.{by} AS key, max({owner}) AS owner "
+                f"CREATE TEMP TABLE {owners.map_name(parent, key)} AS SELECT raw.{key[0]}, max({owner}) AS owner "
                 f"FROM {rows} AS raw{join} WHERE {owner} IS NOT NULL GROUP BY 1"
             )
 

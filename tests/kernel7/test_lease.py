@@ -7,17 +7,21 @@ import os
 import pickle
 import signal
 import threading
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
 from clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
 
 from dither import steward
+from dither.data.measure import Measurer
 from dither.errors import BudgetError, RefusedError, UnavailableError
 from dither.privacy.kernel import Kernel
 from dither.privacy.lease import Lease, events
 from dither.privacy.ledger.head import Head, default_head_path
-from dither.privacy.losses import DiscreteGaussian, Loss, Pure
+from dither.privacy.losses import DiscreteGaussian, GaussianSum, Loss, PoissonSampled, Pure
 from dither.privacy.request import Request
 
 pytest_plugins = ["clinic7_fixtures"]
@@ -186,3 +190,62 @@ def test_a_lease_needs_a_pot_that_can_charge_its_plan(clinic: Clinic) -> None:
     with pytest.raises(RefusedError, match="a pure pot cannot pay"):
         Lease(clinic.kernel(), planned, "total")
     assert clinic.spent() == {"total": 0}
+
+
+# -- training: samples at one Renyi order ----------------------------------------------------------------------------
+
+STEP = PoissonSampled("0.01", GaussianSum("1.1", 1, unit="person"))
+RENYI: dict[str, Any] = {"rule": "rdp", "alpha": 8, "delta_conversion": "1e-6", "renyi": 5, "ceiling": 6}
+
+
+def trained(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
+    """A stand-in for the training query: the kernel derives `loss` for every request, and measures one clipped sum."""
+    true = Kernel.price
+    monkeypatch.setattr(Kernel, "price", lambda self, request: replace(true(self, request), loss=loss))
+    monkeypatch.setattr(Measurer, "measure", lambda self, *_: np.array([[7]]))
+
+
+def test_a_planned_training_run_is_charged_at_the_pots_order_and_each_step_checked(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand steps of DP-SGD: one charge before the first, adaptive queries, no step beyond the plan."""
+    dp_accounting = pytest.importorskip("dp_accounting")
+    clinic.open(**RENYI)
+    kernel, request = clinic.kernel(), clinic.connect().request(COUNT, rho="0.005")
+    peer = dp_accounting.rdp.RdpAccountant([8.0])
+    peer.compose(dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.1)), 1000)
+    expected = float(peer._rdp[0])
+    with pytest.raises(BudgetError):  # a schedule that does not fit is refused whole, for free
+        Lease(kernel, STEP * 10**6, "total")
+    trained(monkeypatch, STEP)
+    with Lease(kernel, STEP * 1000, "total") as lease:
+        charged = float(clinic.spent()["total"])
+        assert expected * (1 - 1e-12) <= charged <= expected * (1 + 1e-6)  # the peer is a float
+        for wrong in (
+            PoissonSampled("0.02", GaussianSum("1.1", 1, unit="person")),
+            PoissonSampled("0.01", GaussianSum(1, 1, unit="person")),
+            PoissonSampled("0.01", GaussianSum("1.1", 2, unit="person")),
+            GaussianSum("1.1", 1, unit="person"),
+            STEP + STEP,
+        ):
+            with monkeypatch.context() as patch:
+                trained(patch, wrong)
+                with pytest.raises(RefusedError, match="the plan has PoissonSampled"):
+                    lease.release(request)
+        answers = {lease.release(request) for _ in range(1000)}
+        with pytest.raises(RefusedError, match="the plan has None next"):
+            lease.release(request)
+    assert len(answers) > 10 and float(clinic.spent()["total"]) == charged and clinic.verify().ok
+    (record,) = clinic.ledger().history()
+    assert record.loss["type"] == "repeated" and record.loss["count"] == 1000
+
+
+def test_other_pots_pay_in_full_or_say_what_would_fit(clinic: Clinic) -> None:
+    """Amplification has a proved charge at one Renyi order alone; elsewhere a sample costs what its whole would."""
+    clinic.open(**(GAUSSIAN | {"rho": 500, "ceiling": 500}))
+    clinic.open("pure", inside="total", kind="purpose", epsilon=5, ceiling=5)
+    with pytest.raises(RefusedError, match="cannot pay for .*What fits"):
+        Lease(clinic.kernel(), STEP * 1000, "pure")
+    assert clinic.spent() == {"total": 0, "pure": 0}
+    Lease(clinic.kernel(), STEP * 1000, "total").close()
+    assert clinic.spent()["total"] == 1000 / (2 * F("1.1") ** 2)

@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 from dither import steward
 from dither.cli.main import app
 from dither.errors import DitherError, RefusedError
+from dither.privacy.ledger import Ledger, default_head_path
+from dither.state import State
 
 pytest_plugins = ["clinic7_fixtures"]
 SENTENCES = [part for key, value in PURPOSE.items() for part in (f"--{key}", value)]
@@ -158,6 +160,114 @@ def test_disjoint_people_do_not_add_up_unless_the_population_is_one(clinic: Clin
     copy.open(epsilon=1, ceiling=4, relations={"*": "disjoint"})
     # decisions 3a: datasets of one population are added up in reports
     assert "all its datasets together" in run("budget", "show", copy.file)
+
+
+def test_people_said_to_be_disjoint_by_the_later_opening_do_not_add_up_in_either_report(clinic: Clinic) -> None:
+    clinic.open(epsilon=2, ceiling=3)
+    copy = second(clinic, lineage="abroad", population="foreigners")
+    copy.file.write_text(copy.file.read_text().replace("county-residents", "foreigners"))
+    steward.register(copy.file)
+    copy.open(epsilon=1, ceiling=4, relations={"clinic": "disjoint"})
+    for each in (clinic, copy):
+        assert "datasets together" not in run("budget", "show", each.file)
+
+
+def changed(clinic: Clinic, old: str, new: str) -> Clinic:
+    """Another dataset of the same population with other terms."""
+    folder = clinic.file.parent.parent / "changed"
+    shutil.copytree(clinic.file.parent, folder, ignore=shutil.ignore_patterns("*.dither"))
+    text = (folder / "clinic.yaml").read_text().replace("lineage: clinic", "lineage: changed")
+    assert old in text
+    (folder / "clinic.yaml").write_text(text.replace(old, new))
+    steward.register(folder / "clinic.yaml")
+    return Clinic(folder / "clinic.yaml")
+
+
+def test_a_population_sums_what_one_person_is_promised(clinic: Clinic) -> None:
+    """privacy-rules 37: units and neighbours of all datasets are brought to one person before anything is added."""
+    clinic.open(epsilon=2, ceiling=3)
+    clinic.connect().sql(COUNT, epsilon="0.5")
+    replacing = changed(clinic, "neighbours: add_remove", "neighbours: replace")
+    replacing.open(epsilon=1, ceiling=4, relations={"*": "same"})
+    shown = run("budget", "show", replacing.file)
+    # replacing a person = removing one and adding another: 2 * 3 for the first, 4 for the second
+    assert "whatever is asked: epsilon 10, for replacing a person" in shown
+    assert "so far, as if stopped at a point fixed in advance: epsilon 1, for replacing a person" in shown
+    assert "lineage changed (same people): epsilon 4" in run("budget", "show", clinic.file)
+
+
+def test_what_promises_nothing_to_people_is_named_and_the_sum_says_at_least(clinic: Clinic) -> None:
+    clinic.open(epsilon=2, ceiling=3)
+    other = second(clinic)
+    other.open(epsilon=1, ceiling=4, relations={"*": "same"})
+    shutil.rmtree(other.place.root)
+    shown = run("budget", "show", clinic.file)
+    assert "its ledger cannot be read, so it is not in the sum" in shown
+    assert "whatever is asked: at least epsilon 3, for adding or removing a person" in shown
+
+
+def test_a_population_over_windows_sums_all_of_a_persons_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import test_windows
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    months = test_windows.write(tmp_path / "months")
+    months.open(epsilon=1, ceiling=1)
+    again = test_windows.write(tmp_path / "again", test_windows.TEXT.replace("lineage: clinic", "lineage: again"))
+    again.open(epsilon=1, ceiling=2, relations={"*": "unknown"})
+    assert "together, whatever is asked: epsilon 18, for adding" in run("budget", "show", again.file)  # 6 * 1 + 6 * 2
+    rows = test_windows.TEXT.replace("lineage: clinic", "lineage: rows").replace("people:", "people: {}", 1)
+    unit = "{kind: person_window, column: day, every: month, zone: UTC}"
+    rows = rows.replace(unit, "{kind: row}").replace("  person: {protected: true}\n", "").replace("{type: id}", ID)
+    by_row = test_windows.write(
+        tmp_path / "rows", rows.replace("    owner: {column: person}\n", "").replace("unit: 2", "unit: 1")
+    )
+    by_row.open(epsilon=1, ceiling=2, relations={"*": "same"})
+    shown = run("budget", "show", months.file)
+    assert "lineage rows (same people): it protects rows, not people, so it is not in the sum" in shown
+    assert "whatever is asked: at least epsilon 18" in shown
+
+
+ID = "{type: text, width: 4, nulls: keep}"
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_what_ever_had_a_budget_cannot_be_dev_elsewhere(clinic: Clinic, renamed: bool) -> None:
+    """A dev lineage shows exact answers (privacy-rules 34): neither the lineage nor its source, in any folder."""
+    steward.register(clinic.file)  # also with no total yet
+    clinic.open()
+    if renamed:
+        clinic.file.write_text(clinic.file.read_text().replace("lineage: clinic", "lineage: toy"))
+    other = State(clinic.file.parent.parent / "toy.dither")
+    with pytest.raises(RefusedError, match="what ever had a budget cannot be dev"):
+        steward.register(clinic.file, state=other, dev=True)
+    assert steward.open_ledger(other).registered() is None
+
+
+def test_a_lost_ledger_and_head_open_no_second_total(clinic: Clinic) -> None:
+    """Delete ledger, head and versions, register again in the same folder: still the same people."""
+    clinic.open()
+    clinic.connect().sql(COUNT, epsilon=1)
+    head = default_head_path(clinic.place.installation_id())
+    for file in (*clinic.place.root.glob("ledger.sqlite*"), *head.parent.glob(head.name + "*")):
+        file.unlink()
+    shutil.rmtree(clinic.place.versions)
+    steward.register(clinic.file)
+    with pytest.raises(RefusedError, match="was opened before, and this ledger does not know it"):
+        clinic.open()
+    assert clinic.ledger().pots() == ()
+
+
+def test_a_crash_before_the_first_total_does_not_block_it(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: Any, **__: Any) -> None:
+        raise OSError("power cut")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="power cut"):
+        patch.setattr(Ledger, "open_pot", crash)
+        clinic.open()
+    clinic.open()
+    assert clinic.verify().ok
 
 
 def test_a_restored_folder_is_refused_by_its_head(clinic: Clinic, tmp_path: Path) -> None:

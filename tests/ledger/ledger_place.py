@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,20 +65,60 @@ class Place:
     def verify(self) -> Report:
         return verify(self.location, self.head)
 
-    def change(self, *statements: str) -> None:
-        """Tampers with a closed ledger."""
+    def change(self, *statements: str) -> int:
+        """Tampers with a closed ledger; how many rows the last statement changed."""
+        with self._theirs() as theirs:
+            for statement in statements:
+                changed = theirs.execute(translated(statement) if self.url else statement).rowcount
+            theirs.commit()
+        return int(changed)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Reads a ledger behind its back."""
+        with self._theirs() as theirs:
+            return list(theirs.execute(query).fetchall())
+
+    @contextmanager
+    def _theirs(self) -> Iterator[Any]:
         if self.url:
             import psycopg
 
-            with psycopg.connect(self.url) as theirs:
-                for statement in statements:
-                    theirs.execute(statement)
+            theirs: Any = psycopg.connect(self.url)
+        else:
+            theirs = sqlite3.connect(self.path)
+        try:
+            yield theirs
+        finally:
+            theirs.close()
+
+    def backup(self) -> Any:
+        """A copy of a closed ledger."""
+        if not self.url:
+            return self.path.read_bytes()
+        with self._theirs() as theirs:
+            return {table: theirs.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}
+
+    def restore(self, copy: Any) -> None:
+        """Puts a copy back."""
+        if not self.url:
+            self.path.write_bytes(copy)
             return
-        connection = sqlite3.connect(self.path)
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-        connection.close()
+        with self._theirs() as theirs:
+            for table, rows in copy.items():
+                theirs.execute(f"DELETE FROM {table}")
+                for row in rows:
+                    theirs.execute(f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(row))})", row)
+            theirs.commit()
+
+
+TABLES = ("entry", "release", "share", "pending", "pot_state")
+
+
+def translated(statement: str) -> str:
+    """From SQLite's words to PostgreSQL's."""
+    return re.sub(r"x'([0-9a-f]*)'", r"'\\x\1'::bytea", statement).replace(
+        "zeroblob(32)", "decode(repeat('00', 32), 'hex')"
+    )
 
 
 def reserve(ledger: Ledger, epsilon: object = "0.1", pot: str = "total", request: str = HASH) -> Reservation:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
-from ledger_place import HASH, TERMS, TIME, Place
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+from ledger_place import HASH, TERMS, TIME, Place, fresh_url
 
 from dither.errors import BudgetError, DitherError, RefusedError
 from dither.privacy.ledger import Ledger, Reservation
@@ -27,11 +35,11 @@ class Model(RuleBasedStateMachine):
     pending = Bundle("pending")
     finished = Bundle("finished")
 
-    def __init__(self) -> None:
+    def __init__(self, url: Callable[[], str | None]) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.place = Place(self.folder)
-        self.ledger = Ledger.create(self.place.path, self.place.head)
+        self.place = Place(self.folder, url())
+        self.ledger = Ledger.create(self.place.location, self.place.head)
         self.caps: dict[str, Fraction] = {}
         self.ceilings: dict[str, Fraction] = {}
         self.charges: dict[str, list[Fraction]] = {}
@@ -120,7 +128,12 @@ class Model(RuleBasedStateMachine):
         assert len(self.ledger.history()) == self.releases
 
 
-TestModel = Model.TestCase
-TestModel.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
-)
+@pytest.mark.parametrize(("store", "examples"), [("sqlite", 30), ("postgres", 8)])
+def test_the_ledger_is_its_model(store: str, examples: int, request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue("server") if store == "postgres" else None
+    run_state_machine_as_test(
+        lambda: Model(lambda: fresh_url(server) if server else None),
+        settings=settings(
+            max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )

@@ -38,20 +38,26 @@ PROTOCOLS: list[tuple[local.Protocol, list[object]]] = [
     (local.Hierarchy(1, 64, 4), [63, 0]),
     (local.Haar(1, 64), [63, 0]),
     (local.PrefixSearch(4, 40, 10, 10), [2**39 + 5]),
+    (local.BitFlip(1, 32, 4), [0, 31]),
+    (local.FragmentPuzzle(4, bits=30, step=10), [123456789, 0, 2**30 - 1, 5]),
+    (local.PlanarLaplace(2, side=10, radius=200), [[1200.0, 340.0], [-5.0, 0.0]]),
+    (local.Degrees(1), [0, 17]),
+    (local.Degrees(1, groups=3), [[4, 0, 9]]),
+    (local.EdgeResponse(1, users=12), [(3, (True, False, True)), (0, ()), (11, (False,) * 11)]),
 ]
 
 
 def main() -> None:
     found = []
     for number, (protocol, values) in enumerate(PROTOCOLS):
-        given = values if isinstance(values[0], (str, dict)) else np.array(values)
+        given = values if isinstance(values[0], (str, dict, tuple)) else np.array(values)
         payloads = protocol.randomise(given, SeededWords(number))
         entry = {
             "document": protocol.document(),
             "digest": protocol.digest.hex(),
             "reports": [wire.seal(protocol, row.tobytes()).hex() for row in payloads],
         }
-        if protocol.type != "prefix_search" and getattr(protocol, "domain", 0) < 1 << 24:
+        if not protocol.keeps_reports and getattr(protocol, "domain", 0) < 1 << 24:
             entry["tally"] = [int(count) for count in protocol.tally(payloads)]
         found.append(entry)
     family = local.hashing.HashFamily(1 << 40, 16)

@@ -47,7 +47,7 @@ def test_renewal_is_an_act_that_is_told() -> None:
     client.renew(1, because="user agreed to the 2027 survey")
     client.report(1)
     assert client.loss().epsilon == 2 and client.loss().neighbours == "replace" and client.loss().unit == "user"
-    assert "2027 survey" in client.statement() and "when the value changed" in client.statement()
+    assert "2027 survey" in client.statement() and "when the answer changed" in client.statement()
 
 
 def test_a_budget_that_pays_nothing_is_refused() -> None:
@@ -73,7 +73,7 @@ def test_the_state_is_saved_before_anything_leaves() -> None:
     client = local.Client(local.Direct(1, 4), lifetime_epsilon=2, save=stored.append)
     client.report(1)
     client.report(1)
-    assert [len(state["budget"]["charges"]) for state in stored] == [1]  # type: ignore[index]
+    assert [state["budget"]["charges"][0]["answers"] for state in stored] == [1]  # type: ignore[index]
 
     def full_disk(state: dict[str, object]) -> None:
         raise OSError("no space left")

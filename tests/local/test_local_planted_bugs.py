@@ -153,8 +153,9 @@ class ResetsDaily(local.Client):
 
     def report(self, value: Any) -> bytes:
         self._memos.clear()
-        found = super().report(value)
-        self.budget.charges = self.budget.charges[:1]
+        found, left = super().report(value), self.budget._left
+        if self.budget.answers > 1:
+            self.budget._left = left + self.protocol.epsilon  # the day's charge is forgotten
         return found
 
 
@@ -162,7 +163,8 @@ class NeverRefuses(local.Client):
     """Renews its budget silently."""
 
     def report(self, value: Any) -> bytes:
-        self.budget.lifetime_epsilon = self.spent + self.protocol.epsilon
+        self.budget._lifetime += self.protocol.epsilon
+        self.budget._left += self.protocol.epsilon
         return super().report(value)
 
 

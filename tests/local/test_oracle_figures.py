@@ -146,6 +146,20 @@ def test_bloom_rappor_finds_candidates() -> None:
     assert (np.abs(found.values - truth) < 7 * found.errors).all()
 
 
+def test_the_lasso_finds_texts_among_many_candidates() -> None:
+    """Five hundred candidates, three of them typed; nothing else survives, and counts are unbiased (7 errors)."""
+    protocol = local.bloom_rappor(bits=64, hashes=2, cohorts=8, f=0.25, p=0.25, q=0.75)
+    texts = ["dark"] * 9_000 + ["light"] * 6_000 + ["auto"] * 5_000
+    collector = local.Aggregator(protocol)
+    collector.add_payloads(protocol.randomise(texts, SeededWords(6)))
+    candidates = [f"word{i}" for i in range(500)] + ["light", "auto", "sepia", "dark"]
+    found = protocol.find(collector.tally, collector.reports, candidates)
+    assert found.labels == ("dark", "light", "auto")
+    assert (np.abs(found.values - [9_000, 6_000, 5_000]) < 7 * found.errors).all()
+    with pytest.raises(local.protocol.ParameterError, match="different texts"):
+        protocol.find(collector.tally, collector.reports, ["dark", "dark"])
+
+
 def test_intervals_cover() -> None:
     """95% normal intervals on 4,000 estimates; the binomial tail at 1e-9."""
     oracle, users, runs = local.OptimisedUnary(1, 20), 2_000, 200

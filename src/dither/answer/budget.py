@@ -6,15 +6,17 @@ was seen. A running sum converted to epsilon holds only as if one had stopped at
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
-from dither.privacy.ledger import Pot
+from dither.privacy.ledger import Pot, Rule
 from dither.privacy.ledger.pots import shown
 
+Pair = tuple[Fraction, Fraction]
 AS_IF = "as if stopped at a point fixed in advance"
 
 
@@ -33,10 +35,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Budget:
-    """Where the pots stand, in the order of their opening: the dataset's total first."""
+    """Where the pots stand, in the order of their opening: the dataset's total first.
+
+    `horizon` is the number of windows that one person may have rows in, for (person, window) units.
+    """
 
     pots: tuple[Pot, ...]
     notes: tuple[str, ...] = ()
+    horizon: int | None = None
 
     def guarantee(self, pot: Pot) -> Reading:
         """What holds for all that this pot ever pays for, whatever is asked."""
@@ -58,31 +64,80 @@ class Budget:
             else Reading("all groups together, whatever is asked", *root.filter.guarantee(root.ceiling))
         )
 
+    def person(self) -> Reading | None:
+        """One person over all windows of the declared bounds, whatever is asked; None where the unit is no window."""
+        root = next((pot for pot in self.pots if pot.inside is None), None)
+        if root is None or self.horizon is None:
+            return None
+        windows = next((pot for pot in self.pots if pot.is_windows), root)
+        label = f"one person over all {self.horizon} windows, whatever is asked"
+        return Reading(label, *over_windows(root.filter, min(root.ceiling, windows.ceiling), self.horizon))
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = RichTable("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
-        for pot in self.pots:
+        for pot in self.shown():
             numbers = [shown(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]
             name = pot.name if pot.inside is None else f"{pot.name} in {pot.inside}"
             rule = pot.rule if pot.rule != "rdp" else f"rdp at {pot.filter.alpha}"
             reserve = f"{shown(pot.reissue - pot.reissued)} of {shown(pot.reissue)}"
             table.add_row(name, pot.kind, f"{rule}, {pot.filter.measure}", *numbers, reserve)
         yield table
-        for pot in self.pots:
+        for pot in self.shown():
             yield f"{self.guarantee(pot)}; {self.so_far(pot)}"
             if pot.filter.delta_cap:
                 yield f"  deltas add up to {float(pot.delta_spent):g} of {float(pot.filter.delta_cap):g}"
             yield f"  {pot.question} About {pot.population}, for {pot.recipient}; unit {pot.unit}, {pot.neighbours}"
         root = next((pot for pot in self.pots if pot.inside is None), None)
-        if root is not None and len(self.pots) > 1:
+        if root is not None:
             yield f"policy {root.policy}: " + _POLICIES[root.policy or "global"]
             yield str(self.worst_case())
+        if hidden := len(self.pots) - len(self.shown()):
+            yield f"{hidden} more windows stand as they were opened, at 0"
+        if (person := self.person()) is not None:
+            assert root is not None
+            unit = root.unit.replace("_", " in one ")
+            yield f"the unit is {unit}: what is promised above holds for each window alone"
+            yield str(person) if person.delta < 1 else f"{person.label}: nothing (delta would be 1)"
         yield from self.notes
+
+    def shown(self) -> tuple[Pot, ...]:
+        """All pots but the windows that nothing was taken from: there may be many."""
+        windows = {pot.name for pot in self.pots if pot.is_windows}
+        return tuple(pot for pot in self.pots if pot.inside not in windows or pot.spent or pot.reissued)
 
     def __str__(self) -> str:
         console = Console(width=160)
         with console.capture() as captured:
             console.print(self)
         return captured.get()
+
+
+def over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:
+    """(epsilon, delta) for all rows of a person with rows in W windows, by group privacy: docs/proofs/filters.md.
+
+    zCDP: W^2 rho, then converted, where no delta of key selection is in the way; else `steps_apart`.
+
+    >>> over_windows(Rule("pure"), Fraction(1, 2), 12)
+    (Fraction(6, 1), Fraction(0, 1))
+    """
+    if rule.name == "zcdp" and not rule.delta_selection:
+        return rule.guarantee(windows**2 * amount)
+    return steps_apart(rule.guarantee(amount), windows)
+
+
+def steps_apart(pair: Pair, steps: int) -> Pair:
+    """(epsilon, delta) for data that differ by so many steps: k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1).
+
+    >>> steps_apart((Fraction(1), Fraction(0)), 3)
+    (Fraction(3, 1), Fraction(0, 1))
+    """
+    epsilon, delta = pair
+    if not delta or steps == 1:
+        return steps * epsilon, delta
+    if not epsilon or steps * epsilon > 700:
+        return steps * epsilon, min(Fraction(1), steps * delta) if not epsilon else Fraction(1)
+    grown = Fraction(math.expm1(float(steps * epsilon)) / math.expm1(float(epsilon)) * (1 + 1e-9))
+    return steps * epsilon, min(Fraction(1), delta * grown)
 
 
 _POLICIES = {

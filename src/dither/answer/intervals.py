@@ -1,12 +1,50 @@
-"""Intervals from the known noise law: they cover the exact answer on the registered table at least as often as said."""
+"""Intervals from the known noise law: they cover the exact answer on the registered table as often as said.
+
+* One atom, or an affine function of one: exact, from the law itself; at least the level.
+* An affine function of several: the law of the weighted sum of noises, at fixed points.
+* A ratio of two such (AVG): r is kept iff |N - r D| is no larger than the noise of N - r D is with that probability:
+  Fieller's test inverted, with the true law in place of the normal. Exact coverage however small the group; where the
+  denominator cannot be told from 0 no finite interval exists, and both ends are null.
+* sqrt, exp, ln, round, ... of any of these: the ends go through the function.
+* Anything else (variances, correlations, CASE): the formula over released minus noise, at fixed points; equal tails.
+  Draws where it has no value, or past a pole, count as beyond both ends, so that doubt widens.
+
+An end that is NaN (null in the table) is no bound at all. Proof and measured coverage: docs/proofs/intervals.md.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.answer import draws
+from dither.answer.bands import NO_BANDS, Bands, count_level
+from dither.answer.draws import Law, law_of
+from dither.answer.evaluate import Array, Given, evaluate, rounded
+from dither.answer.expressions import Apply, Constant, Formula
+from dither.answer.recipe import Atom
+from dither.answer.shapes import Affine, affine, atoms_of, ratio
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
+
+Floats = NDArray[np.float64]
+Ends = tuple[Floats, Floats]
+_ANGLES = 128
+_MONOTONE: dict[str, Callable[[Floats], Floats]] = {
+    "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
+    "exp": np.exp,
+    "ln": lambda x: np.where(x > 0, np.log(np.maximum(x, 1e-300)), -np.inf),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "sign": np.sign,
+}
 
 
 def level_of(confidence: Number) -> Fraction:
@@ -25,3 +63,273 @@ def half_width(mechanism: IntegerLaplace | IntegerGaussian, level: Fraction) -> 
 def noise_scale(mechanism: IntegerLaplace | IntegerGaussian) -> Fraction:
     """The parameter of the noise, in grid steps: the scale of Laplace noise, the sigma of Gaussian noise."""
     return mechanism.scale if isinstance(mechanism, IntegerLaplace) else mechanism.sigma
+
+
+@dataclass(frozen=True)
+class Noises:
+    """The noise of every atom of one grouping set; None for what is not additive (quantiles).
+
+    `places` tells atoms apart: two with the same place are the same released number.
+    """
+
+    atoms: tuple[Atom, ...]
+    laws: tuple[Law | None, ...]
+    places: tuple[tuple[int, int], ...]
+    bands: Bands = NO_BANDS
+
+    @classmethod
+    def of(
+        cls,
+        atoms: Sequence[Atom],
+        mechanisms: Sequence[object],
+        places: Sequence[tuple[int, int]],
+        bands: Bands = NO_BANDS,
+    ) -> Noises:
+        """From the mechanisms of a priced request, one for each query."""
+        found = [mechanisms[query] for query, _ in places]
+        additive = (IntegerLaplace, IntegerGaussian)
+        laws = tuple(law_of(each.error()) if isinstance(each, additive) else None for each in found)
+        return cls(tuple(atoms), laws, tuple(places), bands)
+
+
+def interval(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
+    """Both ends for every row, in the units of the formula; NaN where there is no bound."""
+    with np.errstate(all="ignore"):
+        low, high = _ends(formula, at, noises, level)
+    shape = np.broadcast_shapes(evaluate(formula, at).shape, low.shape)
+    clean = (np.where(np.isfinite(end), end, np.nan) for end in (low, high))
+    first, last = (np.broadcast_to(end, shape).astype(np.float64) for end in clean)
+    return first, last
+
+
+def _ends(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
+    read = atoms_of(formula)
+    value = evaluate(formula, at)
+    if not read:
+        return value, value
+    whole = affine(formula)
+    if any(noises.laws[atom] is None for atom in read):
+        inner = _through(formula, at, noises, level) if whole is None else _banded(whole, at, noises, level)
+        return (np.full_like(value, np.nan), np.full_like(value, np.nan)) if inner is None else inner
+    if whole is not None:
+        half = affine_half(whole, noises, level)
+        return value - half, value + half
+    parts = ratio(formula)
+    if parts is not None:
+        return _ratio(*parts, at, noises, level)
+    inner = _through(formula, at, noises, level)
+    return _drawn(formula, at, noises, level) if inner is None else inner
+
+
+# -- affine -------------------------------------------------------------------------------------------------------
+
+
+def _weights(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, Law]]:
+    """Weight and law of every released number that an affine function reads, in grid steps."""
+    found: dict[tuple[int, int], tuple[float, Law]] = {}
+    for atom, weight in of.weights:
+        law = noises.laws[atom]
+        assert law is not None
+        place, step = noises.places[atom], float(weight * noises.atoms[atom].unit)
+        found[place] = (found.get(place, (0.0, law))[0] + step, law)
+    return found
+
+
+def affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
+    """The half-width of an affine function of atoms: the same for every cell."""
+    parts = list(_weights(of, noises).values())
+    if len(parts) <= 1:
+        return sum(abs(weight) * law.half_width(level) for weight, law in parts)
+    count = draws.enough(float(level), 1)
+    if not count:  # beyond the reach of points: every noise inside its own, wider bound
+        each = 1 - (1 - level) / len(parts)
+        return sum(abs(weight) * law.half_width(each) for weight, law in parts)
+    drawn = draws.noise(tuple(law for _, law in parts), count)
+    return draws.size_quantile(drawn @ np.array([weight for weight, _ in parts]), float(level))
+
+
+def _banded(of: Affine, at: Given, noises: Noises, level: Fraction) -> Ends | None:
+    """A quantile (or an affine function of one) between its band; no bound where the group may be too small."""
+    if len(of.weights) != 1:
+        return None
+    ((atom, weight),) = of.weights
+    band = noises.bands.get(atom)
+    if band is None or level > band.level:
+        return None
+    low, high = (
+        np.full_like(at.atoms[atom], side * np.inf) if end is None else at.atoms[end]
+        for side, end in ((-1, band.low), (1, band.high))
+    )
+    if band.count is not None:
+        law = noises.laws[band.count]
+        assert law is not None
+        large = at.atoms[band.count] - law.half_width(count_level(band.level)) >= band.size
+        low, high = np.where(large, low, -np.inf), np.where(large, high, np.inf)
+    high = high + float(dict(noises.bands.coarse).get(atom, 0))
+    one, other = (float(weight) * end + float(of.constant) for end in (low, high))
+    return np.minimum(one, other), np.maximum(one, other)
+
+
+# -- ratios -------------------------------------------------------------------------------------------------------
+
+
+def _ratio(above: Affine, below: Affine, at: Given, noises: Noises, level: Fraction) -> Ends:
+    """All r whose |N - r D| its own noise explains; r = tan(phi) of N and D in units of their deviations."""
+    top, bottom = _weights(above, noises), _weights(below, noises)
+    places = sorted({*top, *bottom})
+    laws = tuple((top.get(place) or bottom[place])[1] for place in places)
+    upper = np.array([top[place][0] if place in top else 0.0 for place in places])
+    lower = np.array([bottom[place][0] if place in bottom else 0.0 for place in places])
+    deviations = np.array([law.deviation for law in laws])
+    size_below = float(np.linalg.norm(lower * deviations)) or 1.0
+    size_above = float(np.linalg.norm(upper * deviations)) or size_below
+    bounds = _bounds(laws, tuple(upper / size_above), tuple(lower / size_below), level)
+    x, y = _affine_values(below, at) / size_below, _affine_values(above, at) / size_above
+    return _inverted(x, y, bounds, size_above / size_below)
+
+
+def _affine_values(of: Affine, at: Given) -> Floats:
+    total = np.zeros(1) + float(of.constant)
+    for atom, weight in of.weights:
+        total = total + float(weight) * at.atoms[atom]
+    return total
+
+
+def _angles() -> Floats:
+    return np.linspace(-math.pi / 2, math.pi / 2, _ANGLES + 1)
+
+
+@lru_cache(maxsize=64)
+def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float, ...], level: Fraction) -> Floats:
+    """For every angle the size that the noise of cos(phi) N - sin(phi) D keeps with this probability."""
+    angles, upper, lower = _angles(), np.array(above), np.array(below)
+    count = draws.enough(float(level), 1, 1 << 12)
+    if not count:
+        each = [law.half_width(1 - (1 - level) / len(laws)) for law in laws]
+        weights: Floats = np.abs(np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower))
+        found: Floats = weights @ np.array(each, np.float64)
+        return found
+    drawn = draws.noise(laws, count)
+    of_above, of_below = drawn @ upper, drawn @ lower
+    sizes = [draws.size_quantile(math.cos(a) * of_above - math.sin(a) * of_below, float(level)) for a in angles[:-1]]
+    return np.array([*sizes, sizes[0]])  # a quarter turn to either side is the same line
+
+
+def _inverted(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
+    """Outermost kept angles on both sides of the released one; no bound if the vertical (D = 0) is kept."""
+    segment = np.maximum(bounds[:-1], bounds[1:])
+    step = math.pi / _ANGLES
+
+    def kept(angle: Floats) -> NDArray[np.bool_]:
+        place = np.clip(((angle + math.pi / 2) / step).astype(np.int64), 0, len(segment) - 1)
+        found: NDArray[np.bool_] = np.abs(y * np.cos(angle) - x * np.sin(angle)) <= segment[place]
+        return found
+
+    centre = np.where(x != 0, np.arctan(y / np.where(x != 0, x, 1.0)), math.pi / 2)
+    ends = []
+    for side in (-1.0, 1.0):
+        inside, outside = centre, np.full_like(centre, side * math.pi / 2)
+        for _ in range(48):
+            middle = (inside + outside) / 2
+            good = kept(middle)
+            inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
+        ends.append(unit * np.tan(outside))
+    bounded = np.abs(x) > max(bounds[0], bounds[-1])
+    return np.where(bounded, ends[0], np.nan), np.where(bounded, ends[1], np.nan)
+
+
+# -- through monotone functions -----------------------------------------------------------------------------------
+
+
+def _through(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends | None:
+    """The ends of an inner interval, taken through a monotone function; None where the outer one is none."""
+    match formula:
+        case Apply("negate", (inner,)):
+            low, high = _ends(inner, at, noises, level)
+            return -high, -low
+        case Apply("abs", (inner,)):
+            low, high = _open(_ends(inner, at, noises, level))
+            return np.maximum(0, np.maximum(low, -high)), np.maximum(np.abs(low), np.abs(high))
+        case Apply("round", (inner, *decimals)):
+            places = affine(decimals[0]) if decimals else Affine((), Fraction(0))
+            if places is None or places.weights:
+                return None
+            low, high = _ends(inner, at, noises, level)
+            return rounded(low, float(places.constant)), rounded(high, float(places.constant))
+        case Apply(name, (inner,)) if name in _MONOTONE:
+            low, high = _open(_ends(inner, at, noises, level))
+            return _MONOTONE[name](low), _MONOTONE[name](high)
+        case Apply("case", (_, inner, Constant(None))) | Apply("nullif", (inner, Constant(_))):
+            return _ends(inner, at, noises, level)
+        case Apply("add" | "subtract" | "multiply" | "divide" | "least" | "greatest" as name, (left, right)):
+            return _beside(name, left, right, at, noises, level)
+    return None
+
+
+def _open(ends: Ends) -> Ends:
+    """No bound as an infinite one."""
+    low, high = ends
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def _beside(name: str, left: Formula, right: Formula, at: Given, noises: Noises, level: Fraction) -> Ends | None:
+    """An operation with something public (a constant, a key) on one side: monotone in the other."""
+    if atoms_of(left) and atoms_of(right):
+        return None
+    noisy, public = (left, right) if atoms_of(left) else (right, left)
+    if name == "divide" and noisy is right:
+        return None
+    beside = evaluate(public, at)
+    if beside.dtype == object:
+        return None
+    low, high = _open(_ends(noisy, at, noises, level))
+    match name:
+        case "add":
+            return low + beside, high + beside
+        case "subtract":
+            return (low - beside, high - beside) if noisy is left else (beside - high, beside - low)
+        case "least":
+            return np.fmin(low, beside), np.fmin(high, beside)
+        case "greatest":
+            return np.fmax(low, beside), np.fmax(high, beside)
+    one, other = (low * beside, high * beside) if name == "multiply" else (low / beside, high / beside)
+    return np.minimum(one, other), np.maximum(one, other)
+
+
+# -- everything else ----------------------------------------------------------------------------------------------
+
+
+def _drawn(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
+    """Equal tails of the formula over released minus noise, at fixed points."""
+    value = evaluate(formula, at)
+    rows = max((at.atoms[atom].shape[-1] for atom in atoms_of(formula)), default=1)
+    count = draws.enough(float(level), rows)
+    low, high = np.full(rows, np.nan), np.full(rows, np.nan)
+    if not count or value.dtype == object:
+        return low, high
+    read = atoms_of(formula)
+    places = sorted({noises.places[atom] for atom in read})
+    by_place = {noises.places[atom]: noises.laws[atom] for atom in read}
+    drawn = draws.noise(tuple(by_place[place] for place in places), count)  # type: ignore[misc]
+    drawn = np.concatenate([np.zeros((1, len(places))), drawn])
+    width = max(1, (1 << 22) // count)
+    for start in range(0, rows, width):
+        part = slice(start, start + width)
+        atoms = list(at.atoms)
+        for atom in read:
+            steps = drawn[:, places.index(noises.places[atom])] * float(noises.atoms[atom].unit)
+            atoms[atom] = at.atoms[atom][None, part] - steps[:, None]
+        keys = {key: values[part] for key, values in at.keys.items()}
+        found = evaluate(formula, Given(tuple(atoms), keys, at.absent, guarded=True))[1:]
+        low[part], high[part] = _tails(np.broadcast_to(found, (count, len(low[part]))), float(level))
+    return low, high
+
+
+def _tails(found: Array, level: float) -> Ends:
+    """Equal tails, a little outward; what has no value counts as beyond both ends."""
+    count = len(found)
+    beyond = math.floor(count * (1 - draws.outward(level)) / 2) - 1
+    unknown = np.isnan(found)
+    low = np.partition(np.where(unknown, -np.inf, found), beyond, axis=0)[beyond]
+    high = np.partition(np.where(unknown, np.inf, found), count - 1 - beyond, axis=0)[count - 1 - beyond]
+    return low, high

@@ -1,29 +1,59 @@
-"""Preview: price and error of a question, from catalog and plan alone. Reads no data, spends nothing."""
+"""Preview: price and error of a question, from catalog and plan alone. Reads no data, spends nothing.
+
+The noise of counts, sums and their affine functions is the same in every cell. An average or a ratio errs more in a
+small group: its figures are those of a *reference cell* of `group_size` rows, half of them at the lower bound of every
+column and half at the upper, which is as spread out as bounds allow. Joint half-widths hold for all cells of a column
+at once: noises are independent, so each is taken at the level's m-th root.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
 from rich.table import Table as RichTable
 
-from dither.answer.intervals import half_width, noise_scale
-from dither.answer.recipe import Recipe, ValueColumn
+from dither.answer.bands import NO_BANDS, Bands
+from dither.answer.blocks import listed_keys, width
+from dither.answer.evaluate import Given, evaluate, numbers
+from dither.answer.expressions import Formula, Noisy
+from dither.answer.intervals import Noises, affine_half, interval, noise_scale
+from dither.answer.recipe import GroupingSet, Output, Recipe
+from dither.answer.result import noises_of
+from dither.answer.shapes import affine, atoms_of
+from dither.answer.table import rows_shown
+from dither.canonical import positive
+from dither.catalog import Catalog
+from dither.errors import ParameterError
+from dither.plan.algebra import Cells, Keys, Quantiles, Sum
+from dither.plan.domains import bounds
+from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
+
+SURVIVES = Fraction(95, 100)
 
 
 @dataclass(frozen=True)
 class PreviewColumn:
-    """The error that one value column will have, in its own units."""
+    """The error that one value column will have, in its own units; None where it depends on the data."""
 
     name: str
-    scale: float
-    standard_error: float
-    half_width: float
-    sensitivity: float
+    scale: float | None
+    standard_error: float | None
+    half_width: float | None
+    sensitivity: float | None
     limits: tuple[str, ...]
+    by: str = ""
+    joint_half_width: float | None = None
+    relative_error: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -34,31 +64,82 @@ class Preview:
     measure: str
     charged: Charge
     charged_in: str
-    rows: int
+    rows: int | None
     confidence: Fraction
     columns: tuple[PreviewColumn, ...]
     pot: Pot | None
     stored: bool = False
+    group_size: int | None = None
+    smallest_group: int | None = None
+    within: dict[str, float] | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        shown = RichTable("column", "noise scale", "standard error", f"± at {float(self.confidence):.0%}", "limits")
-        for column in self.columns:
-            numbers = (f"{value:,.4g}" for value in (column.scale, column.standard_error, column.half_width))
-            shown.add_row(column.name, *numbers, "; ".join(column.limits))
+        level = f"± at {float(self.confidence) * 100:.4g}%"
+        heads = [
+            "column",
+            *(["by"] if self._several else []),
+            "noise scale",
+            "standard error",
+            level,
+            f"all cells {level}",
+        ]
+        heads += ["relative"] if self.group_size else []
+        shown = RichTable(*heads, "limits")
+        for each in self.columns:
+            parts = [each.scale, each.standard_error, each.half_width, each.joint_half_width]
+            cells = [escape(each.name), *([escape(each.by)] if self._several else []), *map(_figure, parts)]
+            if self.group_size:
+                cells.append("–" if each.relative_error is None else f"{each.relative_error:.2%}")
+            shown.add_row(*cells, escape("; ".join(each.limits)))
         yield shown
-        yield self._price()
+        yield from map(escape, self.lines())
+
+    @property
+    def _several(self) -> bool:
+        return len({each.by for each in self.columns}) > 1
+
+    def lines(self) -> list[str]:
+        """What the table does not say."""
+        found = [self._price()]
+        if self.within is not None:
+            wanted = ", ".join(f"{name} ± {width:g}" for name, width in self.within.items())
+            found.append(f"this is the least price for {wanted}" + ("" if self.fits else "; it does not fit the pot"))
+        elif not self.fits:
+            found.append("it does not fit the pot")
+        if self.group_size:
+            found.append(f"averages, ratios and relative errors are those of a group of {self.group_size:,} rows")
+        elif any(each.half_width is None for each in self.columns):
+            found.append("a column without a figure errs by the size of the group: pass group_size=")
+        if self.smallest_group is not None:
+            found.append(
+                f"keys are not declared: a group of {self.smallest_group:,} {self._unit} is shown with 95%, smaller "
+                "ones less often; how many are left out is not said"
+            )
+        found += list(dict.fromkeys(f"{each.name}: {note}" for each in self.columns for note in each.notes))
         if self.stored:
-            yield "asked before: sql() returns the stored answer and reads no data"
+            found.append("asked before: sql() returns the stored answer and reads no data")
         if self.pot is None:
-            yield "no pot is open yet: the data steward runs 'dither budget open'"
+            found.append("no pot is open yet: the data steward runs 'dither budget open'")
         else:
-            more = self.questions_left
-            yield f"left in the pot: {self.charged_in} {float(self.pot.left):g}, enough for {more} like this"
+            left, after = float(self.pot.left), float(self.pot.left - self.charged.amount)
+            more = f"enough for {self.questions_left} like this"
+            found.append(f"left in the pot: {self.charged_in} {left:g}, {more}" + self._afterwards(after))
+        return found
+
+    @property
+    def _unit(self) -> str:
+        return "owners" if self.pot is None else f"{self.pot.unit}s"
+
+    def _afterwards(self, after: float) -> str:
+        if not self.fits:
+            return ""
+        return f"; afterwards {after:g}, about {max(0, self.questions_left - 1)} more"
 
     def _price(self) -> str:
         price = f"price: {self.measure} {float(self.asked):g} asked, {self.charged_in} {float(self.charged.amount):g}"
         price += f" and delta {float(self.charged.delta):g}" if self.charged.delta else ""
-        return f"{price} charged, for {self.rows} rows"
+        rows = "a row for every key that is shown" if self.rows is None else f"{self.rows} rows"
+        return f"{price} charged, for {rows}"
 
     @property
     def left(self) -> Fraction | None:
@@ -66,12 +147,31 @@ class Preview:
         return None if self.pot is None else self.pot.left
 
     @property
+    def fits(self) -> bool:
+        """Whether the pot could pay now; true where none is open."""
+        if self.pot is None:
+            return True
+        return self.charged.amount <= self.pot.left and (not self.charged.delta or self.questions_left > 0)
+
+    @property
     def questions_left(self) -> int:
-        """How many more questions like this one the pot could pay."""
+        """How many questions like this one the pot could pay."""
         if self.pot is None:
             return 0
         by_amount = self.pot.left // self.charged.amount if self.charged.amount else 0
         return min(by_amount, self.pot.delta_left // self.charged.delta) if self.charged.delta else by_amount
+
+    def column(self, name: str) -> PreviewColumn:
+        """A column by its name; the first of its grouping sets."""
+        for each in self.columns:
+            if each.name == name:
+                return each
+        raise ParameterError(f"no column {name!r}: there are {', '.join(each.name for each in self.columns)}")
+
+    def _repr_html_(self) -> str:
+        from html import escape as plain
+
+        return f"<pre>{plain(str(self))}</pre>"
 
     def __str__(self) -> str:
         console = Console(width=120)
@@ -80,25 +180,223 @@ class Preview:
         return captured.get()
 
 
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.4g}"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a preview is made for: the level, the group size, and the public facts that bounds come from."""
+
+    level: Fraction
+    catalog: Catalog
+    facts: Facts = NO_FACTS
+    group_size: int | None = None
+    bands: Bands = NO_BANDS
+
+
 def preview(
-    priced: Priced, recipe: Recipe, rows: int, level: Fraction, pot: Pot | None, charged: Charge, stored: bool
+    priced: Priced,
+    recipe: Recipe,
+    terms: Terms,
+    pot: Pot | None,
+    charged: Charge,
+    stored: bool,
+    within: dict[str, float] | None = None,
 ) -> Preview:
     """The preview of a priced question."""
-    columns = []
-    for column in recipe.columns:
-        if isinstance(column, ValueColumn):
-            mechanism = priced.steps[column.step].mechanism
-            unit = float(recipe.unit(column))
-            columns.append(
-                PreviewColumn(
-                    column.name,
-                    float(noise_scale(mechanism)) * unit,
-                    mechanism.error().variance ** 0.5 * unit,
-                    half_width(mechanism, level) * unit,
-                    mechanism.sensitivity.l1 * unit,
-                    recipe.limits(column),
-                )
-            )
+    mechanisms: list[Any] = [each.mechanism for each in priced.steps]
     price = priced.request.price
     measure = price.name if pot is None else pot.filter.measure
-    return Preview(price.value, price.name, charged, measure, rows, level, tuple(columns), pot, stored)
+    sizes = [mechanisms[i].size_shown(SURVIVES) for i, query in enumerate(recipe.queries) if isinstance(query, Keys)]
+    cells = [cells_of(recipe, of) for of in recipe.sets]
+    return Preview(
+        price.value,
+        price.name,
+        charged,
+        measure,
+        None if any(count is None for count in cells) else _limited(recipe, _listed(recipe)),
+        terms.level,
+        preview_columns(recipe, mechanisms, terms),
+        pot,
+        stored,
+        terms.group_size,
+        max(sizes, default=None),
+        within,
+    )
+
+
+def _listed(recipe: Recipe) -> int:
+    """How many rows are listed: all declared keys, less those that a public condition leaves out."""
+    empty = tuple(_zeros(recipe, query) for query in range(len(recipe.queries)))
+    return rows_shown(replace(recipe, order=(), limit=None, offset=0), empty).of
+
+
+def _zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
+    keys = next(of.keys for of in recipe.sets if any(place[0] == query for place in of.places))
+    return (0,) * (math.prod(len(listed_keys(recipe.keys[key])) for key in keys) * width(recipe, query))
+
+
+def _limited(recipe: Recipe, rows: int) -> int:
+    rows = max(0, rows - recipe.offset)
+    return rows if recipe.limit is None else min(rows, recipe.limit)
+
+
+def cells_of(recipe: Recipe, of: GroupingSet) -> int | None:
+    """How many rows a grouping set has; None if its keys are selected from the data."""
+    if of.selection is not None:
+        return None
+    return math.prod(len(listed_keys(recipe.keys[key])) for key in of.keys)
+
+
+def preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
+    """Every value column in every grouping set."""
+    found: list[PreviewColumn] = []
+    for of, noises in zip(recipe.sets, noises_of(recipe, mechanisms, terms.bands), strict=True):
+        at = reference(recipe, of, terms)
+        values = [output for output in recipe.outputs if output.role == "value"]
+        found += [_column(recipe, of, output, mechanisms, noises, at, terms) for output in values]
+    return tuple(found)
+
+
+def _column(
+    recipe: Recipe,
+    of: GroupingSet,
+    output: Output,
+    mechanisms: Sequence[Any],
+    noises: Noises,
+    at: Given | None,
+    terms: Terms,
+) -> PreviewColumn:
+    formula, read = output.formula, atoms_of(output.formula)
+    limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
+    cells = cells_of(recipe, of)
+    half = _half(formula, noises, at, terms.level)
+    value = None if at is None else float(np.ravel(evaluate(formula, at))[0])
+    scale = sensitivity = None
+    if isinstance(formula, Noisy) and noises.laws[formula.atom] is not None:
+        mechanism, unit = mechanisms[of.places[formula.atom][0]], float(recipe.atoms[formula.atom].unit)
+        scale, sensitivity = float(noise_scale(mechanism)) * unit, mechanism.sensitivity.l1 * unit
+    notes = [output.note] if output.note else []
+    notes += [note for atom in read if (note := terms.bands.note(atom, terms.level, mechanisms))]
+    return PreviewColumn(
+        output.name,
+        scale,
+        _deviation(formula, noises),
+        half,
+        sensitivity,
+        limits,
+        ", ".join(recipe.keys[key].column for key in of.keys) or "all",
+        None if not cells else _half(formula, noises, at, joint_level(terms.level, cells)),
+        None if half is None or not value or math.isnan(value) else half / abs(value),
+        tuple(notes),
+    )
+
+
+def joint_level(level: Fraction, cells: int) -> Fraction:
+    """The level of each of `cells` independent intervals that all hold together with the given one.
+
+    >>> round(float(joint_level(Fraction(95, 100), 100)) ** 100, 9)
+    0.95
+    """
+    miss = -math.expm1(math.log1p(-float(1 - level)) / cells)
+    return 1 - Fraction(miss)
+
+
+def _half(formula: Formula, noises: Noises, at: Given | None, level: Fraction) -> float | None:
+    """Half the length of an interval: known for affine functions, at the reference cell for others."""
+    if any(noises.laws[atom] is None for atom in atoms_of(formula)):
+        return None
+    whole = affine(formula)
+    if whole is not None:
+        return affine_half(whole, noises, level)
+    if at is None:
+        return None
+    low, high = interval(formula, at, noises, level)
+    length = float(high[0] - low[0])
+    return None if math.isnan(length) else length / 2
+
+
+def _deviation(formula: Formula, noises: Noises) -> float | None:
+    whole = affine(formula)
+    if whole is None or any(noises.laws[atom] is None for atom, _ in whole.weights):
+        return None
+    parts = [(weight * noises.atoms[atom].unit, noises.laws[atom]) for atom, weight in whole.weights]
+    return math.sqrt(sum((float(weight) * law.deviation) ** 2 for weight, law in parts if law is not None))
+
+
+def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
+    """The reference cell: counts of `group_size`, sums half-way between their bounds; None without a group size."""
+    if terms.group_size is None:
+        return None
+    atoms = []
+    for atom, (query, column) in zip(recipe.atoms, of.places, strict=True):
+        asked, middle = recipe.queries[query], Fraction(1)
+        aggregate = asked.columns[column] if isinstance(asked, Cells) else None
+        if isinstance(asked, Cells) and isinstance(aggregate, Sum):
+            between = bounds(aggregate.column, asked.plan, terms.catalog, terms.facts)
+            middle = Fraction(between.low + between.high, 2)
+        atoms.append(numbers(atom, np.array([float(middle * terms.group_size)])))
+    keys = {
+        key: np.array([np.nan]) if recipe.keys[key].domain.kind in ("number", "boolean") else np.array([None], object)
+        for key in range(len(recipe.keys))
+    }
+    return Given(tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))})
+
+
+# -- from accuracy to price ---------------------------------------------------------------------------------------
+
+
+def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
+    """Half-widths by column: one number for all value columns, or one for each that is named."""
+    names = [output.name for output in recipe.outputs if output.role == "value"]
+    asked = within if isinstance(within, dict) else dict.fromkeys(names, within)
+    for name in asked:
+        if name not in names:
+            raise ParameterError(f"within names the value columns of the question ({', '.join(names)}), got {name!r}")
+    formulas = {output.name: output.formula for output in recipe.outputs}
+    for name in asked:
+        if _is_quantile(recipe, formulas[name]):
+            raise ParameterError(
+                f"the error of a quantile in values is not known beforehand: leave {name} out of within"
+            )
+        if group_size is None and affine(formulas[name]) is None:
+            raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
+    return {name: float(positive(width, f"within for {name}", "choose e.g. 50")) for name, width in asked.items()}
+
+
+def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
+    places = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
+    return any(isinstance(recipe.queries[query], Quantiles) for query in places)
+
+
+def least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)) -> Fraction:
+    """The least price, to three digits and rounded up, that meets the wish; errors fall as the price rises.
+
+    >>> least_price(lambda price: price >= Fraction(1, 3))
+    Fraction(167, 500)
+    """
+    if not meets(largest):
+        raise ParameterError(f"no price up to {largest} gives this accuracy: allow a wider interval")
+    low, high = Fraction(1, 10**6), largest
+    if meets(low):
+        return low
+    while high / low > Fraction(1001, 1000):
+        middle = Fraction(math.sqrt(float(low * high))).limit_denominator(10**9)
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    rounded = _up(high)
+    return rounded if _up(low) == rounded or not meets(_up(low)) else _up(low)
+
+
+def _up(price: Fraction) -> Fraction:
+    digits = 2 - math.floor(math.log10(float(price)))
+    step = Fraction(10) ** -digits
+    return math.ceil(price / step) * step
+
+
+def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
+    """Whether every column, in all grouping sets, is at least as narrow as wished."""
+    for each in columns:
+        if each.name in wanted and (each.half_width is None or each.half_width > wanted[each.name]):
+            return False
+    return True

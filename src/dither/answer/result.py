@@ -2,34 +2,47 @@
 
 Every value column is followed by its pointwise interval: `n, n_low, n_high`. An interval covers the exact answer on the
 *registered* table at least as often as its level says; what limits and clamps did to the data is named in `columns`,
-not covered. Values are raw noisy values: nothing is clamped or rounded to look nice.
+not covered. An end that is null is no bound. Values are raw noisy values: nothing is clamped or rounded to look nice,
+unless `nonnegative()` or `consistent()` derives another result, which says what it did and with which bias.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import html
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
 from rich.table import Table as RichTable
 
-from dither.answer.intervals import half_width, level_of, noise_scale
-from dither.answer.recipe import KeyColumn, Recipe, ValueColumn
+from dither.answer.bands import NO_BANDS, Bands
+from dither.answer.expressions import Noisy
+from dither.answer.intervals import Noises, level_of, noise_scale
+from dither.answer.recipe import Output, Recipe
+from dither.answer.seal import to_text
+from dither.answer.shapes import atoms_of
+from dither.answer.table import Rows, column, rows_shown
 from dither.canonical import Number, dumps
-from dither.catalog import Boolean, Category, Date, Integer
-from dither.errors import DitherError
-from dither.plan.domains import key_values
+from dither.errors import DitherError, ParameterError
+from dither.plan.algebra import Keys
 from dither.privacy.kernel import Release
+from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 
 _LAWS = {
     "IntegerLaplace": "P(z) ~ exp(-|z| / scale) on multiples of the resolution",
     "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
 }
+Certify = Callable[[Release, Recipe, tuple[str, ...]], dict[str, Any]]
+_COVERED = (
+    "Intervals cover the exact answer on the registered table; what limits and clamps did to the data before is named "
+    "above, not covered. An end that is NULL is no bound."
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,7 @@ class ResultColumn:
     confidence: Fraction | None = None
     limits: tuple[str, ...] = ()
     steps: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,8 +71,11 @@ class Result:
     columns: tuple[ResultColumn, ...]
     raw: pa.Table
     info: dict[str, Any]
-    _release: Release
-    _recipe: Recipe
+    _release: Release = field(repr=False)
+    _recipe: Recipe = field(repr=False)
+    _bands: Bands = field(default=NO_BANDS, repr=False)
+    notes: tuple[str, ...] = ()
+    _certify: Certify | None = field(default=None, repr=False, compare=False)
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
         """An Arrow table; `info` is in the schema's metadata under `dither`."""
@@ -87,30 +104,105 @@ class Result:
         return polars.from_arrow(self.to_arrow(intervals=intervals))
 
     def interval(self, level: Number) -> Result:
-        """The same release with intervals at another level; free, since nothing new leaves."""
-        return build(self._release, self._recipe, level, self.info)
+        """The same release with intervals at another level; free, since nothing new leaves.
+
+        Of a derived result it is the plain one: derive again.
+        """
+        found = build(self._release, self._recipe, level, self.info, self._bands)
+        return replace(found, _certify=self._certify)
+
+    def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
+        """What was promised for this release, as signed JSON; written to `file` too, for `dither verify FILE`."""
+        if self._certify is None:
+            raise DitherError("a certificate is made by the connection that asked: con.sql(...).certificate()")
+        made = self._certify(self._release, self._recipe, self.notes)
+        if file is not None:
+            Path(file).write_text(to_text(made), encoding="utf-8")
+        return made
+
+    def nonnegative(self, *columns: str) -> Result:
+        """Negative values of counts (or of the columns named) become 0; a new result that states its bias."""
+        from dither.answer.derive import nonnegative
+
+        return nonnegative(self, columns)
+
+    def consistent(self) -> Result:
+        """Rollups that add up: least squares over all grouping sets; a new result that says so."""
+        from dither.answer.derive import consistent
+
+        return consistent(self, self._release, self._recipe)
+
+    def plot(self, column: str | None = None, ax: Any = None) -> Any:
+        """A bar for every row with its interval; needs matplotlib. Returns the axes."""
+        from dither.answer.plot import plot
+
+        return plot(self, column, ax)
+
+    def explain(self) -> str:
+        """In words: what stands in every column, what was done to the rows before, and what is unprotected."""
+        lines = [f"Question: {self.info['sql'].strip()}", *self._paid(), ""]
+        for each in self.columns:
+            if each.role in ("low", "high"):
+                continue
+            lines.append(f"{each.name}: " + ("a key" if each.role == "key" else _words(each)))
+            lines += [f"  {note}" for note in (*each.limits, *each.notes)]
+        lines += ["", *self.notes, _COVERED]
+        unprotected = "; ".join(self.info.get("unprotected", ()))
+        return "\n".join([*lines, f"Not protected: {unprotected}."])
+
+    def _paid(self) -> Iterator[str]:
+        info = self.info
+        if "measure" in info:
+            paid = f"{info['measure']} {_number(info['charged'])} from pot {info['pot']}"
+            yield f"Paid: {paid}; unit {info['unit']}, neighbours {info['neighbours']}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        paid = f"{self.info['measure']} {self.info['charged']} from pot {self.info['pot']}"
+        paid = f"{self.info['measure']} {_number(self.info['charged'])} from pot {self.info['pot']}"
         shown = RichTable(
             caption=f"asked before: the stored answer, {paid}" if self.info["repeated"] else paid,
             caption_justify="left",
         )
-        for column in self.columns:
-            if column.role in ("key", "value"):
-                shown.add_column(column.name, justify="right" if column.role == "value" else "left")
-            elif column.role == "low" and column.confidence is not None:
-                shown.add_column(f"{float(column.confidence):.0%} interval", justify="right")
+        for each in self.columns:
+            if each.role in ("key", "value"):
+                shown.add_column(escape(each.name), justify="right" if each.role == "value" else "left")
+            elif each.role == "low" and each.confidence is not None:
+                shown.add_column(_percent(each), justify="right")
         for row in self.table.to_pylist():
-            shown.add_row(*self._cells(row))
+            shown.add_row(*map(escape, self._cells(row)))
         yield shown
+        yield from self._footnotes()
+
+    def _footnotes(self) -> list[str]:
+        found = list(self.notes)
+        for each in self.columns:
+            if each.role == "value":
+                found += [f"{each.name}: {note}" for note in each.notes if note not in self.notes]
+        return found
 
     def _cells(self, row: dict[str, Any]) -> Iterator[str]:
-        for column in self.columns:
-            if column.role == "low":
-                yield f"{_text(row[column.name])} … {_text(row[column.name.removesuffix('_low') + '_high'])}"
-            elif column.role != "high":
-                yield _text(row[column.name])
+        for place, each in enumerate(self.columns):
+            if each.role == "low":
+                yield f"{_text(row[each.name])} … {_text(row[self.columns[place + 1].name])}"
+            elif each.role != "high":
+                yield _text(row[each.name])
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: intervals in small grey type beside their values."""
+        heads = "".join(f"<th>{html.escape(c.name)}</th>" for c in self.columns if c.role in ("key", "value"))
+        lines = []
+        for row in self.table.to_pylist():
+            cells = []
+            for place, each in enumerate(self.columns):
+                if each.role == "key":
+                    cells.append(f"<td>{html.escape(_text(row[each.name]))}</td>")
+                elif each.role == "value":
+                    low, high = (_text(row[end.name]) for end in self.columns[place + 1 : place + 3])
+                    ends = f"<br><small style='color:gray'>{html.escape(low)} … {html.escape(high)}</small>"
+                    cells.append(f"<td style='text-align:right'>{html.escape(_text(row[each.name]))}{ends}</td>")
+            lines.append(f"<tr>{''.join(cells)}</tr>")
+        level = next((_percent(each) for each in self.columns if each.role == "low"), "")
+        notes = "<br>".join(map(html.escape, [*([f"small: {level}"] if level else []), *self._footnotes()]))
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table><small>{notes}</small>"
 
     def __str__(self) -> str:
         console = Console(width=120)
@@ -119,78 +211,124 @@ class Result:
         return captured.get()
 
 
+def _percent(each: ResultColumn) -> str:
+    assert each.confidence is not None
+    return f"{float(each.confidence) * 100:.6g}% interval"
+
+
+def _number(text: str) -> str:
+    return f"{float(Fraction(text)):g}"
+
+
+def _words(each: ResultColumn) -> str:
+    noise = f", {each.mechanism} with scale {float(each.scale):g}" if each.scale is not None else ""
+    return f"{each.aggregate}{noise}" + ("" if each.confidence is None else f", {_percent(each)} beside it")
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "NULL"
-    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:,.2f}" if abs(value) >= 10 or value == 0 else f"{value:,.4g}"
+    return f"{value:,}"
 
 
-def build(release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any]) -> Result:
+def build(
+    release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any], bands: Bands = NO_BANDS
+) -> Result:
     """The table of a release by its recipe."""
     level = level_of(confidence)
-    grid = list(product(*(key_values(key, recipe.table) for key in recipe.keys)))
+    rows = rows_shown(recipe, release.values)
+    noises = noises_of(recipe, [each.mechanism for each in release.priced.steps], bands)
+    widths = [each.width for each in release.priced.steps]
     arrays: list[pa.Array] = []
     columns: list[ResultColumn] = []
-    for column in recipe.columns:
-        if isinstance(column, KeyColumn):
-            arrays.append(pa.array([row[column.key] for row in grid], _key_type(recipe, column)))
-            columns.append(ResultColumn(column.name, "key"))
-            continue
-        half = half_width(release.priced.steps[column.step].mechanism, level)
-        values = release.values[column.step]
-        for name, role, shift in zip(column.names, ("value", "low", "high"), (0, -half, half), strict=True):
-            arrays.append(_value_array([value + shift for value in values], recipe, column, release))
-            columns.append(_described(name, role, column, recipe, release, level))
+    for output in recipe.outputs:
+        found = column(recipe, output, rows, noises, widths, rows.level(level))
+        roles: tuple[Any, ...] = ("key",) if output.role == "key" else ("value", "low", "high")
+        for name, role, array in zip(output.names, roles, found.arrays(), strict=True):
+            arrays.append(array)
+            columns.append(describe(name, role, output, recipe, release, level, rows, bands))
     metadata = {b"dither": dumps(info).encode()}
-    table = pa.table(arrays, names=[column.name for column in columns]).replace_schema_metadata(metadata)
-    raw = pa.table(
-        [_integers(values, each.width) for values, each in zip(release.values, release.priced.steps, strict=True)],
-        names=[f"step_{i}" for i in range(len(release.values))],
-    )
-    return Result(table, tuple(columns), raw, info, release, recipe)
+    table = pa.table(arrays, names=[each.name for each in columns]).replace_schema_metadata(metadata)
+    return Result(table, tuple(columns), raw_table(release), info, release, recipe, bands)
 
 
-def _key_type(recipe: Recipe, column: KeyColumn) -> pa.DataType:
-    declared = recipe.table.column(recipe.keys[column.key])
-    if isinstance(declared, Category):
-        return pa.string()
-    if isinstance(declared, Boolean):
-        return pa.bool_()
-    if isinstance(declared, Date):
-        return pa.date32()
-    return pa.int64() if isinstance(declared, Integer) else pa.float64()
+def noises_of(recipe: Recipe, mechanisms: Sequence[object], bands: Bands = NO_BANDS) -> list[Noises]:
+    """The noise of every grouping set."""
+    return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
 
 
-def _value_array(values: list[int], recipe: Recipe, column: ValueColumn, release: Release) -> pa.Array:
-    if recipe.is_scaled(column):
-        unit = recipe.unit(column)
-        return pa.array([value * unit.numerator / unit.denominator for value in values], pa.float64())
-    return _integers(values, release.priced.steps[column.step].width)
+def raw_table(release: Release) -> pa.Table:
+    """The released integers (and selected keys), one column per step; steps of fewer cells end in nulls."""
+    longest = max(map(len, release.values), default=0)
+    arrays = []
+    for values, each in zip(release.values, release.priced.steps, strict=True):
+        padding = [None] * (longest - len(values))
+        if isinstance(getattr(getattr(each, "step", None), "query", None), Keys):
+            arrays.append(pa.array([*map(list, values), *padding], pa.list_(pa.string())))
+        elif getattr(each, "width", 0) and each.width >= 2**63:
+            arrays.append(pa.array([*map(Decimal, values), *padding], pa.decimal128(38, 0)))
+        else:
+            arrays.append(pa.array([*values, *padding], pa.int64()))
+    return pa.table(arrays, names=[f"step_{i}" for i in range(len(arrays))])
 
 
-def _integers(values: Any, width: int) -> pa.Array:
-    clamped = [max(-width, min(width, value)) for value in values]
-    if width < 2**63:
-        return pa.array(clamped, pa.int64())
-    return pa.array([Decimal(value) for value in clamped], pa.decimal128(38, 0))
-
-
-def _described(
-    name: str, role: Any, column: ValueColumn, recipe: Recipe, release: Release, level: Fraction
+def describe(
+    name: str,
+    role: Any,
+    output: Output,
+    recipe: Recipe,
+    release: Release,
+    level: Fraction,
+    rows: Rows,
+    bands: Bands = NO_BANDS,
 ) -> ResultColumn:
-    mechanism = release.priced.steps[column.step].mechanism
-    unit = recipe.unit(column)
-    aggregate = recipe.aggregate(column)
+    """What is said about a column: its noise if it is one released number, its atoms in any case."""
+    if role == "key":
+        return ResultColumn(name, role)
+    read = atoms_of(output.formula)
+    steps = tuple(sorted({of.places[atom][0] for of in recipe.sets for atom in read}))
+    found: list[Any] = [release.priced.steps[step].mechanism for step in steps]
+    limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
+    notes = [output.note] if output.note else []
+    notes += [note for atom in read if (note := bands.note(atom, level, found))]
+    if rows.is_choice:
+        notes.append(
+            f"{rows.shown} of {rows.of} rows were chosen by noisy values: intervals are widened so that of the rows "
+            f"shown at most {float(1 - level) * 100:.4g}% miss, on average"
+        )
+    aggregate = output.aggregate or (recipe.atoms[read[0]].aggregate if read else "")
+    common: dict[str, Any] = {
+        "aggregate": aggregate,
+        "confidence": level,
+        "limits": limits,
+        "steps": steps,
+        "notes": tuple(dict.fromkeys(notes)),
+    }
+    names = " and ".join(dict.fromkeys(type(each).__name__ for each in found))
+    if not isinstance(output.formula, Noisy) or not isinstance(found[0], (IntegerLaplace, IntegerGaussian)):
+        return ResultColumn(name, role, mechanism=names or None, **common)
+    unit = recipe.atoms[output.formula.atom].unit
+    scales = {noise_scale(each) for each in found}
     return ResultColumn(
         name,
         role,
-        aggregate=type(aggregate).__name__.upper(),
-        mechanism=type(mechanism).__name__,
-        noise=_LAWS[type(mechanism).__name__],
-        scale=noise_scale(mechanism) * unit,
-        sensitivity=mechanism.sensitivity.l1 * unit,
+        mechanism=names,
+        noise=_LAWS[type(found[0]).__name__],
+        scale=max(scales) * unit,
+        sensitivity=max(each.sensitivity.l1 for each in found) * unit,
         resolution=unit,
-        confidence=level,
-        limits=recipe.limits(column),
-        steps=(column.step,),
+        **common,
     )
+
+
+def column_named(result: Result, name: str | None, role: str = "value") -> ResultColumn:
+    """A column of a result, or the first of its role."""
+    for each in result.columns:
+        if each.role == role and (name is None or each.name == name):
+            return each
+    names = ", ".join(each.name for each in result.columns if each.role == role)
+    raise ParameterError(f"no {role} column {name!r}: there are {names or 'none'}")

@@ -1,13 +1,133 @@
-"""One price over several steps: which family answers each query, and with which share."""
+"""One price over several steps: which family answers each query, and with which share.
+
+The error of an output is measured against what one unit could move it, so that counts and sums of money can be added
+up. With D_i the sensitivity of atom i in its own units and c_i its importance (the derivative of the output by it),
+atom i carries the share s_i = (c_i D_i)^2 / sum_j (c_j D_j)^2 of its output's error, and
+
+    loss = sum over outputs of weight * sum_i s_i (noise_i / D_i)^2.
+
+With A_i = sum over outputs of weight * s_i (over the sets that a query serves) the least loss for one price has
+
+    Laplace  (noise/D = 1/epsilon_i,    sum epsilon_i = epsilon):  epsilon_i ~ A_i^(1/3)
+    Gaussian ((noise/D)^2 ~ 1/rho_i,    sum rho_i = rho):          rho_i ~ A_i^(1/2)
+
+by Lagrange: 2 A_i / epsilon_i^3, or A_i / rho_i^2, is the same for all i. Plain counts and sums get equal shares; AVG
+gives its sum and its count what they contribute. Quantiles err like 1/epsilon and split like noise. Key selection takes
+a quarter of the whole. A weight for a column (`weights={"n": 2}`) multiplies its error; "keys" that of the selection.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
-from dither.plan.algebra import Query
+from dither.answer.recipe import Recipe
+from dither.answer.shapes import atoms_of
+from dither.canonical import Number, positive
+from dither.errors import ParameterError
+from dither.plan.algebra import Cells, Keys, Query
 from dither.privacy.request import Family, Step
+
+KEYS_SHARE = Fraction(1, 4)
+_DIGITS = 10_000
 
 
 def split(queries: tuple[Query, ...], family: Family = "laplace") -> tuple[Step, ...]:
-    """Equal weights: every distinct aggregate gets the same share of the price."""
-    return tuple(Step(query, family, Fraction(1)) for query in queries)
+    """Equal weights: what sensitivities are read from before the shares are known."""
+    return tuple(Step(query, family_of(query, family), Fraction(1)) for query in queries)
+
+
+def family_of(query: Query, family: Family) -> Any:
+    """The family that answers a query where counts and sums are answered by `family`."""
+    if isinstance(query, Cells):
+        return family
+    if isinstance(query, Keys):
+        return "geometric_keys" if family == "laplace" else "gaussian_keys"
+    return "exponential"
+
+
+def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, Fraction]:
+    """Weights by the name of an output; refused where there is no such column."""
+    values = [output.name for output in recipe.outputs if output.role == "value"]
+    allowed = {name.lower(): name for name in [*values, "keys"]}
+    found = {}
+    for name, weight in (weights or {}).items():
+        if not isinstance(name, str) or name.lower() not in allowed:
+            raise ParameterError(f"weights name the value columns of the question ({', '.join(values)}), got {name!r}")
+        found[allowed[name.lower()]] = positive(weight, f"the weight of {name}", "choose e.g. 2 for half the error")
+    return found
+
+
+def weighted(
+    recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]
+) -> tuple[Step, ...]:
+    """Steps whose shares make the loss least; `mechanisms` tell the sensitivities, whatever their scales."""
+    wanted = demands(recipe, mechanisms, family, weights)
+    power = 1 / 3 if family == "laplace" else 1 / 2
+    shares = [demand**power for demand in wanted]
+    selections = [i for i, query in enumerate(recipe.queries) if isinstance(query, Keys)]
+    rest = sum(share for i, share in enumerate(shares) if i not in selections) or 1.0
+    for i in selections:
+        asked = float(weights.get("keys", Fraction(1))) ** power
+        shares[i] = asked * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
+    largest = max(shares)
+    return tuple(
+        Step(query, family_of(query, family), Fraction(max(1, round(_DIGITS * share / largest)), _DIGITS))
+        for query, share in zip(recipe.queries, shares, strict=True)
+    )
+
+
+def demands(recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]) -> list[float]:
+    """A_i of every query: how much of the loss its noise makes."""
+    wanted = [0.0] * len(recipe.queries)
+    read: set[int] = set()
+    formulas = [(o.formula, float(weights.get(o.name, Fraction(1)))) for o in recipe.outputs if o.role == "value"]
+    for formula, weight in formulas:
+        read.update(atoms_of(formula))
+        for of in recipe.sets:
+            _add(wanted, recipe, mechanisms, family, of.places, atoms_of(formula), weight)
+    for of in recipe.sets:  # atoms that only HAVING or ORDER BY reads
+        for atom in set(range(len(recipe.atoms))) - read:
+            _add(wanted, recipe, mechanisms, family, of.places, (atom,), 1.0)
+    return [demand or 1e-9 for demand in wanted]
+
+
+def _add(
+    wanted: list[float],
+    recipe: Recipe,
+    mechanisms: Sequence[Any],
+    family: Family,
+    places: tuple[tuple[int, int], ...],
+    atoms: tuple[int, ...],
+    weight: float,
+) -> None:
+    moved = {atom: _moved(recipe, mechanisms[places[atom][0]], atom, family) for atom in atoms}
+    total = sum(square for square in moved.values())
+    for atom, square in moved.items():
+        wanted[places[atom][0]] += weight * (square / total if total else 1 / len(moved))
+
+
+def _moved(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
+    """(importance times sensitivity)^2 of an atom, in its own units; a quantile stands for itself."""
+    sensitivity = getattr(mechanism, "sensitivity", None)
+    if sensitivity is None:
+        return 1.0
+    square = sensitivity.l1**2 if family == "laplace" else sensitivity.l2_squared
+    of = recipe.atoms[atom]
+    return float(of.importance * of.unit) ** 2 * float(square)
+
+
+def predicted_loss(recipe: Recipe, mechanisms: Sequence[Any], weights: Mapping[str, Fraction]) -> float:
+    """The loss of calibrated mechanisms, comparable between families: noise over the L1 sensitivity."""
+    wanted = demands(recipe, mechanisms, "laplace", weights)
+    return sum(demand * _error(mechanism) for demand, mechanism in zip(wanted, mechanisms, strict=True))
+
+
+def _error(mechanism: Any) -> float:
+    sensitivity = getattr(mechanism, "sensitivity", None)
+    if sensitivity is not None:
+        return float(mechanism.error().variance) / max(1.0, float(sensitivity.l1)) ** 2
+    if hasattr(mechanism, "size_shown"):
+        return 0.0
+    return float(mechanism.error().scale / mechanism.error().denominator) ** 2

@@ -78,12 +78,25 @@ def owner_of(raw: Raw, table: Table, catalog: Catalog, raws: dict[str, list[Raw]
         return raw[table.owner.column] or None
     if isinstance(table.owner, OwnerReference):
         parent, by = catalog.table(table.owner.references), table.owner.by
-        if raw[by]:
+        if all(raw[mine] for mine, _ in by):
             for above in raws[parent.name]:
-                if above[by] == raw[by] and (owner := owner_of(above, parent, catalog, raws)):
+                meets = all(raw[mine] == above[theirs] for mine, theirs in by)
+                owner = owner_of(above, parent, catalog, raws) if meets else None
+                if owner and _same_window(raw, table, above, parent, catalog):
                     return owner
         return None
     return ""
+
+
+def _same_window(raw: Raw, table: Table, above: Raw, parent: Table, catalog: Catalog) -> bool:
+    """Under windows a row finds its owner in rows of its own window only."""
+    column = catalog.unit.column
+    if column is None:
+        return True
+    times = [repair(row[column] or None, at.column(column)) for row, at in ((raw, table), (above, parent))]
+    if _GONE in times:
+        return False
+    return _window(times[0], table, catalog) == _window(times[1], parent, catalog)
 
 
 def registered(rows: list[Raw], table: Table, key: bytes, catalog: Catalog | None = None) -> list[Row]:

@@ -173,7 +173,7 @@ def _check_sensitivity(found: Findings, sql: str, query: Cells, cells: list[Any]
 
 def _black_box(places: list[Place], sql: str, runs: int, alpha: float) -> Verdict:
     def mechanism(place: Place) -> Any:
-        answer = place.connection.sql(sql, epsilon=EPSILON, fresh=True)
+        answer: Any = place.connection.sql(sql, epsilon=EPSILON, fresh=True)
         return [int(value) for column in answer.raw.columns for value in column.to_pylist()]
 
     spend = Budget(runs, alpha)

@@ -20,11 +20,10 @@ from dither.catalog.columns import (
     Timestamp,
     Undeclared,
 )
-from dither.catalog.explain import UNPROTECTED, guarantee
+from dither.catalog.explain import UNPROTECTED, guarantee, horizon
 from dither.catalog.load import load, parse
 from dither.catalog.model import Catalog, Neighbours, OwnerColumn, OwnerReference, Person, Source, Table, Unit
 from dither.catalog.storage import catalog_hash, from_json, to_json
-from dither.catalog.supported import refuse_unsupported
 
 __all__ = [
     "OTHER",
@@ -53,8 +52,8 @@ __all__ = [
     "catalog_hash",
     "from_json",
     "guarantee",
+    "horizon",
     "load",
     "parse",
-    "refuse_unsupported",
     "to_json",
 ]

@@ -123,13 +123,16 @@ def _owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> N
             owner.line,
         )
     parent = catalog.table(owner.references)
-    for side in (table, parent):
-        _id_column(catalog, table, side, owner.by, owner.line)
-    if (owner.by,) not in parent.unique:
+    for mine, theirs in owner.by:
+        _id_column(catalog, table, table, mine, owner.line)
+        _id_column(catalog, table, parent, theirs, owner.line)
+    found_by = [theirs for _, theirs in owner.by]
+    if not any(set(unique) <= set(found_by) for unique in parent.unique):
+        unique_names = ", ".join(found_by)
         raise _error(
             catalog,
-            f"table {table.name}: '{owner.by}' must be unique in {parent.name}, else a row would have two owners: "
-            f"add [{owner.by}] to its unique keys",
+            f"table {table.name}: '{unique_names}' must be unique in {parent.name}, else a row would have two owners: "
+            f"add [{unique_names}] to its unique keys",
             owner.line,
         )
     seen, step = [table.name], parent
@@ -159,11 +162,18 @@ def _id_column(catalog: Catalog, table: Table, side: Table, name: str, line: int
 
 
 def _one_protected_owner_per_table(catalog: Catalog) -> None:
-    protected = [person.key for person in catalog.people if person.protected]
+    people = {person.key: person.protected for person in catalog.people}
     for table in catalog.private_tables:
-        owner = catalog.owner_column(table)
+        owner, names = catalog.owner_column(table), catalog.owner_names(table)
         for column in table.columns:
-            if column.name in protected and column.name != owner:
+            if column.name in names and not people.get(column.name, True):
+                raise _error(
+                    catalog,
+                    f"column {table.name}.{column.name}: it names the owner of the row, '{owner}', who is protected, "
+                    f"and people says that {column.name} is not: write protected: true",
+                    column.line,
+                )
+            if people.get(column.name) and column.name not in names:
                 raise _error(
                     catalog,
                     f"column {table.name}.{column.name}: the row would have two protected owners, '{owner}' and "
@@ -191,8 +201,9 @@ def _ids_are_explained(catalog: Catalog) -> None:
     people = {person.key for person in catalog.people}
     keys = {name for table in catalog.tables for key in table.unique for name in key}
     for table in catalog.private_tables:
+        refers = {mine for mine, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
         for column in table.columns:
-            if isinstance(column, Id) and column.name not in people | keys:
+            if isinstance(column, Id) and column.name not in people | keys | refers:
                 raise _error(
                     catalog,
                     f"column {table.name}.{column.name}: whom or what does this id name? List it under people if a "

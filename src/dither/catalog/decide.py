@@ -52,7 +52,8 @@ DECIDE: dict[str, dict[str, str]] = {
     "owner": {
         "column": "name the id column that holds the person",
         "references": "name the private table whose owner this row shares",
-        "by": "name the id column that both tables have, unique in the other one",
+        "by": "name the id column that both tables have, unique in the other one; where the names differ write "
+        "{column here: column there}",
     },
     "column": {
         "type": "choose id, integer, decimal, boolean, category, date, timestamp or text",

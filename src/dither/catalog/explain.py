@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import textwrap
 
 from dither.catalog import scalars
 from dither.catalog.columns import Category, Date, Decimal, FromPublic, Integer, Timestamp
-from dither.catalog.model import Catalog, Table
+from dither.catalog.model import Catalog, OwnerReference, Table
 
 UNPROTECTED: tuple[str, ...] = (
     "the catalog",
@@ -28,6 +29,7 @@ def guarantee(catalog: Catalog) -> str:
     sections = [
         ("Protected", [_protected(catalog)]),
         ("What is hidden", _hidden(catalog)),
+        *([("What a person is worth", found)] if (found := _person_level(catalog)) else []),
         ("How much one " + _unit_word(catalog) + " can count", [_limit(catalog, t) for t in catalog.private_tables]),
         ("Not protected", _not_protected(catalog)),
         ("Public, and shown without noise", _public(catalog)),
@@ -52,10 +54,54 @@ def _protected(catalog: Catalog) -> str:
     if unit.kind == "person":
         return f"{whom}, with all their rows in {tables} together, over all versions of the data."
     zone = scalars.offset_text(unit.offset_seconds or 0)
-    return (
-        f"{whom}, with all their rows in {tables} of one {unit.every} ({unit.column}, days begin at midnight {zone}). "
-        f"Losses of several {unit.every}s add up: a person present in W of them is protected W times less."
-    )
+    return f"{whom}, with all their rows in {tables} of one {unit.every} ({unit.column}, midnight at {zone})."
+
+
+def horizon(catalog: Catalog) -> int | None:
+    """How many windows lie within the bounds of the window's column: the most that one person can be in.
+
+    None unless the unit is a window. Values outside the bounds are moved to them, so there are no others.
+    """
+    unit = catalog.unit
+    if unit.column is None:
+        return None
+    first, last = [], []
+    for table in catalog.private_tables:
+        column = table.column(unit.column)
+        assert isinstance(column, (Date, Timestamp))
+        first.append(_window(catalog, column, column.lower_grid))
+        last.append(_window(catalog, column, column.upper_grid))
+    return max(last) - min(first) + 1
+
+
+def _window(catalog: Catalog, column: Date | Timestamp, grid: int) -> int:
+    days = (grid + (catalog.unit.offset_seconds or 0)) // 86_400 if isinstance(column, Timestamp) else grid
+    date = datetime.date(1970, 1, 1) + datetime.timedelta(days=days)
+    months = date.year * 12 + date.month - 1
+    return {"day": days, "week": (days + 3) // 7, "month": months, "year": date.year}[catalog.unit.every or "day"]
+
+
+def _person_level(catalog: Catalog) -> list[str]:
+    """What the figure of one window is worth for a whole person: group privacy (docs/proofs/composition.md)."""
+    windows, every = horizon(catalog), catalog.unit.every
+    if windows is None:
+        return []
+    told = [
+        f"A whole person is hidden less well than one {every} of theirs. Someone with rows in W {every}s is hidden at "
+        "W times its epsilon, W^2 times its rho, and delta * (e^(W epsilon) - 1) / (e^epsilon - 1).",
+        f"W is at most {windows} here, the {every}s within the bounds of {catalog.unit.column}: an answer at epsilon "
+        f"0.1 for one {every} is then one at epsilon {_times(windows)} for a person who was always there.",
+    ]
+    if any(isinstance(table.owner, OwnerReference) for table in catalog.private_tables):
+        told.append(
+            f"A row that finds its owner in another table does so within one {every}: rows whose parent lies in "
+            f"another {every} are left out, else taking one {every} of a person away would take rows of others."
+        )
+    return told
+
+
+def _times(windows: int) -> str:
+    return f"{windows // 10}.{windows % 10}" if windows % 10 else str(windows // 10)
 
 
 def _hidden(catalog: Catalog) -> list[str]:

@@ -155,7 +155,20 @@ def _owner(outer: Fields, file: str, table: str) -> Owner:
         return OwnerColumn(fields.text("column"), line=line)
     if "references" not in fields and "by" not in fields:
         raise fields.error("write {column: c} or {references: table, by: key}", "column")
-    return OwnerReference(fields.text("references"), fields.text("by"), line=line)
+    return OwnerReference(fields.text("references"), _by(fields), line=line)
+
+
+def _by(fields: Fields) -> tuple[tuple[str, str], ...]:
+    """One name that both tables have, or pairs {column here: column there}; their order means nothing."""
+    node, where = fields.node("by"), fields.where
+    if not isinstance(node, Mapping):
+        return ((where.text(node, "by"),) * 2,)
+    if not node.entries:
+        raise where.error("by is empty: write {column here: column there}", node.line)
+    pairs = tuple(sorted((entry.key, where.text(entry.node, "by")) for entry in node.entries))
+    if len({theirs for _, theirs in pairs}) < len(pairs):
+        raise where.error("by names a column of the other table twice: remove one", node.line)
+    return pairs
 
 
 def _unique(fields: Fields, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:

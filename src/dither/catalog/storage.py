@@ -84,12 +84,18 @@ def _table(table: Table) -> dict[str, Any]:
     if isinstance(table.owner, OwnerColumn):
         told["owner"] = {"column": table.owner.column}
     elif isinstance(table.owner, OwnerReference):
-        told["owner"] = {"references": table.owner.references, "by": table.owner.by}
+        told["owner"] = {"references": table.owner.references, "by": _by(table.owner)}
     if table.kind == "private":
         told |= {"rows_per_unit": table.rows_per_unit, "max_rows": table.max_rows}
     told["unique"] = [list(key) for key in table.unique]
     told["columns"] = [_column(column) for column in table.columns]
     return told
+
+
+def _by(owner: OwnerReference) -> Any:
+    """One shared name as the text that most people write."""
+    one_name = len(owner.by) == 1 and owner.by[0][0] == owner.by[0][1]
+    return owner.by[0][0] if one_name else dict(owner.by)
 
 
 def _column(column: Column) -> dict[str, Any]:

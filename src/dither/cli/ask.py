@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from dither import connect, steward
+from dither.answer.explain import Explanation
 from dither.cli.register import CatalogFile, StateFolder
 from dither.state import State
 
@@ -58,7 +59,7 @@ def sql(
     """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has the same answer."""
     con = connect(catalog, pot=pot, state=state)
     result = con.sql(question, epsilon=epsilon, rho=rho, confidence=confidence, fresh=fresh)
-    if output is Format.table:
+    if output is Format.table or isinstance(result, Explanation):
         Console().print(result)
     elif output is Format.csv:
         writer = csv.writer(sys.stdout)

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from dither import connect, steward
+from dither import steward
 from dither.answer.budget import Budget
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
+from dither.privacy.windows import horizon
 from dither.state import State
 
 app = typer.Typer(name="budget", help="Open, raise and show pots: what may ever be learned.", no_args_is_help=True)
@@ -52,7 +53,8 @@ def open_pot(
     alpha: Annotated[str | None, typer.Option(help="RDP: the one order, above 1.")] = None,
     inside: Annotated[str | None, typer.Option(help="The pot that this one lies inside of.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help="dataset (the total), or inside it: analyst, group, purpose, partition, part.")
+        str | None,
+        typer.Option(help="dataset (the total), or inside it: analyst, group, purpose, partition, part, windows."),
     ] = None,
     column: Annotated[str | None, typer.Option(help="partition: table.column, one value per person.")] = None,
     value: Annotated[str | None, typer.Option(help="part: the value of that column.")] = None,
@@ -112,8 +114,13 @@ def raise_cap(
 def show(catalog: CatalogFile, state: StateFolder = None) -> None:
     """Show spent, left, cap and ceiling of every pot, all groups together, and the population's datasets."""
     place = State.beside(catalog, state)
-    notes = steward.population_notes(place, steward.registered_catalog(place))
-    Console().print(Budget(connect(catalog, state=state).budget().pots, notes))
+    registered = steward.registered_catalog(place)
+    ledger = steward.open_ledger(place)
+    try:
+        pots = ledger.pots()  # the steward's own reading: with what is under way
+    finally:
+        ledger.close()
+    Console().print(Budget(pots, steward.population_notes(place, registered), horizon(registered)))
 
 
 @app.command("clear")

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 
 from dither import steward
-from dither.catalog import guarantee, load, refuse_unsupported
+from dither.catalog import guarantee, load
+from dither.catalog.importing import import_catalog
 from dither.cli.register import CatalogFile
 
 app = typer.Typer(name="catalog", help="Write and check the public facts about a dataset.", no_args_is_help=True)
@@ -24,11 +25,29 @@ class Engine(StrEnum):
     duckdb = "duckdb"
 
 
+class Foreign(StrEnum):
+    """What a catalog can be made from."""
+
+    smartnoise = "smartnoise"
+    snowflake = "snowflake"
+    dbt = "dbt"
+
+
+@app.command("import")
+def import_(
+    file: Annotated[
+        Path, typer.Argument(help="SmartNoise metadata, Snowflake statements, or a dbt schema.", exists=True)
+    ],
+    kind: Annotated[Foreign, typer.Option("--from", help="What the file is.")],
+) -> None:
+    """Print a catalog made from another tool's file: what it says, and ??? wherever a person must decide."""
+    typer.echo(import_catalog(kind.value, file.read_text(encoding="utf-8"), str(file)), nl=False)
+
+
 @app.command()
 def check(catalog: CatalogFile) -> None:
     """Check a catalog, compare it with the source's column names, and print its guarantee. Reads no value."""
     facts = load(catalog)
-    refuse_unsupported(facts)
     found = steward.check_source(facts, catalog)
     console = Console()
     console.print(guarantee(facts), highlight=False, markup=False)

@@ -1,127 +1,211 @@
-"""`dither demo`: the whole way of one question, on a small invented clinic, in a few seconds."""
+"""`dither demo`: a dozen questions to an invented clinic, from registration to a certificate, in under a minute."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.syntax import Syntax
+from rich.table import Table
 
-from dither import BudgetError, ParameterError, connect, steward
+from dither import connect, steward
+from dither.answer import seal
+from dither.answer.interpret import of_pot
+from dither.answer.preview import Preview
+from dither.answer.result import Result
 from dither.catalog import guarantee
-from dither.privacy import noise
+from dither.cli.clinic import CATALOG, write_clinic
+from dither.cli.demo_report import Told, covered, demo_report, points_of, truth_table
+from dither.errors import BudgetError
 from dither.session import Connection
 from dither.state import State
 
-CATALOG = """\
-dither: 1
-dataset: clinic
-lineage: clinic-demo
-population: invented-residents
-neighbours: add_remove
-unit: {kind: person}
-people:
-  patient_id: {protected: true}
-  doctor_id: {protected: false, because: staff listed on the public web page}
-source: {engine: csv, location: .}
-tables:
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {column: patient_id}
-    unique: [[visit_id]]
-    rows_per_unit: 5
-    max_rows: 100000
-    columns:
-      visit_id:   {type: id}
-      patient_id: {type: id}
-      doctor_id:  {type: id}
-      ward:       {type: category, values: [surgery, cardiology, maternity], other: keep, nulls: drop}
-      age:        {type: integer, bounds: [0, 110], nulls: drop, provenance: public life tables}
-      cost:       {type: decimal, bounds: [0, 500], resolution: 0.01, nulls: keep, provenance: tariff 2026}
-"""
-QUESTION = "SELECT ward, COUNT(*) AS visits, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
-
-
-def invented_rows(people: int) -> str:
-    """A CSV of invented visits; a few values are broken on purpose, as in every real file."""
-    draw = noise.uniform_below
-    lines = ["visit_id,patient_id,doctor_id,ward,age,cost"]
-    wards = ["surgery", "cardiology", "maternity", "dermatology"]
-    for person in range(people):
-        age = draw(100)
-        for _ in range(1 + noise.geometric(1)):
-            cost = "n/a" if noise.bernoulli(0.01) else f"{draw(60000) / 100:.2f}"
-            lines.append(f"v{len(lines)},p{person},d{draw(20)},{wards[draw(4)]},{age},{cost}")
-    return "\n".join(lines) + "\n"
+__all__ = ["CATALOG", "demo"]
+PRICE = Fraction(6, 1000)
+CAP, CEILING = "0.08", "0.1"
+PURPOSE = {
+    "question": "How busy are the wards, what do they cost, and who comes?",
+    "population": "the invented residents of one county",
+    "recipient": "whoever runs this demonstration",
+}
+QUESTIONS: tuple[tuple[str, str, str], ...] = (
+    ("How busy is each ward?", "Most visits", "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward"),
+    ("What does each ward cost?", "Highest cost", "SELECT ward, SUM(cost) AS cost FROM visits GROUP BY ward"),
+    ("What does one visit cost?", "Highest average", "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward"),
+    ("Where do patients live?", "Most patients", "SELECT county, COUNT(*) AS patients FROM patients GROUP BY county"),
+    (
+        "How old are they, by decade?",
+        "Most patients in decade",
+        "SELECT age // 10 AS decade, COUNT(*) AS patients FROM patients WHERE age < 100 GROUP BY decade",
+    ),
+    (
+        "Which share smokes?",
+        "Largest share of smokers",
+        "SELECT county, COUNT(*) FILTER (WHERE smoker) / COUNT(smoker) AS smokers FROM patients GROUP BY county",
+    ),
+    (
+        "When do they come?",
+        "Most visits in month",
+        "SELECT MONTH(day) AS month, COUNT(*) AS visits FROM visits GROUP BY month",
+    ),
+    (
+        "How long do they wait?",
+        "Longest median wait, in minutes",
+        "SELECT ward, MEDIAN(wait) AS minutes FROM visits GROUP BY ward",
+    ),
+    (
+        "Which share is urgent?",
+        "Largest share of urgent visits",
+        "SELECT ward, COUNT(*) FILTER (WHERE urgent) / COUNT(*) AS urgent FROM visits GROUP BY ward",
+    ),
+    (
+        "Which drugs are prescribed most?",
+        "Most prescriptions",
+        "SELECT drug, COUNT(*) AS prescriptions FROM prescriptions GROUP BY drug ORDER BY prescriptions DESC LIMIT 10",
+    ),
+    (
+        "Which counties fill the wards?",
+        "Most visits",
+        "SELECT county, COUNT(*) AS visits FROM visits JOIN patients USING (patient_id) GROUP BY county",
+    ),
+    (
+        "How many people meet cardiology, by smoking?",
+        "Most people, by whether they smoke",
+        "SELECT smoker, COUNT(DISTINCT patient_id) AS people FROM visits JOIN patients USING (patient_id) "
+        "WHERE ward = 'cardiology' GROUP BY smoker",
+    ),
+)
 
 
 def demo(
-    people: Annotated[int, typer.Option(help="How many patients to invent.", min=10, max=100_000)] = 2000,
+    people: Annotated[int, typer.Option(help="How many patients to invent.", min=10, max=1_000_000)] = 50_000,
     keep: Annotated[
-        Path | None, typer.Option(help="Only write clinic.yaml and visits.csv into this folder, to try things on.")
+        Path | None, typer.Option(help="Only write clinic.yaml and its CSV files into this folder, to try things on.")
     ] = None,
+    report: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
 ) -> None:
-    """Register an invented clinic, open a budget, preview a question, ask it, and check the ledger."""
+    """Register an invented clinic, ask a dozen questions, drain the budget, be refused, and write report.html."""
     console = Console()
     if keep is not None:
-        _write_clinic(keep / "clinic.yaml", people)
-        console.print(f"wrote {keep / 'clinic.yaml'} and {keep / 'visits.csv'}; next: dither register", highlight=False)
+        write_clinic(keep, people)
+        console.print(f"wrote {keep / 'clinic.yaml'} and its CSV files; next: dither register", highlight=False)
         return
     with tempfile.TemporaryDirectory(prefix="dither-demo-") as folder:
         file = Path(folder) / "clinic" / "clinic.yaml"
-        file.parent.mkdir()
         place = State(file.with_suffix(".dither"))
-        _walk(console, file, place, people)
-        steward.forget_head(place)
+        try:
+            _Walk(console, file, place).go(people, report)
+        finally:
+            if place.id_file.exists():
+                steward.forget_head(place)
 
 
-def _write_clinic(file: Path, people: int) -> None:
-    for path, text in ((file, CATALOG), (file.parent / "visits.csv", invented_rows(people))):
-        if path.exists():
-            raise ParameterError(f"{path} exists already: choose an empty folder")
-        path.write_text(text)
+@dataclass
+class _Walk:
+    console: Console
+    file: Path
+    place: State
+    told: list[Told] = field(default_factory=list)
+
+    def go(self, people: int, report: Path) -> None:
+        con = self._registered(people)
+        self._first(con)
+        self._dozen(con)
+        refusal = self._drained(con)
+        certificate = self.told[0].result.certificate(self.file.parent / "certificate.json")
+        self.console.rule("6. anyone can check it")
+        key = certificate["header"]["public_key"]
+        verdict = seal.check((self.file.parent / "certificate.json").read_text(), [key])
+        self.console.print(f"certificate of the first answer: {'intact' if verdict.intact else 'CHANGED'}, key {key}")
+        self.console.print(str(steward.verify_ledger(self.place)), highlight=False)
+        with _busy(self.console, "finding where the error comes from, and writing the page"):
+            text = demo_report(con, self.place, self.file, self.told, refusal, certificate, people)
+            report.write_text(text, encoding="utf-8")
+        self.console.print(f"[bold]wrote {report}[/]: open it in a browser", highlight=False, soft_wrap=True)
+
+    def _registered(self, people: int) -> Connection:
+        self.console.rule("1. the steward declares who is protected, and registers")
+        with _busy(self.console, f"inventing {people:,} patients"):
+            write_clinic(self.file.parent, people)
+        with _busy(self.console, "registering"):
+            done = steward.register(self.file, state=self.place, dev=True)
+        self.console.print(guarantee(done.catalog), highlight=False, markup=False)
+        self.console.rule("2. the steward opens a pot: what may ever be learned")
+        steward.open_pot(
+            self.place, done.catalog, "total", rule="zcdp", rho=CAP, ceiling=CEILING, delta_conversion="1e-6",
+            delta_selection="1e-7", purpose=PURPOSE,
+        )  # fmt: skip
+        con = connect(self.file, state=self.place.root)
+        self.console.print(con.budget())
+        for line in of_pot(con.budget().pots[0]).lines()[1:4]:
+            self.console.print(f"  {line}", highlight=False)
+        return con
+
+    def _first(self, con: Connection) -> None:
+        title, most, sql = QUESTIONS[0]
+        self.console.rule("3. the analyst sees price and error first; no data is read")
+        self.console.print(Syntax(sql, "sql", background_color="default", word_wrap=True))
+        self.console.print(con.preview(sql, rho=PRICE))
+        self.console.rule("4. the analyst asks, and pays")
+        told = self._ask(con, title, most, sql)
+        self.console.print(told.result)
+        self.console.print("the exact answer, which only a dev lineage can show:")
+        for label, value in told.truth.items():
+            self.console.print(f"  {label:<12}{value:>10,.0f}", highlight=False)
+
+    def _dozen(self, con: Connection) -> None:
+        self.console.rule("5. a dozen questions, beside the truth")
+        with _busy(self.console, "asking") as say:
+            for title, most, sql in QUESTIONS[1:]:
+                say(title)
+                self._ask(con, title, most, sql)
+        table = Table("question", "answers", "preview: ± at 95%", "intervals that hold the truth")
+        for told in self.told:
+            inside, of = covered(told)
+            half = told.preview.columns[0].half_width
+            shown = "by group size" if half is None else f"{half:,.4g}"
+            table.add_row(
+                told.title, str(told.result.table.num_rows), shown, f"{inside} of {of}" if of else "no bounds"
+            )
+        self.console.print(table)
+
+    def _ask(self, con: Connection, title: str, most: str, sql: str) -> Told:
+        preview: Preview = con.preview(sql, rho=PRICE)
+        result = con.sql(sql, rho=PRICE)
+        assert isinstance(result, Result)
+        truth = truth_table(self.place, result)
+        told = Told(title, most, sql, preview, result, truth, points_of(result, truth))
+        self.told.append(told)
+        return told
+
+    def _drained(self, con: Connection) -> str:
+        """Ask until the pot cannot pay; the refusal is free."""
+        title, _, sql = QUESTIONS[0]
+        for _ in range(100):
+            try:
+                con.sql(sql, rho=PRICE, fresh=True)
+            except BudgetError as error:
+                self.console.print(f"asking again, for a fresh answer: {error}", highlight=False, markup=False)
+                self.console.print(con.budget())
+                return f"Asked once more ({title.lower()}) for rho {float(PRICE):g}: {error}"
+        raise AssertionError("the pot never ended")
 
 
-def _walk(console: Console, file: Path, place: State, people: int) -> None:
-    console.rule("1. the steward declares who is protected, and registers")
-    _write_clinic(file, people)
-    done = steward.register(file, state=place, dev=True)
-    console.print(guarantee(done.catalog), highlight=False, markup=False)
+@contextmanager
+def _busy(console: Console, text: str) -> Iterator[Callable[[str], None]]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(text)
 
-    console.rule("2. the steward opens a pot: what may ever be learned")
-    purpose = {
-        "question": "How busy are the wards, and what do they cost?",
-        "population": "the invented residents of one county",
-        "recipient": "whoever runs this demonstration",
-    }
-    steward.open_pot(place, done.catalog, "total", epsilon="1", ceiling="2", purpose=purpose)
-    con = connect(file, state=place.root)
-    console.print(con.budget())
+        def say(more: str) -> None:
+            progress.update(task, description=f"{text}: {more}")
 
-    console.rule("3. the analyst sees price and error first; no data is read")
-    console.print(Syntax(QUESTION, "sql", background_color="default", word_wrap=True))
-    console.print(con.preview(QUESTION, epsilon=0.5))
-
-    console.rule("4. the analyst asks, and pays")
-    console.print(con.sql(QUESTION, epsilon=0.5))
-    console.print("the exact answer, which only a dev lineage can show:")
-    _truth(console, con, place)
-
-    console.rule("5. the budget holds")
-    console.print(con.budget())
-    try:
-        con.sql(QUESTION, epsilon=0.6)
-    except BudgetError as error:
-        console.print(f"asking again for 0.6: {error}", highlight=False, markup=False)
-    console.print(str(steward.verify_ledger(place)), highlight=False)
-
-
-def _truth(console: Console, con: Connection, place: State) -> None:
-    recipe = con.bind(QUESTION)
-    counts, sums = (steward.truth(place, query, con.catalog) for query in recipe.queries)
-    for ward, (count,), (total,) in zip(("surgery", "cardiology", "maternity", "other"), counts, sums, strict=True):
-        console.print(f"  {ward:<12}{count:>8,}{total / 100:>16,.2f}", highlight=False)
+        yield say

@@ -13,6 +13,8 @@ from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, RANK, index_
 from dither.data.repair import is_text
 
 KEY = "concat('64:', getvariable('dither_key'))"
+PREFIX = "CAST(concat('0x', left(dither_digest, 16)) AS UBIGINT)"
+TIE = "dither: two rows share the prefix of their digests"
 
 
 def stored_columns(catalog: Catalog, table: Table) -> list[Column]:
@@ -21,29 +23,39 @@ def stored_columns(catalog: Catalog, table: Table) -> list[Column]:
     return [column for column in table.columns if column.name != owner]
 
 
-def limited_rows(catalog: Catalog, table: Table, source: str) -> str:
-    """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the limit."""
+def limited_rows(catalog: Catalog, table: Table, source: str, *, by_prefix: bool = True) -> str:
+    """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the limit.
+
+    Rows are ordered by digest, then by the columns. Sorting by the first 64 bits of the digest gives that order unless
+    two rows of an owner share them; then the statement fails (`TIE`) and must be asked for again, not `by_prefix`.
+    Windows leave the rows of an owner side by side, so nothing is sorted once more.
+    """
     columns = stored_columns(catalog, table)
     names = ", ".join([OWNER, *(name(column.name) for column in columns)])
     sql = f"SELECT {names}, row_number() OVER (PARTITION BY {names}) AS dither_n FROM ({source})"
     written = ", ".join(f"CAST({name(column.name)} AS VARCHAR) AS {_written(column)}" for column in columns)
     sql = f"SELECT *, {written or 'NULL AS dither_none'}, CAST(dither_n AS VARCHAR) AS dither_ordinal FROM ({sql})"
     sql = f"SELECT {names}, dither_n, {digest(columns)} AS dither_digest FROM ({sql})"
-    order = f"dither_digest, {names}, dither_n"
     if catalog.unit.kind == "row":  # each row is a unit, named by its content
         own = f"sha256(concat({field(text(table.name))}, dither_digest))"  # equal rows of two tables are two units
         sql = f"SELECT * REPLACE ({own} AS {OWNER}), 1 AS {RANK} FROM ({sql})"
-        return f"SELECT {_shown(columns)} FROM ({_with_hash(sql)}) ORDER BY {OWNER}"
+        return f"SELECT {_shown(columns)} FROM ({_with_hash(sql)})"
+    order = f"dither_digest, {names}, dither_n"
+    if by_prefix:
+        sql, order = f"SELECT {names}, {PREFIX} AS dither_prefix FROM ({sql})", "dither_prefix"
     for unique in table.unique:
         parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}
-        sql = (
-            "SELECT * EXCLUDE (dither_place) FROM "
-            f"(SELECT *, row_number() OVER (PARTITION BY {', '.join(sorted(parts))} ORDER BY {order}) AS dither_place "
-            f"FROM ({sql})) WHERE dither_place = 1"
-        )
-    ranked = f"SELECT *, row_number() OVER (PARTITION BY {OWNER} ORDER BY {order}) AS {RANK} FROM ({sql})"
-    kept = _with_hash(f"SELECT * FROM ({ranked}) WHERE {RANK} <= {table.rows_per_unit}")
-    return f"SELECT {_shown(columns)} FROM ({kept}) ORDER BY {OWNER}, {RANK}"
+        sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_ranked(sql, sorted(parts), order)}) WHERE {RANK} = 1"
+    kept = f"SELECT * FROM ({_ranked(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
+    return f"SELECT {_shown(columns)} FROM ({_with_hash(kept)})"
+
+
+def _ranked(rows: str, parts: list[str], order: str) -> str:
+    """SQL: rows with their place within each part; fails where the order leaves two places open."""
+    window = f"(PARTITION BY {', '.join(parts)} ORDER BY {order})"
+    both = f"SELECT *, row_number() OVER {window} AS dither_place, rank() OVER {window} AS dither_first FROM ({rows})"
+    place = f"CASE WHEN dither_place = dither_first THEN dither_place ELSE error('{TIE}') END"
+    return f"SELECT * EXCLUDE (dither_place, dither_first), {place} AS {RANK} FROM ({both})"
 
 
 def _with_hash(rows: str) -> str:
@@ -86,5 +98,5 @@ def digest(columns: list[Column]) -> str:
 
 
 def field(text: str) -> str:
-    """SQL: one field of a digest, from a text; the length is in bytes."""
-    return f"coalesce(strlen({text}) || ':' || {text}, '-')"
+    """SQL: one field of a digest as arguments of concat, which writes nothing for null; the length is in bytes."""
+    return f"coalesce(CAST(strlen({text}) AS VARCHAR) || ':', '-'), {text}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
@@ -11,14 +13,17 @@ from numpy.typing import NDArray
 
 from dither.catalog import Catalog
 from dither.data.engines.duckdb import open_registered
-from dither.data.lower.cells import cells_sql
+from dither.data.lower.cells import query_sql
 from dither.data.lower.plan import Lowering
 from dither.errors import DitherError
-from dither.plan.algebra import Cells
-from dither.plan.domains import shape
+from dither.plan.algebra import Cells, Keys, Quantiles, Query
+from dither.plan.domains import open_keys, shape
 from dither.plan.facts import NO_FACTS, Facts, load_facts
+from dither.plan.grids import MOST_POINTS
 
 _ANY_KEY = bytes(32)
+OpenKey: TypeAlias = tuple[str | None, ...]
+Histogram: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class MeasureError(DitherError):
@@ -39,31 +44,87 @@ class Measurer:
         except duckdb.Error:
             raise MeasureError("the registered copy cannot be opened: ask the steward to register again") from None
 
-    def prepare(self, query: Cells) -> str:
+    def prepare(self, query: Query) -> str:
         """Compile: the SQL text. Reads the registered table's schema, no row."""
-        sql = cells_sql(query, Lowering(self._catalog, self.facts, _ANY_KEY))
+        sql = query_sql(query, Lowering(self._catalog, self.facts, _ANY_KEY))
         try:
             self._connection.execute(f"EXPLAIN {sql}").fetchall()
         except duckdb.Error:
             raise MeasureError("the question could not be compiled") from None
         return sql
 
-    def measure(self, query: Cells, sample_key: bytes | None = None) -> NDArray[np.object_]:
-        """One row per declared cell, one column per aggregate, exact Python integers; absent cells are 0.
+    def measure(self, query: Query, sample_key: bytes | None = None) -> Any:
+        """Exact integers.
 
+        Cells: one row per declared cell, one column per aggregate, exact Python integers; absent cells are 0. Where
+        some keys are not listed, a dict of such arrays by their values. Keys: the owners of each key. Quantiles: by
+        unlisted keys and by code of the listed ones, the points that hold rows, in order, and how many.
         `sample_key` is drawn by the kernel for this release; a plan that samples units is refused without one.
         """
-        sql = cells_sql(query, Lowering(self._catalog, self.facts, sample_key))
+        if isinstance(query, Keys):
+            return self._owners(query, sample_key)
+        if isinstance(query, Quantiles):
+            return self._histograms(query, sample_key)
+        found = self._cells(query, sample_key)
+        return found if open_keys(query, self._catalog, self.facts) else found[()]
+
+    def _cells(self, query: Cells, sample_key: bytes | None) -> dict[OpenKey, NDArray[np.object_]]:
+        found = self._table(query, sample_key)
+        labels, first = self._labels(found, query)
+        size = shape(query, self._catalog, self.facts)
+        codes = found.column(first).to_numpy()
+        # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64
+        values = [[int(value) for value in found.column(first + 1 + i).to_pylist()] for i in range(size[1])]
+        if not first:
+            cells = np.zeros(size, object)
+            for place, column in enumerate(values):
+                cells[codes, place] = column
+            return {(): cells}
+        by_key: dict[OpenKey, NDArray[np.object_]] = {}
+        for row, key in enumerate(labels):
+            if key not in by_key:
+                by_key[key] = np.zeros(size, object)
+            by_key[key][codes[row]] = [column[row] for column in values]
+        return by_key
+
+    def _owners(self, query: Keys, sample_key: bytes | None) -> dict[OpenKey, int]:
+        found = self._table(query, sample_key)
+        labels, first = self._labels(found, query)
+        return dict(zip(labels, found.column(first).to_pylist(), strict=True))
+
+    def _histograms(self, query: Quantiles, sample_key: bytes | None) -> dict[OpenKey, dict[int, Histogram]]:
+        found = self._table(query, sample_key)
+        labels, first = self._labels(found, query)
+        codes, places, counts = (found.column(first + i).to_numpy() for i in range(3))
+        order = np.argsort(codes * MOST_POINTS + places)  # fewer than 2**20 points, at most 10**6 codes
+        if not first:
+            return {(): dict(_split(codes[order], places[order], counts[order]))}
+        rows_of: dict[OpenKey, list[int]] = {}
+        for row in order.tolist():
+            rows_of.setdefault(labels[row], []).append(row)
+        return {key: dict(_split(codes[rows], places[rows], counts[rows])) for key, rows in rows_of.items()}
+
+    def _table(self, query: Query, sample_key: bytes | None) -> Any:
+        sql = query_sql(query, Lowering(self._catalog, self.facts, sample_key))
         try:
-            found: Any = self._connection.sql(sql).to_arrow_table()
+            return self._connection.sql(sql).to_arrow_table()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
-        cells = np.zeros(shape(query, self._catalog, self.facts), object)
-        codes = found.column(0).to_numpy()
-        for place in range(len(query.columns)):
-            # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64
-            cells[codes, place] = [int(value) for value in found.column(place + 1).to_pylist()]
-        return cells
+
+    def _labels(self, found: Any, query: Query) -> tuple[list[OpenKey], int]:
+        """The unlisted keys of each row, and how many columns they take."""
+        width = len(open_keys(query, self._catalog, self.facts))
+        columns = [found.column(place).to_pylist() for place in range(width)]
+        return list(zip(*columns, strict=True)) if width else [()] * found.num_rows, width
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _split(
+    codes: NDArray[Any], places: NDArray[np.int64], counts: NDArray[np.int64]
+) -> Iterator[tuple[int, Histogram]]:
+    """The histogram of each code; codes are sorted."""
+    edges = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
+    for start, end in pairwise(edges):  # none at all without rows
+        yield int(codes[start]), (places[start:end], counts[start:end])

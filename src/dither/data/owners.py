@@ -11,16 +11,24 @@ import duckdb
 
 from dither.catalog import Catalog, Date, OwnerColumn, OwnerReference, Table, Timestamp, Unit
 from dither.data.engines.duckdb import name
+from dither.data.repair import parsed, repaired
 from dither.errors import DitherError
+
+WINDOW = "dither_window"
 
 
 class RegistrationError(DitherError):
     """Registration stopped; the message is for the steward only, the version in use stays in use."""
 
 
-def map_name(parent: Table, by: str) -> str:
+def map_name(parent: Table, key: tuple[str, ...]) -> str:
     """The temporary table from a parent's key to its owner."""
-    return name(f"dither_owners_{parent.name}_{by}")
+    return name(".".join(["dither_owners", parent.name, *key]))
+
+
+def key_of(owner: OwnerReference) -> tuple[str, ...]:
+    """The parent's columns that a path refers to."""
+    return tuple(theirs for _, theirs in owner.by)
 
 
 def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
@@ -29,27 +37,46 @@ def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
     if isinstance(owner, OwnerColumn):
         return f"raw.{name(owner.column)}", ""
     if isinstance(owner, OwnerReference):
-        parent = catalog.table(owner.references)
-        found = map_name(parent, owner.by)
-        return "parent.owner", f" LEFT JOIN {found} AS parent ON raw.{name(owner.by)} = parent.key"
+        met = [f"raw.{name(mine)} = parent.{name(theirs)}" for mine, theirs in owner.by]
+        met += [f"raw.{WINDOW} = parent.{WINDOW}"] if catalog.unit.column else []
+        found = map_name(catalog.table(owner.references), key_of(owner))
+        return "parent.owner", f" LEFT JOIN {found} AS parent ON {' AND '.join(met)}"
     return "''", ""  # rows stand for themselves: limits.py names them by content
 
 
-def build_map(connection: duckdb.DuckDBPyConnection, catalog: Catalog, parent: Table, by: str, rows: str) -> None:
-    """Key -> owner over all raw rows of the parent that have both."""
+def build_map(
+    connection: duckdb.DuckDBPyConnection, catalog: Catalog, parent: Table, key: tuple[str, ...], rows: str
+) -> None:
+    """Key -> owner over all raw rows of the parent that have both; under windows, within one window."""
     owner, join = owner_sql(catalog, parent)
-    found = map_name(parent, by)
+    found = map_name(parent, key)
+    columns = [*map(name, key), *([WINDOW] if catalog.unit.column else [])]
+    present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
     connection.execute(
-        f"CREATE TEMP TABLE {found} AS SELECT raw.{name(by)} AS key, min({owner}) AS owner, "
-        f"max({owner}) AS other FROM {rows} AS raw{join} "
-        f"WHERE raw.{name(by)} IS NOT NULL AND {owner} IS NOT NULL GROUP BY 1"
+        f"CREATE TEMP TABLE {found} AS SELECT {', '.join(f'raw.{column}' for column in columns)}, "
+        f"min({owner}) AS owner, max({owner}) AS other FROM {with_window(catalog, parent, rows)} AS raw{join} "
+        f"WHERE {present} AND {owner} IS NOT NULL GROUP BY {', '.join(f'raw.{column}' for column in columns)}"
     )
     two = connection.execute(f"SELECT count(*) FROM {found} WHERE owner <> other").fetchone()
     if two is not None and two[0]:
         raise RegistrationError(
-            f"{parent.name}: {two[0]} values of {by} belong to two owners, so rows that refer to them would too. "
-            "Nothing was registered: repair the source, or make the key include the owner"
+            f"{parent.name}: {two[0]} values of {', '.join(key)} belong to two owners, so rows that refer to them "
+            "would too. Nothing was registered: repair the source, or make the key include the owner"
         )
+
+
+def with_window(catalog: Catalog, table: Table, rows: str) -> str:
+    """SQL: raw rows with the number of the window that each lies in, where the unit is a window and a path needs it.
+
+    A row finds its owner in a row of the same window only. Otherwise taking away one window of a person would take away
+    the owners, hence the rows, of other windows (privacy-rules 10).
+    """
+    if catalog.unit.column is None:
+        return rows
+    column = table.column(catalog.unit.column)
+    sql = f"SELECT *, {parsed(column)} AS dither_parsed FROM {rows}"
+    sql = f"SELECT *, {repaired(column, 'dither_parsed')} AS dither_time FROM ({sql})"
+    return f"(SELECT *, {window_sql(catalog.unit, table, 'dither_time')} AS {WINDOW} FROM ({sql}))"
 
 
 def window_sql(unit: Unit, table: Table, value: str) -> str:

@@ -7,24 +7,26 @@ Proof that one unit's rows in the copy depend on that unit alone: docs/proofs/st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
-from dither.catalog import Catalog, Category, OwnerReference, Table, Undeclared
+from dither.catalog import Catalog, Category, OwnerColumn, OwnerReference, Table, Undeclared
 from dither.data import repair
-from dither.data.engines.duckdb import name, open_for_registration
-from dither.data.limits import limited_rows, stored_columns
+from dither.data.engines.duckdb import CANNOT_ENCRYPT, name, open_for_registration
+from dither.data.limits import TIE, limited_rows, stored_columns
 from dither.data.lower.columns import OWNER
-from dither.data.owners import RegistrationError, build_map, owner_sql, window_sql
+from dither.data.owners import RegistrationError, build_map, key_of, owner_sql, window_sql, with_window
 from dither.data.public import pin, public_order
 from dither.data.sources import SourceError, text_rows, unread_lines
 from dither.plan.domain import labels_of
 from dither.plan.facts import NO_FACTS, Facts
 
-__all__ = ["RegistrationError", "Repairs", "write_copy"]
+__all__ = ["RegistrationError", "Repairs", "stages", "write_copy", "write_copy_and_facts"]
 Counts = list[tuple[str, int]]
 
 
@@ -42,7 +44,13 @@ class _Registering:
     catalog: Catalog
     place: Path
     stage: Callable[[str], None]
+    share: Callable[[float], None] | None = None
     facts: Facts = NO_FACTS
+
+    def run(self, sql: str) -> None:
+        """Execute a long statement, telling `share` how far the engine is."""
+        with _watched(self.connection, self.share):
+            self.connection.execute(sql)
 
     def one(self, sql: str) -> int:
         row = self.connection.execute(sql).fetchone()
@@ -68,41 +76,105 @@ def write_copy_and_facts(
     spill: Path,
     stage: Callable[[str], None],
     memory: str | None = None,
+    share: Callable[[float], None] | None = None,
+    *,
+    plain_spill: bool = False,
 ) -> tuple[list[Repairs], Facts]:
-    """As `write_copy`; also the public facts of the version. Above `memory` the engine spills."""
-    connection = open_for_registration(target, spill, memory)
-    at = _Registering(connection, catalog, folder, stage)
+    """As `write_copy`; also the public facts of the version. Above `memory` the engine spills, encrypted or in plain.
+
+    `stage` is told each of `stages(catalog)` as it begins, `share` (from another thread) the part of it that is done.
+    """
+    connection = open_for_registration(target, spill, memory, plain=plain_spill)
+    at = _Registering(connection, catalog, folder, stage, share)
     try:
         connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
         found = [_register_public(at, table) for table in public_order(catalog)]
         _build_owner_maps(at)
         found += [_register_private(at, table) for table in catalog.private_tables]
-        stage("writing the copy")
-        connection.execute("CHECKPOINT")
+        stage(_WRITING)
+        at.run("CHECKPOINT")
         return found, at.facts
     except SourceError as error:
         raise RegistrationError(str(error)) from None
     except duckdb.Error as error:
+        if CANNOT_ENCRYPT in str(error):
+            raise RegistrationError(
+                "the data does not fit in memory, and this DuckDB cannot encrypt what it spills (its extension httpfs "
+                "can). Nothing was registered: give more --memory, or say with --spill FOLDER where rows may lie "
+                "in plain while registration runs"
+            ) from None
         raise RegistrationError(f"the engine could not register the data: {error}") from None
     finally:
         connection.close()
 
 
-def _build_owner_maps(at: _Registering) -> None:
-    """From the tables nearest to the owner outwards, so that a parent's own path is known when it is needed."""
+_WRITING = "writing the copy"
+
+
+def stages(catalog: Catalog) -> list[str]:
+    """What registration will do, step by step."""
+    told = [step for table in public_order(catalog) for step in _steps(catalog, table)]
+    told += [_finding(parent, key) for parent, key in _maps(catalog)]
+    return [*told, *(step for table in catalog.private_tables for step in _steps(catalog, table)), _WRITING]
+
+
+def _steps(catalog: Catalog, table: Table) -> tuple[str, ...]:
+    steps = (f"{table.name}: reading {table.source_name}", f"{table.name}: repairing values")
+    if table.kind == "public":
+        return (*steps, f"{table.name}: pinning the public table")
+    return (*steps, f"{table.name}: at most {table.rows_per_unit} rows per {catalog.unit.kind}")
+
+
+def _finding(parent: Table, key: tuple[str, ...]) -> str:
+    return f"{parent.name}: finding owners by {', '.join(key)}"
+
+
+def _maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
+    """The keys by which owners are found, from the tables nearest to the owner outwards."""
     wanted = {}
-    for table in at.catalog.private_tables:
+    for table in catalog.private_tables:
         if isinstance(table.owner, OwnerReference):
-            parent = at.catalog.table(table.owner.references)
-            wanted[parent.name, table.owner.by] = parent
-    for (_, by), parent in sorted(wanted.items(), key=lambda item: len(at.catalog.owner_path(item[1]))):
-        at.stage(f"{parent.name}: finding owners by {by}")
-        build_map(at.connection, at.catalog, parent, by, at.rows_of(parent))
+            wanted[table.owner.references, key_of(table.owner)] = catalog.table(table.owner.references)
+    return sorted(
+        ((parent, key) for (_, key), parent in wanted.items()), key=lambda item: len(catalog.owner_path(item[0]))
+    )
+
+
+def _build_owner_maps(at: _Registering) -> None:
+    """A parent's own path is known when it is needed."""
+    for parent, key in _maps(at.catalog):
+        at.stage(_finding(parent, key))
+        with _watched(at.connection, at.share):
+            build_map(at.connection, at.catalog, parent, key, at.rows_of(parent))
+
+
+@contextmanager
+def _watched(connection: duckdb.DuckDBPyConnection, share: Callable[[float], None] | None) -> Iterator[None]:
+    """Ask the engine ten times a second how far it is, if anybody wants to know."""
+    if share is None:
+        yield
+        return
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(0.1):
+            percent = connection.query_progress()
+            if 0 <= percent <= 100:
+                share(percent / 100)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _register_public(at: _Registering, table: Table) -> Repairs:
     counts = _repair(at, table)
     names = ", ".join(name(column.name) for column in table.columns)
+    at.stage(_steps(at.catalog, table)[2])
     found = pin(at.connection, at.catalog, table, f"SELECT {names} FROM dither_repaired WHERE NOT dither_gone")
     at.facts = Facts(at.facts.multiplicities + found.multiplicities, at.facts.lists + found.lists)
     return _done(at, table, counts)
@@ -110,10 +182,16 @@ def _register_public(at: _Registering, table: Table) -> Repairs:
 
 def _register_private(at: _Registering, table: Table) -> Repairs:
     counts = _repair(at, table)
-    at.stage(f"{table.name}: limiting to {table.rows_per_unit} rows per {at.catalog.unit.kind}")
+    at.stage(_steps(at.catalog, table)[2])
     rows = f"SELECT * FROM dither_repaired WHERE {OWNER} IS NOT NULL AND NOT dither_gone"
-    at.connection.execute(f"CREATE TABLE {name(table.name)} AS {limited_rows(at.catalog, table, rows)}")
-    done = _done(at, table, counts)
+    try:
+        at.run(f"CREATE TABLE {name(table.name)} AS {limited_rows(at.catalog, table, rows)}")
+    except duckdb.InvalidInputException as error:
+        if TIE not in str(error):
+            raise
+        slowly = limited_rows(at.catalog, table, rows, by_prefix=False)
+        at.run(f"CREATE TABLE {name(table.name)} AS {slowly}")
+    done = _done(at, table, [*counts, *_spellings(at, table)])
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
             f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. Nothing was "
@@ -130,12 +208,15 @@ def _done(at: _Registering, table: Table, counts: Counts) -> Repairs:
 
 def _repair(at: _Registering, table: Table) -> Counts:
     """The temporary table `dither_repaired`: registered values, the owner, whether the row goes; and what was done."""
-    at.stage(f"{table.name}: reading and repairing {table.source_name}")
+    at.stage(_steps(at.catalog, table)[0])
     columns = stored_columns(at.catalog, table)
     labels = {column.name: _labels(at, column) for column in columns}
     owner, join = owner_sql(at.catalog, table) if table.kind == "private" else ("''", "")
     read = [f"{owner} AS {OWNER}", *(f"raw.{name(column.name)}" for column in columns)]
-    sql = f"SELECT {', '.join(read)} FROM {at.rows_of(table)} AS raw{join}"
+    at.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {at.rows_of(table)}")  # by one thread; the rest by all
+    at.stage(_steps(at.catalog, table)[1])
+    source = with_window(at.catalog, table, "dither_raw") if join else "dither_raw"
+    sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
     values = [f"{repair.parsed(column, labels[column.name])} AS {_p(column.name)}" for column in columns]
     sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
     shown, gone, counted = [OWNER], ["false"], {"rows without an owner, dropped": f"{OWNER} IS NULL"}
@@ -153,7 +234,8 @@ def _repair(at: _Registering, table: Table) -> Counts:
         window = window_sql(at.catalog.unit, table, name(at.catalog.unit.column))
         pair = f"CASE WHEN {OWNER} IS NOT NULL THEN concat({window}, ':', {OWNER}) END"
         sql = f"SELECT * REPLACE ({pair} AS {OWNER}) FROM ({sql})"
-    at.connection.execute(f"CREATE TEMP TABLE dither_repaired AS {sql}")
+    at.run(f"CREATE TEMP TABLE dither_repaired AS {sql}")
+    at.connection.execute("DROP TABLE dither_raw")
     found = at.connection.execute(
         f"SELECT {', '.join(f'count_if({test})' for test in counted.values())} FROM dither_repaired"
     ).fetchone()
@@ -162,6 +244,17 @@ def _repair(at: _Registering, table: Table) -> Counts:
     rows_read = at.one("SELECT count(*) FROM dither_repaired")
     unread = unread_lines(at.connection, at.catalog.source, at.place, table, rows_read)
     return [("lines that could not be read", unread), *counts]
+
+
+def _spellings(at: _Registering, table: Table) -> Counts:
+    """For the steward: one person written in two ways is two units, each with rows and protection of its own."""
+    if not isinstance(table.owner, OwnerColumn):
+        return []
+    person = OWNER if at.catalog.unit.column is None else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
+    folded = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
+    owners = f"SELECT DISTINCT {person} AS person FROM {name(table.name)}"
+    alike = f"SELECT count(*) AS n FROM ({owners}) GROUP BY {folded} HAVING count(*) > 1"
+    return [("owners that differ from another by case or spaces only", at.one(f"SELECT sum(n) FROM ({alike})"))]
 
 
 def _p(column: str) -> str:

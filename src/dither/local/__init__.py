@@ -23,8 +23,10 @@ from dither.local.check import Checked, check, check_client, epsilon_at_least, s
 from dither.local.choose import Choice, choose
 from dither.local.client import Client
 from dither.local.device import DeviceBudget
+from dither.local.devicefile import budget_file
 from dither.local.direct import Direct
 from dither.local.estimate import Estimate
+from dither.local.graph import Degrees, EdgeResponse
 from dither.local.haar import Haar
 from dither.local.hadamard import Hadamard
 from dither.local.heavy import PrefixSearch
@@ -34,6 +36,7 @@ from dither.local.onebit import OneBit, RepeatedOneBit
 from dither.local.piecewise import Hybrid, Piecewise, best_mean
 from dither.local.presets import PRESETS
 from dither.local.protocol import UNPROTECTED, Protocol, from_json
+from dither.local.puzzle import FragmentPuzzle
 from dither.local.ranges import Hierarchy
 from dither.local.rappor import BasicRappor, basic_rappor
 from dither.local.sketch import CountMeanSketch, HadamardSketch
@@ -56,9 +59,12 @@ __all__ = [
     "Choice",
     "Client",
     "CountMeanSketch",
+    "Degrees",
     "DeviceBudget",
     "Direct",
+    "EdgeResponse",
     "Estimate",
+    "FragmentPuzzle",
     "Grid",
     "Haar",
     "Hadamard",
@@ -84,6 +90,7 @@ __all__ = [
     "best_mean",
     "best_vector",
     "bloom_rappor",
+    "budget_file",
     "check",
     "check_client",
     "choose",
@@ -92,7 +99,20 @@ __all__ = [
     "same_law",
 ]
 
-_MODULES = ("dashboard", "graph", "plots", "poisoning", "postprocess", "presets", "sgd", "shuffle", "simulate", "text")
+_MODULES = (
+    "dashboard",
+    "graph",
+    "graphgen",
+    "plots",
+    "poisoning",
+    "postprocess",
+    "presets",
+    "sgd",
+    "shuffle",
+    "simulate",
+    "subjects",
+    "text",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -32,6 +32,8 @@ from dither.local.wire import Payloads
 
 _MAGIC = b"dLAG\x01"
 _STEP = 1 << 16
+# sums of two stored tallies, and of what a block adds, stay far inside int64
+_MOST_REPORTS, _MOST_TALLY = 1 << 40, 1 << 61
 
 
 class Aggregator:
@@ -95,6 +97,8 @@ class Aggregator:
 
     def merge(self, other: Aggregator) -> Aggregator:
         """Add what another aggregator of the same protocol has collected; returns self."""
+        if other is self:
+            raise ParameterError("an aggregator merged with itself would count every report twice")
         if other.protocol.digest != self.protocol.digest:
             raise ParameterError("aggregators of different protocols have no common tally")
         self.tally = self.tally + other.tally
@@ -114,7 +118,9 @@ class Aggregator:
         return (
             f"{self.reports} reports ({self.rejected} rejected) under protocol {self.protocol.type} "
             f"{self.protocol.digest[:4].hex()}: each new answer loses at most epsilon = "
-            f"{float(self.protocol.epsilon):g} (replace, unit user). Not protected: " + "; ".join(UNPROTECTED) + "."
+            f"{float(self.protocol.epsilon):g} (replace, unit: one {self.protocol.unit}). Not protected: "
+            + "; ".join(UNPROTECTED)
+            + "."
         )
 
     # --- storage ------------------------------------------------------------------------------------------------
@@ -129,9 +135,16 @@ class Aggregator:
         if stored[:5] != _MAGIC:
             raise ParameterError("not a stored aggregator in format 1")
         end = 9 + int.from_bytes(stored[5:9], "little")
-        head = json.loads(stored[9:end])
-        found = cls(from_json(head["protocol"]))
-        found.reports, found.rejected = int(head["reports"]), int(head["rejected"])
+        try:
+            head = json.loads(stored[9:end])
+            counts = head["reports"], head["rejected"]
+            document = head["protocol"]
+        except (ValueError, TypeError, KeyError):
+            raise ParameterError("the stored aggregator has no readable head") from None
+        if not all(type(count) is int and 0 <= count < _MOST_REPORTS for count in counts):
+            raise ParameterError("the stored aggregator counts an impossible number of reports")
+        found = cls(from_json(document))
+        found.reports, found.rejected = counts
         kept = found.reports * found.protocol.payload_bytes if found.protocol.keeps_reports else 0
         if len(stored) - end != 8 * len(found.tally) + kept:
             raise ParameterError("the stored aggregator is cut short")
@@ -139,4 +152,6 @@ class Aggregator:
             found._kept = [np.frombuffer(stored[end:], np.uint8).reshape(found.reports, -1)]
         else:
             found.tally = np.frombuffer(stored[end:], "<i8").astype(np.int64)
+        if found.tally.max(initial=0) > _MOST_TALLY or found.tally.min(initial=0) < -_MOST_TALLY:
+            raise ParameterError("the stored aggregator has a tally that its reports cannot have made")
         return found

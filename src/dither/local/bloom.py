@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
+from math import log, sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -153,19 +155,69 @@ class BloomRappor(Protocol):
         one, zero = float(self.steps.reported_one), float(self.steps.reported_zero)
         ones = np.clip(values, 0, members)
         variances = members * float(low) + ones * (1 - one - zero) / (one - zero)
-        return Estimate(values, variances, reports, 1 / (one - zero), what="bits")
+        return Estimate(values, variances, reports, self._largest_move, what="bits")
 
     def decode(self, tally: NDArray[np.int64], reports: int, candidates: list[str]) -> Estimate:
         """Counts of candidate texts: non-negative least squares over all bits, errors by ordinary least squares."""
         from scipy.optimize import nnls
 
-        bits = self.estimate(tally, reports)
-        design = np.stack([self.filters(text).ravel() for text in candidates], axis=1) / self.cohorts
-        weight = 1 / np.sqrt(np.maximum(bits.variances, 1e-12))
-        counts, _ = nnls(design * weight[:, None], bits.values * weight)
-        spread = np.diag(np.linalg.pinv((design * weight[:, None]).T @ (design * weight[:, None])))
+        design, wanted = self._equations(tally, reports, candidates)
+        counts, _ = nnls(design, wanted)
+        spread = np.diag(np.linalg.pinv(design.T @ design))
         notes = ("counts are kept non-negative, so small ones are biased upwards", "texts that share bits are confused")
-        return Estimate(counts, spread, reports, bits.largest_move, tuple(candidates), notes=notes)
+        return Estimate(counts, spread, reports, self._largest_move, tuple(candidates), notes=notes)
+
+    def find(self, tally: NDArray[np.int64], reports: int, candidates: list[str], *, level: float = 0.95) -> Estimate:
+        """Which of many candidate texts are there: lasso to choose, least squares to count, Bonferroni to decide.
+
+        The way of Erlingsson et al. 2014: a penalised fit (in units of the noise, sqrt(2 ln m) for m candidates) keeps
+        few candidates; an unpenalised fit of those gives unbiased counts with their errors; kept are counts above zero
+        at `level` over all m candidates. Texts that are no candidate act as noise on the bits that they set.
+        """
+        design, wanted = self._equations(tally, reports, candidates)
+        scale = np.sqrt((design**2).sum(axis=0))
+        chosen = np.flatnonzero(_lasso(design / scale, wanted, sqrt(2 * log(max(2, len(candidates))))))
+        inverse = np.linalg.pinv(design[:, chosen].T @ design[:, chosen])
+        counts, errors = inverse @ (design[:, chosen].T @ wanted), np.sqrt(np.diag(inverse))
+        each = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(candidates)))
+        order = [i for i in np.argsort(counts)[::-1] if counts[i] > each * errors[i]]
+        names = tuple(candidates[chosen[i]] for i in order)
+        notes = (f"{len(candidates)} candidates, {len(chosen)} kept by the lasso",)
+        return Estimate(counts[order], errors[order] ** 2, reports, self._largest_move, names, notes=notes)
+
+    @property
+    def _largest_move(self) -> float:
+        return float(1 / (self.steps.reported_one - self.steps.reported_zero))
+
+    def _equations(
+        self, tally: NDArray[np.int64], reports: int, candidates: list[str]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Bits = filters x counts, every row in units of its noise; bits of cohorts without members are left out."""
+        if not candidates or len(set(candidates)) != len(candidates):
+            raise ParameterError("candidates must be different texts, at least one")
+        bits = self.estimate(tally, reports)
+        members = np.repeat(tally.reshape(self.cohorts, self.bits + 1)[:, -1], self.bits)
+        seen = members > 0
+        shares = members[seen] / max(1, reports)
+        design = np.stack([self.filters(text).ravel()[seen] for text in candidates], axis=1) * shares[:, None]
+        # the noise of the answers, and that of which members happen to be in the cohort
+        ones = np.clip(bits.values[seen], 0, members[seen])
+        weight = 1 / np.sqrt(np.maximum(bits.variances[seen] + ones * (1 - ones / members[seen]), 1e-12))
+        return design * weight[:, None], bits.values[seen] * weight
+
+
+def _lasso(design: NDArray[np.float64], wanted: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
+    """Non-negative least squares with a penalty on the sum, by coordinate descent on the normal equations."""
+    gram, pull = design.T @ design, design.T @ wanted - penalty
+    found = np.zeros(design.shape[1])
+    for _ in range(500):
+        moved = 0.0
+        for j in np.flatnonzero((found > 0) | (pull - gram @ found > 0)):
+            new = max(0.0, (pull[j] - gram[j] @ found + gram[j, j] * found[j]) / gram[j, j])
+            moved, found[j] = max(moved, abs(new - found[j])), new
+        if moved <= 1e-6 * max(1.0, found.max()):
+            break
+    return found
 
 
 def bloom_rappor(*, bits: int, hashes: int, cohorts: int, f: Number, p: Number, q: Number) -> BloomRappor:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from dither.errors import BudgetError
 from dither.local.client import Client
+from dither.local.coins import Coins
 from dither.local.odds import at_most_exp
-from dither.local.protocol import Protocol
+from dither.local.protocol import Protocol, repeated
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
 
@@ -49,19 +50,21 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
     >>> local.check(local.Direct(1, domain=5)).ok
     True
     """
-    values = protocol.inputs() if inputs is None else inputs
-    problems: list[str] = []
-    laws = [protocol.law(value) for value in values]
-    problems += _sums(laws)
-    ratio = largest_ratio(laws)
+    groups = protocol.neighbours() if inputs is None else [inputs]
+    values = [value for group in groups for value in group]
+    laws_of = [[protocol.law(value) for value in group] for group in groups]
+    laws = [law for group in laws_of for law in group]
+    problems = _sums(laws)
+    ratios = [largest_ratio(group) for group in laws_of]
+    ratio = None if None in ratios else max(r for r in ratios if r is not None)
     if ratio is None:
         problems.append("privacy: an output is possible for one value and impossible for another")
     elif not at_most_exp(ratio, protocol.epsilon):
         problems.append(f"privacy: a ratio of {float(ratio):.6g} exceeds e**{float(protocol.epsilon):g}")
     sent = getattr(protocol, "report_law", None)
     if sent is not None:
-        single = largest_ratio([sent(value) for value in values])
-        if single is None or not at_most_exp(single, protocol.epsilon_one):  # type: ignore[attr-defined]
+        singles = [largest_ratio([sent(value) for value in group]) for group in groups]
+        if any(s is None or not at_most_exp(s, protocol.epsilon_one) for s in singles):  # type: ignore[attr-defined]
             problems.append("privacy: one report alone exceeds the epsilon stated for it")
     if moments:
         problems += [p for value, law in zip(values, laws, strict=True) for p in _moments(protocol, value, law, sent)]
@@ -122,14 +125,21 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     Every call of the protocol's randomiser draws a new independent answer, so the client must have charged epsilon for
     each, and must refuse before the lifetime budget is passed.
     """
-    drawn, real = 0, type(client.protocol).permanent
+    drawn, inside, kind = 0, False, type(client.protocol)
 
-    def counted(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def counted(self: Protocol, value: Any, coins: Coins, device: int = 0) -> bytes:
+        nonlocal drawn, inside
+        drawn, inside = drawn + 1, True
+        found = kind.one(self, value, coins, device)
+        inside = False
+        return found
+
+    def also(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         nonlocal drawn
-        drawn += 1
-        return real(self, values, source, devices)
+        drawn += 0 if inside else 1
+        return kind.permanent(self, values, source, devices)
 
-    watched = type("Watched", (type(client.protocol),), {"permanent": counted})
+    watched = type("Watched", (kind,), {"one": counted, "permanent": also})
     protocol, before = client.protocol, client.spent
     promised = client.lifetime_epsilon - sum(renewal.epsilon for renewal in client.renewals)
     client.protocol = object.__new__(watched)
@@ -153,7 +163,7 @@ def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_al
     from scipy.stats import chi2
 
     law = protocol.law(value)
-    payloads = protocol.permanent(_repeat(value, draws), source)
+    payloads = protocol.permanent(repeated(value, draws), source)
     seen: dict[bytes, int] = {}
     rows, counts = np.unique(np.ascontiguousarray(payloads), axis=0, return_counts=True)
     for row, count in zip(rows, counts, strict=True):
@@ -188,16 +198,9 @@ def epsilon_at_least(
     weights = np.array([float(towards[entry]) for entry in entries])
     hits = []
     for value in (one, two):
-        payloads = protocol.randomise(_repeat(value, draws), source)
+        payloads = protocol.randomise(repeated(value, draws), source)
         scores = [protocol.debias(protocol.tally(row[None]), 1)[entries] @ weights for row in payloads]
         hits.append(int(np.count_nonzero(np.array(scores, np.float64) > 1e-9)))
     low = float(beta.ppf(false_alarm / 2, hits[0], draws - hits[0] + 1)) if hits[0] else 0.0
     high = float(beta.ppf(1 - false_alarm / 2, hits[1] + 1, draws - hits[1])) if hits[1] < draws else 1.0
     return log(low / high) if low > high else 0.0
-
-
-def _repeat(value: Any, count: int) -> Any:
-    if isinstance(value, (str, dict)):
-        return [value] * count
-    repeated: NDArray[Any] = np.repeat(np.asarray(value)[None], count, axis=0)
-    return repeated

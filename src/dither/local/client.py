@@ -17,24 +17,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 
 from dither.canonical import Number
 from dither.errors import ParameterError
 from dither.local import wire
+from dither.local.coins import Coins
 from dither.local.device import DeviceBudget, Renewal
-from dither.local.protocol import UNIT, UNPROTECTED, Protocol, from_json
+from dither.local.protocol import UNPROTECTED, Protocol, from_json
 from dither.privacy.losses import Loss, Pure
-from dither.privacy.noise import SystemSource
 
 
 class Client:
     """One user's device.
 
     `save` is called with the new state *before* a new answer leaves: if it fails, nothing leaves. The state holds the
-    memoised answers, so it is as private as the value, and stays on the device.
+    memoised answers, so it is as private as the value, and stays on the device. `otherwise` is the public value that is
+    reported for whatever has no place in the domain (unknown, missing, nan): with it a device never falls silent
+    because of its value. With `labels` that hold "other", that is it.
+
+    A client holds no random state: every report draws its bits from the operating system when it is made.
     """
 
     def __init__(
@@ -45,12 +50,18 @@ class Client:
         budget: DeviceBudget | None = None,
         memoise: bool = True,
         labels: Sequence[str] | None = None,
+        otherwise: Any = None,
         save: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         if (budget is None) == (lifetime_epsilon is None):
             raise ParameterError("give lifetime_epsilon, or the DeviceBudget that all clients of this device share")
         self.protocol = protocol
-        self.budget = budget if budget is not None else DeviceBudget(lifetime_epsilon or 0)
+        self.budget = budget if budget is not None else DeviceBudget(lifetime_epsilon or 0, unit=protocol.unit)
+        if self.budget.unit != protocol.unit:
+            raise ParameterError(
+                f"this protocol protects one {protocol.unit}, the budget counts losses of one {self.budget.unit}: "
+                "they do not add; give it a DeviceBudget(..., unit=protocol.unit) of its own"
+            )
         if self.lifetime_epsilon < protocol.epsilon:
             raise ParameterError(
                 f"a lifetime budget of {float(self.lifetime_epsilon):g} does not pay one report "
@@ -58,30 +69,61 @@ class Client:
             )
         self.memoise = memoise
         self.labels = tuple(labels) if labels is not None else None
-        self._source = SystemSource()
-        self._device = protocol.enrol(self._source)
+        self._places = {label: place for place, label in enumerate(self.labels or ())}
+        if len(self._places) != len(self.labels or ()):
+            raise ParameterError("labels must be different from each other")
+        if len(self._places) > getattr(protocol, "domain", len(self._places)):
+            raise ParameterError(
+                "there are more labels than values in the protocol's domain: some could not be reported"
+            )
+        plain = otherwise.tolist() if isinstance(otherwise, (np.ndarray, np.generic)) else otherwise  # for JSON
+        self.otherwise = plain if plain is not None else self._places.get("other")
+        self._device = protocol.enrol(Coins().source())
         self._memos: dict[str, bytes] = {}
         self._save = save
         self._unsaved = False
+        self._header = wire.seal(protocol, b"")
+        self._instant = type(protocol).instant is not Protocol.instant
+        if self.otherwise is not None:
+            self._try(self.otherwise)
 
     # --- reporting ----------------------------------------------------------------------------------------------
     def report(self, value: Any) -> bytes:
         """One report, ready to send; raises BudgetError instead of exceeding the lifetime budget."""
-        held = self._index(value)
-        key = self.protocol.memo_key(held, self._device)
+        try:
+            memo = self._answer(self._index(value))
+        except (TypeError, ValueError, OverflowError) as problem:  # ParameterError is a ValueError
+            if self.otherwise is None:
+                if isinstance(problem, ParameterError):
+                    raise
+                raise ParameterError("the value is of another kind than this protocol's values") from None
+            memo = self._answer(self.otherwise)
+        if self._unsaved:
+            self._keep()
+        if not self._instant:
+            return self._header + memo
+        row = np.frombuffer(memo, np.uint8).reshape(1, -1)
+        sent: bytes = self.protocol.instant(row, Coins().source())[0].tobytes()
+        return self._header + sent
+
+    def _answer(self, held: Any) -> bytes:
+        """The memoised answer, or a new one: charged, and stored, before anything leaves."""
+        protocol = self.protocol
+        key = protocol.memo_key(held, self._device) if self.memoise else ""
         memo = self._memos.get(key) if self.memoise else None
         if memo is None:
-            self.budget.require(self.protocol.epsilon)
-            devices = np.array([self._device], np.int64)
-            fresh = self.protocol.permanent(_one(held), self._source, devices)
-            self.budget.charge(self._name, self.protocol.epsilon)  # charged, and stored, before anything leaves
-            memo = fresh[0].tobytes()
+            self.budget.require(protocol.epsilon)
+            memo = protocol.one(held, Coins(), self._device)
+            self.budget.charge(self._name, protocol.epsilon)
             if self.memoise:
                 self._memos[key] = memo
             self._unsaved = True
-        self._keep()
-        row = np.frombuffer(memo, np.uint8).reshape(1, -1)
-        return wire.seal(self.protocol, self.protocol.instant(row, self._source)[0].tobytes())
+        return memo
+
+    def _try(self, value: Any) -> None:
+        """Refuse, when the client is made, an `otherwise` that the protocol would refuse later."""
+        self.protocol.memo_key(value, self._device)
+        self.protocol.one(value, Coins(), self._device)
 
     def _keep(self) -> None:
         if self._unsaved and self._save is not None:
@@ -91,10 +133,8 @@ class Client:
     def _index(self, value: Any) -> Any:
         if self.labels is None:
             return value
-        if value in self.labels:
-            return self.labels.index(value)
-        if "other" in self.labels:
-            return self.labels.index("other")
+        if isinstance(value, str) and value in self._places:
+            return self._places[value]
         raise ParameterError("the value has no label: add a label 'other' for everything unforeseen")
 
     # --- the device's ledger ------------------------------------------------------------------------------------
@@ -115,7 +155,7 @@ class Client:
     def renewals(self) -> tuple[Renewal, ...]:
         return self.budget.renewals
 
-    @property
+    @cached_property
     def _name(self) -> str:
         return f"{self.protocol.digest[:4].hex()} {self.protocol.type}"
 
@@ -133,15 +173,17 @@ class Client:
     def loss(self) -> Loss:
         """Everything this device has lost so far, renewals included.
 
-        With memoisation it holds between histories whose values change and return at the same times: those times are
-        not protected. Without, it holds between any two histories of as many reports.
+        With memoisation it holds between histories whose *memoised answers* (for rounded numbers: whose rounded values)
+        change and return at the same times: those times are not protected. Without, between any two histories of as
+        many reports.
         """
-        return Pure(self.spent, neighbours="replace", unit=UNIT)
+        return Pure(self.spent, neighbours="replace", unit=self.protocol.unit)
 
     def statement(self) -> str:
         """What the user may be told."""
         lines = [
-            f"Each new answer loses at most epsilon = {float(self.protocol.epsilon):g} (replace, unit {UNIT}).",
+            f"Each new answer loses at most epsilon = {float(self.protocol.epsilon):g} (replace, unit: one "
+            f"{self.protocol.unit}).",
             f"Spent {float(self.spent):g} of {float(self.lifetime_epsilon):g} for the lifetime of this device.",
         ]
         if self.memoise:
@@ -164,6 +206,7 @@ class Client:
             "budget": self.budget.to_json(),
             "memoise": self.memoise,
             "labels": list(self.labels) if self.labels is not None else None,
+            "otherwise": self.otherwise,
             "device": self._device,
             "memos": {key: memo.hex() for key, memo in self._memos.items()},
         }
@@ -174,25 +217,34 @@ class Client:
         state: dict[str, Any],
         *,
         budget: DeviceBudget | None = None,
+        known_answers: int = 0,
         save: Callable[[dict[str, Any]], None] | None = None,
     ) -> Client:
-        """The client that `to_json` wrote: same budget (or the shared one given), same memoised answers."""
+        """The client that `to_json` wrote: same budget (or the shared one given), same memoised answers.
+
+        `known_answers` is how many new answers the device is known to have given, from a counter outside this state:
+        an older state is refused, because it would give, and spend, them again.
+        """
         if state.get("dither_local_client") != 1:
             raise ParameterError("not the state of a local client in format 1")
+        stored = DeviceBudget.from_json(state["budget"], known_answers=known_answers if budget is None else 0)
+        if budget is not None and (budget.answers < known_answers or not budget.includes(state["budget"])):
+            raise ParameterError("the shared budget is older than this client's state: it lacks charges made before")
         client = cls(
             from_json(state["protocol"]),
-            budget=budget if budget is not None else DeviceBudget.from_json(state["budget"]),
+            budget=budget if budget is not None else stored,
             memoise=state["memoise"],
             labels=state["labels"],
+            otherwise=state["otherwise"],
             save=save,
         )
         client._device = state["device"]
         client._memos = {key: bytes.fromhex(memo) for key, memo in state["memos"].items()}
+        if any(len(memo) != client.protocol.memo_bytes for memo in client._memos.values()):
+            raise ParameterError("a memoised answer of the stored client has another size than its protocol's")
         return client
 
+    def _never(self, *_: object) -> NoReturn:
+        raise TypeError("a client cannot be copied: each copy would spend the device's budget. Move it with to_json")
 
-def _one(value: Any) -> Any:
-    """A batch of one."""
-    if isinstance(value, str):
-        return [value]
-    return np.asarray(value)[None] if not isinstance(value, dict) else [value]
+    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _never

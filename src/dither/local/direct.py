@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.local.protocol import read_values
+from dither.local.coins import Chance, Coins, chance
+from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
@@ -28,6 +30,12 @@ def respond(values: NDArray[np.int64], size: int, truth: Fraction, source: Words
     other = uniform_below(size - 1, len(values), source=source)
     other += other >= values
     return np.where(keep, values, other)
+
+
+def respond_one(value: int, size: int, truth: Chance, coins: Coins) -> int:
+    """`respond` for one value; draws the lie always, so that the work does not tell whether it was used."""
+    keep, other = coins.coin(truth), coins.below(size - 1)
+    return (other + (other >= value), value)[keep]
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,14 @@ class Direct(SupportOracle):
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         found = respond(read_values(values, self.domain), self.domain, self.p, source)
         return put_int(found, self.payload_bytes)
+
+    @cached_property
+    def _truth(self) -> Chance:
+        return chance(self.p)
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        found = respond_one(read_value(value, self.domain), self.domain, self._truth, coins)
+        return found.to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         return {v.to_bytes(self.payload_bytes, "little"): self.p if v == value else self.q for v in range(self.domain)}

@@ -1,46 +1,115 @@
 """Statistics of a graph whose users each know their own links: edge-local privacy.
 
 The unit is *one entry of one user's list*. An undirected link stands in two lists: where both ends report on it, it is
-protected at 2 epsilon; `EdgeResponse` lets only the user with the larger number answer for a pair, which keeps it at
-epsilon. Nothing here protects a user's whole list (node privacy). docs/proofs/local.md, theorem 15.
+protected at 2 epsilon (`Degrees`); `EdgeResponse` lets only the user with the larger number answer for a pair, which
+keeps it at epsilon. Nothing here protects a user's whole list (node privacy). A whole synthetic graph:
+`dither.local.graphgen`. docs/proofs/local.md, theorem 15.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
+from math import exp
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, positive
 from dither.errors import ParameterError
+from dither.local.estimate import Estimate
+from dither.local.kept import KeptReports
 from dither.local.odds import odds, read_epsilon
-from dither.privacy.losses import Loss, Pure
+from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.noise import Words, bernoulli, discrete_laplace
 
-EDGE_UNIT = "entry of one user's link list"
-
-
-def noisy_degrees(
-    degrees: NDArray[np.int64], epsilon: Number, *, source: Words | None = None
-) -> tuple[NDArray[np.int64], Loss]:
-    """Each user's degree plus integer Laplace noise of scale 1/epsilon: variance 2a/(1-a)**2, a = e**-epsilon."""
-    price = positive(epsilon, "epsilon")
-    noise = discrete_laplace(1 / price, len(degrees), source=source)
-    return degrees + noise, Pure(price, neighbours="replace", unit=EDGE_UNIT)
+EDGE_UNIT = "entry of a user's link list"
+_EDGE = 1 << 31
 
 
 @dataclass(frozen=True)
-class EdgeResponse:
-    """Randomised response on the lower triangle of the adjacency matrix: edges and triangles, unbiased.
+class Degrees(KeptReports):
+    """Each user's number of links to each of `groups` public groups of users, plus integer Laplace noise.
 
-    >>> EdgeResponse(1, users=4).loss().unit
-    "entry of one user's link list"
+    One entry of a list changes one of the numbers by one: scale 1/epsilon for each. A value is a number (one group) or
+    a row of them. Payload: each sum plus 2**31, 4 bytes.
+
+    >>> Degrees(1, groups=3).payload_bytes, Degrees(1).unit
+    (12, "entry of a user's link list")
     """
 
-    epsilon: Fraction
-    users: int
+    type = "degrees"
+    ask = "degrees"
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
+        if not isinstance(self.groups, int) or not 1 <= self.groups <= 1 << 12:
+            raise ParameterError("groups must be an integer between 1 and 4096")
+
+    @property
+    def unit(self) -> str:
+        return EDGE_UNIT
+
+    @property
+    def payload_bytes(self) -> int:
+        return 4 * self.groups
+
+    def inputs(self) -> list[Any]:
+        return [3, 4] if self.groups == 1 else [(3,) * self.groups, (4,) + (3,) * (self.groups - 1)]
+
+    def memo_key(self, value: Any, device: int) -> str:
+        return repr(self._read([value])[0].tolist())
+
+    def _read(self, values: Any) -> NDArray[np.int64]:
+        held = np.asarray(values)
+        if held.ndim == 1 and self.groups == 1:
+            held = held[:, None]
+        if held.ndim != 2 or held.shape[1] != self.groups or held.dtype.kind not in "iu":
+            raise ParameterError(f"a value is {self.groups} integers: the links to each group of users")
+        found: NDArray[np.int64] = np.clip(held, 0, _EDGE - 1).astype(np.int64)
+        return found
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        held = self._read(values)
+        told = np.clip(held + discrete_laplace(1 / self.epsilon, held.shape, source=source), -_EDGE, _EDGE - 1) + _EDGE
+        return put_int(told.ravel(), 4).reshape(len(held), self.payload_bytes)
+
+    def law(self, value: Any) -> dict[bytes, Fraction]:
+        raise ParameterError("the weights of integer Laplace noise are powers of e: e**(-epsilon * distance), exactly")
+
+    @property
+    def variance(self) -> float:
+        """Of one number: 2a / (1 - a)**2, a = e**-epsilon."""
+        a = exp(-float(self.epsilon))
+        return 2 * a / (1 - a) ** 2
+
+    def degrees(self, payloads: Payloads) -> NDArray[np.int64]:
+        """The noisy numbers, each unbiased: a row a report."""
+        return get_int(payloads.reshape(-1, 4)).reshape(len(payloads), self.groups) - _EDGE
+
+    def total(self, payloads: Payloads) -> Estimate:
+        """The sums over all users; with one group, twice the number of links."""
+        n = len(payloads)
+        found = self.degrees(payloads).sum(axis=0).astype(np.float64)
+        return Estimate(found, np.full(self.groups, n * self.variance), n, float("inf"), what="degrees")
+
+
+@dataclass(frozen=True)
+class EdgeResponse(KeptReports):
+    """Randomised response on the lower triangle of the adjacency matrix: edges and triangles, unbiased.
+
+    A value is (u, links): the user's public number, and its links to the users 0..u-1. Payload: u in 4 bytes, then
+    `users` - 1 packed bits, those from u on zero: as long for every user.
+
+    >>> EdgeResponse(1, users=4).payload_bytes
+    5
+    """
+
+    type = "edge_response"
+    ask = "edges"
+    users: int = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
@@ -48,34 +117,95 @@ class EdgeResponse:
             raise ParameterError("users must lie between 2 and 16384: the reports are a matrix")
 
     @property
+    def unit(self) -> str:
+        return EDGE_UNIT
+
+    @property
     def p(self) -> Fraction:
         """Probability that an entry is told truthfully."""
         ratio = odds(self.epsilon)
         return ratio / (ratio + 1)
 
-    def loss(self) -> Loss:
-        return Pure(self.epsilon, neighbours="replace", unit=EDGE_UNIT)
+    @property
+    def payload_bytes(self) -> int:
+        return 4 + -(-(self.users - 1) // 8)
 
-    def report(self, user: int, links: NDArray[np.bool_], *, source: Words | None = None) -> NDArray[np.bool_]:
-        """User number u answers for its links to users 0..u-1."""
-        if links.shape != (user,):
+    def derived(self) -> dict[str, Any]:
+        return {"p": self.p}
+
+    def _read(self, value: Any) -> tuple[int, NDArray[np.bool_]]:
+        try:
+            user, links = value
+            given = np.asarray(links)
+        except (TypeError, ValueError):
+            raise ParameterError("a value is (user number, links to the users before it)") from None
+        if not isinstance(user, (int, np.integer)) or not 0 <= user < self.users or given.shape != (user,):
             raise ParameterError("user number u reports its links to the users 0..u-1")
-        told: NDArray[np.bool_] = links ^ ~bernoulli(self.p, user, source=source)
-        return told
+        return int(user), given.astype(np.bool_)
 
-    def _unbiased(self, reports: list[NDArray[np.bool_]]) -> NDArray[np.float64]:
+    def memo_key(self, value: Any, device: int) -> str:
+        user, links = self._read(value)
+        return f"{user}:{np.packbits(links).tobytes().hex()}"
+
+    def _write(self, user: int, told: NDArray[np.bool_]) -> bytes:
+        row = np.zeros(8 * (self.payload_bytes - 4), np.bool_)
+        row[:user] = told
+        return user.to_bytes(4, "little") + np.packbits(row, bitorder="little").tobytes()
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        rows = []
+        for value in values:
+            user, links = self._read(value)
+            rows.append(self._write(user, links ^ ~bernoulli(self.p, user, source=source)))
+        return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), self.payload_bytes)
+
+    def inputs(self) -> list[Any]:
+        few = min(self.users, 4)
+        return [(user, links) for user in range(few) for links in product((False, True), repeat=user)]
+
+    def neighbours(self) -> list[list[Any]]:
+        """Lists of one user that differ in one entry."""
+        found: list[list[Any]] = []
+        for user, links in self.inputs():
+            flipped = [(*links[:j], not links[j], *links[j + 1 :]) for j in range(user) if not links[j]]
+            found += [[(user, links), (user, other)] for other in flipped]
+        return found
+
+    def law(self, value: Any) -> dict[bytes, Fraction]:
+        user, links = self._read(value)
+        found = {}
+        for told in product((False, True), repeat=user):
+            weight = Fraction(1)
+            for answer, truth in zip(told, links, strict=True):
+                weight *= self.p if answer == truth else 1 - self.p
+            found[self._write(user, np.array(told, np.bool_))] = weight
+        return found
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        user = get_int(payloads[:, :4])
+        bits = np.unpackbits(payloads[:, 4:], axis=1, bitorder="little")
+        last = np.where(bits.any(axis=1), bits.shape[1] - 1 - bits[:, ::-1].argmax(axis=1), -1)
+        found: NDArray[np.bool_] = (user < self.users) & (last < user)
+        return found
+
+    def _unbiased(self, payloads: Payloads) -> tuple[NDArray[np.float64], int]:
+        """(the lower triangle, entry by entry unbiased; the number of entries answered for). First report counts."""
         p, matrix = float(self.p), np.zeros((self.users, self.users))
-        for user, row in enumerate(reports):
-            matrix[user, : len(row)] = (row - (1 - p)) / (2 * p - 1)
-        return matrix
+        good = payloads[self.valid(payloads)]
+        users, first = np.unique(get_int(good[:, :4]), return_index=True)
+        bits = np.unpackbits(good[first, 4:], axis=1, bitorder="little").astype(np.float64)
+        for user, row in zip(users, bits, strict=True):
+            matrix[user, :user] = (row[:user] - (1 - p)) / (2 * p - 1)
+        return matrix, int(users.sum())
 
-    def edges(self, reports: list[NDArray[np.bool_]]) -> tuple[float, float]:
-        """(number of edges, its variance): pairs * p (1 - p) / (2p - 1)**2."""
-        pairs = self.users * (self.users - 1) // 2
+    def edges(self, payloads: Payloads) -> Estimate:
+        """The number of links among the pairs that were answered for; variance pairs * p (1 - p) / (2p - 1)**2."""
+        matrix, pairs = self._unbiased(payloads)
         p = float(self.p)
-        return float(self._unbiased(reports).sum()), pairs * p * (1 - p) / (2 * p - 1) ** 2
+        variance = pairs * p * (1 - p) / (2 * p - 1) ** 2
+        return Estimate(np.array([matrix.sum()]), np.array([variance]), len(payloads), p / (2 * p - 1), what="edges")
 
-    def triangles(self, reports: list[NDArray[np.bool_]]) -> float:
+    def triangles(self, payloads: Payloads) -> float:
         """Number of triangles: the sum of products of three independent unbiased entries."""
-        lower = self._unbiased(reports)
+        lower, _ = self._unbiased(payloads)
         return float((lower * (lower @ lower)).sum())

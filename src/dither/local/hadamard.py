@@ -14,17 +14,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError
+from dither.local.coins import Chance, Coins, chance
+from dither.local.estimate import Estimate
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_values
+from dither.local.protocol import exactly, read_value, read_values
 from dither.local.support import Oracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
+
+Floats = NDArray[np.float64]
 
 
 def transform(rows: NDArray[Any]) -> NDArray[Any]:
@@ -134,6 +139,21 @@ class Hadamard(Oracle):
             block = np.where(stay, block, away)
         return put_int(block * self.order + place, self.payload_bytes)
 
+    @cached_property
+    def _facts(self) -> tuple[Chance, Chance, int, int]:
+        return chance(self.inside), chance(self.opposite), self.order, self.payload_bytes
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        held, (inside, opposite, order, width) = read_value(value, self.domain), self._facts
+        block, row = held % self.blocks, 1 + held // self.blocks
+        # all draws are made, whatever they decide, so that the work tells nothing
+        place, hit, stay = coins.below(order), coins.coin(inside), coins.coin(opposite)
+        away = coins.below(max(1, self.blocks - 1))
+        stay |= hit
+        turned = place ^ (row & -row) if ((row & place).bit_count() % 2 == 0) != hit else place
+        block, place = (block, turned) if stay else (away + (away >= block), place)
+        return (block * order + place).to_bytes(width, "little")
+
     def law(self, value: int) -> dict[bytes, Fraction]:
         block, row = value % self.blocks, 1 + value // self.blocks
         found = {}
@@ -178,10 +198,25 @@ class Hadamard(Oracle):
         )
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
-        same, other = (float(part) for part in self._second_moments())
         block = np.arange(self.domain) % self.blocks
-        inside = np.minimum(np.bincount(block, weights=counts, minlength=self.blocks), reports)[block]
-        return np.maximum(inside * same + (reports - inside) * other - counts, 0.0)
+        inside = np.minimum(np.bincount(block, weights=counts, minlength=self.blocks), reports)
+        return self._spread(counts, inside, reports)
+
+    def _spread(self, counts: Floats, inside: Floats, reports: int) -> Floats:
+        """Variances when `inside` users hold a value of each block."""
+        same, other = (float(part) for part in self._second_moments())
+        members = inside[np.arange(self.domain) % self.blocks]
+        return np.maximum(members * same + (reports - members) * other - counts, 0.0)
+
+    def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        """The users of a block are estimated as a whole: adding up its clipped counts would add up their noise."""
+        values = self.debias(tally, reports).astype(np.float64)
+        seen = tally.reshape(self.blocks, self.order).sum(axis=1)
+        away = float(self.order / self.total)
+        home = float(Fraction(self.order, 2) * (self.odds + 1) / self.total)
+        inside = np.full(1, float(reports)) if self.blocks == 1 else (seen - reports * away) / (home - away)
+        spread = self._spread(np.clip(values, 0, reports), np.clip(inside, 0, reports), reports)
+        return Estimate(values, spread, reports, float(self.largest_move))
 
     @property
     def largest_move(self) -> Fraction:

@@ -82,6 +82,13 @@ class HashFamily:
         """Hash of value i under seed i."""
         return self._reduce(chosen, values)
 
+    def hash_one(self, chosen: list[int], value: int) -> int:
+        """Hash of one value under one seed, in plain integers: the definition."""
+        step, total = self.prime_bits - 1, chosen[-1]
+        for place in range(self.limbs):
+            total += chosen[place] * (value >> step * place & ((1 << step) - 1))
+        return total % self.prime * self.size >> self.prime_bits
+
     def _reduce(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         prime, bits, one = np.int64(self.prime), np.int64(self.prime_bits), np.int64(1)
         mask = np.int64((1 << (self.prime_bits - 1)) - 1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -19,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError
-from dither.local.direct import respond
+from dither.local.coins import Chance, Coins, chance
+from dither.local.direct import respond, respond_one
 from dither.local.hashing import PRIME_BITS, HashFamily, hash_family
 from dither.local.odds import odds
-from dither.local.protocol import read_values
+from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words
@@ -90,6 +92,16 @@ class LocalHash(SupportOracle):
         answer = respond(self.hashes.hash_each(seeds, held), self.size, self.p, source)
         columns = [put_int(seeds[:, place], 4) for place in range(seeds.shape[1])]
         return np.hstack([*columns, put_int(answer, int_width(self.size - 1))])
+
+    @cached_property
+    def _facts(self) -> tuple[HashFamily, Chance, int]:
+        return self.hashes, chance(self.p), int_width(self.size - 1)
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        held, (family, truth, width) = read_value(value, self.domain), self._facts
+        chosen = [coins.below(family.prime) for _ in range(family.limbs + 1)]
+        answer = respond_one(family.hash_one(chosen, held), self.size, truth, coins)
+        return b"".join(part.to_bytes(4, "little") for part in chosen) + answer.to_bytes(width, "little")
 
     def _seeds(self, payloads: Payloads) -> NDArray[np.int64]:
         places = range(self.hashes.limbs + 1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,15 @@ class Mean(Protocol):
         share = (np.clip(given, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
         return np.clip(np.floor(share * 2.0**GRID_BITS + 0.5), 0, 2.0**GRID_BITS).astype(np.int64)
 
+    def grid_one(self, value: Any) -> int:
+        """One value on the grid, by the very float operations of `grid`."""
+        number = float(value)
+        if number != number:
+            raise ParameterError("a value must be a number, not nan")
+        low, high = float(self.low), float(self.high)
+        share = (min(max(number, low), high) - low) / float(self.high - self.low)
+        return int(min(max(floor(share * 2.0**GRID_BITS + 0.5), 0), 2**GRID_BITS))
+
     def share(self, value: Any) -> Fraction:
         """The exact place of a value on the grid, as a fraction of the range."""
         return Fraction(int(self.grid([float(value)])[0]), 1 << GRID_BITS)
@@ -69,7 +79,7 @@ class Mean(Protocol):
         return [low, high, low + 0.3 * (high - low), (low + high) / 2]
 
     def memo_key(self, value: Any, device: int) -> str:
-        return str(int(self.grid([value])[0]))
+        return str(self.grid_one(value))
 
     def target(self, value: Any) -> NDArray[Any]:
         return np.array([2 * self.share(value) - 1], object)
@@ -84,9 +94,18 @@ class Mean(Protocol):
 
     @property
     def worst_variance(self) -> Fraction:
-        """The largest variance of one report, over all values (of r, whose range is 2)."""
-        shares = [Fraction(i, 8) for i in range(9)]
-        return max(self.second_moment(share) - (2 * share - 1) ** 2 for share in shares)
+        """A bound on the variance of one report over all values (of r, whose range is 2); exact for one bit.
+
+        At the positions to which values are rounded the variance is a parabola in r, largest at an end or in the
+        middle; between two positions it rises by `rounding` at most.
+        """
+        shares = [Fraction(0), Fraction(1, 2), Fraction(1)]
+        return max(self.second_moment(share) - (2 * share - 1) ** 2 for share in shares) + self.rounding
+
+    @property
+    def rounding(self) -> Fraction:
+        """What random rounding between two neighbouring positions adds to the variance of r, at most."""
+        return Fraction(0)
 
     @property
     @abstractmethod

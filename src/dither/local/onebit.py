@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from numpy.typing import NDArray
 
 from dither.canonical import exact
 from dither.errors import ParameterError
-from dither.local.mean import Mean, round_at_random
+from dither.local.coins import Chance, Coins, chance
+from dither.local.mean import GRID_BITS, Mean, round_at_random
 from dither.local.odds import log_above
 from dither.local.protocol import exactly
 from dither.local.wire import Payloads, put_int
@@ -63,6 +65,14 @@ class OneBit(Mean):
         bit = round_at_random(self.grid(values), 1, source)
         bit ^= ~bernoulli(self.p, len(bit), source=source)
         return put_int(bit, 1)
+
+    @cached_property
+    def _truth(self) -> Chance:
+        return chance(self.p)
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        bit = coins.below(1 << GRID_BITS) < self.grid_one(value)
+        return b"\1" if bit == coins.coin(self._truth) else b"\0"
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
         share = self.share(value)
@@ -161,6 +171,11 @@ class RepeatedOneBit(OneBit):
         bit = (uniform_below(most, len(place), source=source) < place).astype(np.int64)
         bit ^= ~bernoulli(self.p, len(bit), source=source)
         return put_int(bit, 1)
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        place = int(self.endpoint([value], np.array([device]))[0])
+        bit = coins.below(self.most_keys - 1) < place
+        return b"\1" if bit == coins.coin(self._truth) else b"\0"
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:
         flips: Payloads = bernoulli(self.flip, (len(memos), 1), source=source).astype(np.uint8)

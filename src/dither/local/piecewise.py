@@ -57,6 +57,10 @@ class Piecewise(Mean):
         return self.cells - self.width
 
     @property
+    def rounding(self) -> Fraction:
+        return Fraction(1, self.positions**2)
+
+    @property
     def payload_bytes(self) -> int:
         return int_width(self.cells - 1)
 
@@ -151,6 +155,15 @@ class Hybrid(Mean):
         if self.epsilon <= Fraction(61, 100):
             return Fraction(0)
         return Fraction(round((1 - 1 / odds(self.epsilon / 2)) * 2**20), 2**20)
+
+    @property
+    def rounding(self) -> Fraction:
+        return self.piecewise.rounding if self.mix else Fraction(0)
+
+    @property
+    def grid_error(self) -> float:
+        """As of the piecewise part; one bit has no grid of outputs."""
+        return self.piecewise.grid_error if self.mix else 0.0
 
     @property
     def payload_bytes(self) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import dumps, fraction_text
 from dither.errors import ParameterError
+from dither.local.coins import Coins
 from dither.local.estimate import Estimate
 from dither.local.wire import Payloads
 from dither.privacy.losses import Loss, Pure
@@ -28,8 +29,8 @@ UNIT = "user"
 UNPROTECTED = (
     "who reported, when and how often",
     "the protocol, its parameters and this device's public draws (hash seeds, cohort, sampled coordinate)",
-    "for memoised reports: when the value changed, and when it returned to an earlier value",
-    "that a device fell silent because its lifetime budget was spent",
+    "for memoised reports: when the answer changed and when it returned (a rounded value: when the rounding changed)",
+    "that a device fell silent because its lifetime budget was spent, or its value had no place in the domain",
 )
 
 
@@ -48,9 +49,19 @@ class Protocol(ABC):
 
     # --- public facts -------------------------------------------------------------------------------------------
     @property
+    def unit(self) -> str:
+        """What one replacement replaces: everything of one user, unless a protocol says less."""
+        return UNIT
+
+    @property
     @abstractmethod
     def payload_bytes(self) -> int:
         """Size of every payload."""
+
+    @property
+    def memo_bytes(self) -> int:
+        """Size of every memoised answer."""
+        return self.payload_bytes
 
     def derived(self) -> dict[str, Any]:
         """Facts that follow from the fields, written out for clients in other languages."""
@@ -76,7 +87,7 @@ class Protocol(ABC):
 
     def loss(self) -> Loss:
         """What one permanent report costs its user. Repeats of a memoised report are free; a change of value is not."""
-        return Pure(self.epsilon, neighbours="replace", unit=UNIT)
+        return Pure(self.epsilon, neighbours="replace", unit=self.unit)
 
     # --- the device ---------------------------------------------------------------------------------------------
     def enrol(self, source: Words) -> int:
@@ -90,6 +101,11 @@ class Protocol(ABC):
     @abstractmethod
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         """One permanent report for each value: what a client memoises. All of the privacy lies here."""
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        """One permanent report of one value: the law of `permanent`, written for one device where that is faster."""
+        found: bytes = self.permanent(one_row(value), coins.source(), np.array([device], np.int64))[0].tobytes()
+        return found
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:
         """What leaves the device for a memoised report: itself, or a second randomisation of it."""
@@ -106,6 +122,10 @@ class Protocol(ABC):
     @abstractmethod
     def inputs(self) -> list[Any]:
         """All values a user may hold, or enough of them to hold every extreme law."""
+
+    def neighbours(self) -> list[list[Any]]:
+        """Groups of inputs any two of which are neighbours: all inputs, unless the unit is less than a user."""
+        return [self.inputs()]
 
     # --- the collector ------------------------------------------------------------------------------------------
     @property
@@ -154,18 +174,22 @@ def from_json(tree: dict[str, Any]) -> Protocol:
     >>> local.from_json(local.Direct(1, domain=4).to_json())
     Direct(epsilon=Fraction(1, 1), domain=4)
     """
-    kind = _TYPES.get(tree.get("protocol", "")) if isinstance(tree, dict) else None
+    name = tree.get("protocol") if isinstance(tree, dict) else None
+    kind = _TYPES.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise ParameterError(f"no local protocol {tree.get('protocol') if isinstance(tree, dict) else tree!r}")
+        raise ParameterError(f"no local protocol {name!r}: a document names one that this version knows")
     if tree.get("v") != kind.version:
         raise ParameterError(f"protocol {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
     given: dict[str, Any] = {item.name: tree.get(item.name) for item in fields(kind)}
     make: Any = kind
     try:
         protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
-    except (TypeError, AttributeError):
+        follows = dumps(protocol.to_json()) == dumps(tree)
+    except ParameterError:
+        raise
+    except (TypeError, AttributeError, ValueError, ArithmeticError):
         raise ParameterError(f"the document of protocol {kind.type} has fields of the wrong kind") from None
-    if dumps(protocol.to_json()) != dumps(tree):
+    if not follows:
         raise ParameterError(f"the document of protocol {kind.type} states facts that do not follow from its fields")
     return protocol
 
@@ -192,6 +216,27 @@ def read_values(values: Any, domain: int) -> NDArray[np.int64]:
     if len(found) and (found.min() < 0 or found.max() >= domain):
         raise ParameterError(f"a value lies outside the public domain 0..{domain - 1}: map unknown values to 'other'")
     return found
+
+
+def one_row(value: Any) -> Any:
+    """A batch of one value."""
+    return repeated(value, 1)
+
+
+def repeated(value: Any, count: int) -> Any:
+    """A batch of `count` equal values."""
+    if isinstance(value, (str, dict, tuple)):
+        return [value] * count
+    return np.repeat(np.asarray(value)[None], count, axis=0)
+
+
+def read_value(value: Any, domain: int) -> int:
+    """One value as an index below `domain`; the message never repeats it."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value < domain:
+        raise ParameterError(
+            f"a value must be an integer in the public domain 0..{domain - 1}: map unknown values to 'other'"
+        )
+    return int(value)
 
 
 def exactly(tally: NDArray[Any]) -> bool:

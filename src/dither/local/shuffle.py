@@ -4,7 +4,8 @@ The mixed reports of n users with an epsilon0-local randomiser are dominated by 
 (A + D, C - A + 1 - D) against (A + 1 - D, C - A + D), C ~ Bin(n - 1, e**-epsilon0), A ~ Bin(C, 1/2),
 D ~ Bernoulli(e**epsilon0 / (e**epsilon0 + 1)); `numerical` computes its hockey-stick divergence, all cut tails counted
 as failures; `closed_form` is the paper's theorem. Guarantee: (epsilon, delta), replace, unit user, for one report a
-user, towards whoever sees only the mixed reports. The shuffler itself sees each report, and has epsilon0 towards it.
+user, towards whoever sees only the mixed reports. `users` counts honest ones: take off those who may collude with the
+reader, and those who may not report. The shuffler itself sees each report, and has epsilon0 towards it.
 
 >>> round(closed_form(1, 1_000_000, 1e-6), 4)
 0.0235

@@ -44,6 +44,8 @@ class _Sketch(Oracle):
         super().__post_init__()
         if not 1 <= self.rows <= 1 << 20 or self.width < 2 or self.width & (self.width - 1) or self.width > 1 << 20:
             raise ParameterError("rows must lie in 1..2**20 and width be a power of two from 2 to 2**20")
+        if self.rows * self.width > 1 << 28:
+            raise ParameterError("rows * width must not exceed 2**28: the collector keeps a count for each")
 
     @property
     def hashes(self) -> HashFamily:

@@ -1,12 +1,13 @@
 """Places: counts on a grid by any frequency oracle, and planar Laplace noise for one point (metric privacy).
 
-`Grid` turns points into cells of a public box, whole range protected. `PlanarLaplace` protects *nearby* points only:
-for any two lattice points the law differs by at most e**(epsilon * distance), distance in the unit of the lattice
-(geo-indistinguishability, Andres et al. 2013). Noise lives on the integer lattice: P(z) ~ exp(-rate * rho(z)), rho the
-Euclidean norm rounded up to 2**-20, rate = epsilon (1 - 2**-19), so that no ratio passes the bound; drawn exactly, by
-rejection from integer Laplace noise. Its radius is close to Gamma(2, 1/epsilon): mean 2/epsilon; the error of the
-lattice is at most half a cell. `remap` moves a report to the most useful place given a public prior, at no cost.
-docs/proofs/local.md, theorem 14.
+`Grid` turns points into cells of a public box, whole range protected. `PlanarLaplace` protects *nearby* points only
+(geo-indistinguishability, Andres et al. 2013): points within `radius` by e**epsilon, points farther apart by more, in
+proportion. Noise lives on the integer lattice: P(z) ~ exp(-rate * rho(z)), rho the Euclidean norm rounded up to 2**-20,
+drawn exactly, by rejection from integer Laplace noise. Two points d apart may be rounded to lattice points
+d + sqrt(2) side apart, so rate = epsilon / (radius / side + sqrt(2)), sqrt(2) rounded up: choose a side well below the
+radius. The noise's length is close to Gamma(2, side / rate): mean 2 side / rate; the lattice adds at most 0.71 side.
+Payload: column and row of the lattice plus 2**31, 4 bytes each. `remap` moves a report to the most useful place given a
+public prior, at no cost. docs/proofs/local.md, theorem 14.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ from numpy.typing import NDArray
 
 from dither.canonical import exact, positive
 from dither.errors import ParameterError
+from dither.local.kept import KeptReports
+from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.losses import Loss, Pure
 from dither.privacy.noise import SystemSource, Words, bernoulli_exp, discrete_laplace
 
 _NORM_BITS = 20
+_EDGE = 1 << 31
+_ROUNDING = Fraction(14143, 10000)  # above sqrt(2): how far apart, in cells, rounding may move two points
 _DIAGONAL = Fraction(70710, 100000)  # below 1 / sqrt(2)
 
 
@@ -48,6 +53,8 @@ class Grid:
     def cell(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
         """The cell of each point (x, y): row * columns + column."""
         x0, y0, x1, y1 = self.box
+        if np.isnan(points).any():
+            raise ParameterError("places are pairs of numbers, none of them nan")
         column = np.floor((points[:, 0] - x0) / (x1 - x0) * self.columns).clip(0, self.columns - 1)
         row = np.floor((points[:, 1] - y0) / (y1 - y0) * self.rows).clip(0, self.rows - 1)
         found: NDArray[np.int64] = (row * self.columns + column).astype(np.int64)
@@ -63,34 +70,72 @@ def norm_above(x: int, y: int) -> Fraction:
 
 
 @dataclass(frozen=True)
-class PlanarLaplace:
-    """Noise of rate `epsilon` per `unit` of distance on the lattice of cells of side `side` (both in one length unit).
+class PlanarLaplace(KeptReports):
+    """Loss `epsilon` between places within `radius`, on a lattice of cells of side `side` (all in one length unit).
 
-    >>> PlanarLaplace(1, side="1/10").loss(2).epsilon
-    Fraction(2, 1)
+    >>> noise = PlanarLaplace(2, radius=200, side=5)
+    >>> noise.loss(200).epsilon <= 2 < noise.loss(250).epsilon
+    True
     """
 
-    epsilon: Fraction
+    type = "planar_laplace"
+    ask = "places"
     side: Fraction = Fraction(1)
+    radius: Fraction = Fraction(32)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        object.__setattr__(self, "side", positive(self.side, "side"))
-        if not Fraction(1, 1000) <= self.epsilon * self.side <= 100:
-            raise ParameterError("epsilon * side must lie between 1/1000 and 100: choose another side")
+        for name in ("epsilon", "side", "radius"):
+            object.__setattr__(self, name, positive(getattr(self, name), name))
+        if not Fraction(1, 1000) <= self._step <= 100:
+            raise ParameterError("epsilon / (radius / side + 1.4143) must lie in 1/1000..100: choose another side")
+
+    @property
+    def unit(self) -> str:
+        return f"place of a user, against places within {float(self.radius):g}"
+
+    @property
+    def payload_bytes(self) -> int:
+        return 8
 
     @property
     def rate(self) -> Fraction:
         """Exponent per lattice step; the shrinking pays for the rounded norm."""
-        return self.epsilon * self.side * (1 - Fraction(1, 2 ** (_NORM_BITS - 1)))
+        return self._step * (1 - Fraction(1, 2 ** (_NORM_BITS - 1)))
+
+    @property
+    def _step(self) -> Fraction:
+        """Loss per cell between lattice points."""
+        return self.epsilon / (self.radius / self.side + _ROUNDING)
+
+    def derived(self) -> dict[str, Any]:
+        return {"rate": self.rate, "slope": self.rate * _DIAGONAL}
 
     def weight_exponent(self, x: int, y: int) -> Fraction:
         """-log of the weight of a displacement (in cells), exactly."""
         return self.rate * norm_above(x, y)
 
-    def loss(self, distance: Any) -> Loss:
-        """Loss between two points at most this far apart (a metric guarantee: it is not one for all pairs)."""
-        return Pure(self.epsilon * exact(distance, "distance"), neighbours="replace", unit="user within the distance")
+    def loss(self, distance: Any = None) -> Loss:
+        """Loss between two places at most this far apart (default: `radius`); it is not one for all pairs."""
+        if distance is None:
+            return super().loss()
+        apart = exact(distance, "distance") / self.side + _ROUNDING
+        return Pure(self._step * apart, neighbours="replace", unit="user within the distance")
+
+    def inputs(self) -> list[Any]:
+        return [np.zeros(2), np.array([float(self.radius), 0.0])]
+
+    def law(self, value: Any) -> dict[bytes, Fraction]:
+        raise ParameterError("the weights of planar Laplace are powers of e: compare weight_exponent, which is exact")
+
+    def cells(self, points: Any) -> NDArray[np.int64]:
+        """The lattice point nearest to each place."""
+        given = np.asarray(points, np.float64)
+        if given.ndim != 2 or given.shape[1] != 2 or np.isnan(given).any():
+            raise ParameterError("places are pairs of numbers, none of them nan")
+        return np.clip(np.floor(given / float(self.side) + 0.5), -_EDGE, _EDGE - 1).astype(np.int64)
+
+    def memo_key(self, value: Any, device: int) -> str:
+        return ",".join(str(int(part)) for part in self.cells([value])[0])
 
     def noise(self, count: int, *, source: Words | None = None) -> NDArray[np.int64]:
         """`count` displacements in cells."""
@@ -103,12 +148,22 @@ class PlanarLaplace:
                 excess = self.weight_exponent(x, y) - self.rate * _DIAGONAL * (abs(x) + abs(y))
                 if bernoulli_exp(excess, source=words):
                     found.append((x, y))
-        return np.array(found[:count], np.int64)
+        return np.array(found[:count], np.int64).reshape(count, 2)
 
     def report(self, points: NDArray[np.float64], *, source: Words | None = None) -> NDArray[np.int64]:
-        """Lattice points (in cells) of the noisy places."""
-        cells = np.floor(np.asarray(points, np.float64) / float(self.side) + 0.5).astype(np.int64)
-        return cells + self.noise(len(cells), source=source)
+        """Lattice points (in cells) of the noisy places, saturated at +-2**31."""
+        cells = self.cells(points)
+        told: NDArray[np.int64] = np.clip(cells + self.noise(len(cells), source=source), -_EDGE, _EDGE - 1)
+        return told
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        column, row = (self.report(values, source=source) + _EDGE).T
+        return np.hstack([put_int(column, 4), put_int(row, 4)])
+
+    def places(self, payloads: Payloads) -> NDArray[np.int64]:
+        """The lattice points of reports; times `side` they are places. Feed them to `remap`."""
+        found: NDArray[np.int64] = np.stack([get_int(payloads[:, :4]), get_int(payloads[:, 4:])], axis=1) - _EDGE
+        return found
 
     def remap(
         self, reports: NDArray[np.int64], places: NDArray[np.float64], prior: NDArray[np.float64]

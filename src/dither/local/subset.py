@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from math import comb, isqrt
 from typing import Any
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 
 from dither.errors import ParameterError
 from dither.local.bits import count_ones, random_rows, write_bit
+from dither.local.coins import Chance, Coins, chance
 from dither.local.odds import odds
-from dither.local.protocol import read_values
+from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
 from dither.local.unary import spare_bits_clear
 from dither.local.wire import Payloads
@@ -108,6 +110,24 @@ class Subset(SupportOracle):
             missing[open_rows] = left
             open_rows = open_rows.compress(left != 0)
         return rows
+
+    @cached_property
+    def _facts(self) -> tuple[Chance, Fraction]:
+        return chance(self.p), Fraction(self.size, self.domain)
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        """As `_block`: independent bits, then uniform others set or cleared until their number is right."""
+        held, (own, share) = read_value(value, self.domain), self._facts
+        bits = coins.bits(share, self.domain) & ~(1 << held)
+        missing = self.size - coins.coin(own) - bits.bit_count()
+        found = bits if self.size - missing == bits.bit_count() else bits | 1 << held
+        while missing:
+            place = coins.below(self.domain - 1)
+            mask = 1 << place + (place >= held)
+            if (found & mask == 0) == (missing > 0):
+                found ^= mask
+                missing += -1 if missing > 0 else 1
+        return found.to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         total = comb(self.domain - 1, self.size - 1) * self.odds + comb(self.domain - 1, self.size)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -17,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.local.bits import count_ones, random_rows, write_bit
+from dither.local.coins import Chance, Coins, chance
 from dither.local.odds import odds
-from dither.local.protocol import read_values
+from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, bernoulli
@@ -57,6 +59,15 @@ class _Unary(SupportOracle):
         rows = random_rows(self.q, len(held), self.domain, source)
         write_bit(rows, held, bernoulli(self.p, len(held), source=source))
         return rows
+
+    @cached_property
+    def _bits(self) -> tuple[Chance, Fraction]:
+        return chance(self.p), self.q
+
+    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        held, (own, other) = 1 << read_value(value, self.domain), self._bits
+        bits = coins.bits(other, self.domain) & ~held
+        return (bits | held if coins.coin(own) else bits).to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         return unary_law([self.p if v == value else self.q for v in range(self.domain)])

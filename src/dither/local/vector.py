@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.mean import Mean
+from dither.local.odds import SMALLEST, read_epsilon
 from dither.local.onebit import OneBit
 from dither.local.piecewise import Hybrid
 from dither.local.protocol import exactly
@@ -87,7 +88,9 @@ class VectorMean(Mean):
 
     def inputs(self) -> list[Any]:
         low, high = float(self.low), float(self.high)
-        return [np.array(corner) for corner in product([low, high], repeat=min(self.dimensions, 3))]
+        few = min(self.dimensions, 3)
+        rest = (low,) * (self.dimensions - few)
+        return [np.array(corner + rest) for corner in product((low, high), repeat=few)]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
         width, found = int_width(self.dimensions - 1), {}
@@ -148,6 +151,10 @@ class VectorMean(Mean):
         return Fraction(self.dimensions, self.sampled) * self.part.second_moment(share)
 
     @property
+    def rounding(self) -> Fraction:
+        return self.part.rounding
+
+    @property
     def largest_move(self) -> Fraction:
         return Fraction(self.dimensions, self.sampled) * self.part.largest_move
 
@@ -176,9 +183,9 @@ class VectorChoice:
 
 def best_vector(epsilon: Any, dimensions: int, low: Any = -1, high: Any = 1) -> VectorChoice:
     """Sample coordinates or split the budget? Compared exactly for k = 1..16 and k = dimensions."""
-    tried = {}
+    tried, epsilon = {}, read_epsilon(epsilon)
     for k in sorted({*range(1, min(dimensions, 16) + 1), dimensions}):
-        if float(epsilon) / k < 0.001:
+        if epsilon / k < SMALLEST:
             continue
         options = [VectorMean(epsilon, low, high, dimensions, k, hybrid) for hybrid in (False, True)]
         tried[k] = min(options, key=lambda protocol: protocol.worst_variance)

@@ -54,6 +54,7 @@ __all__ = [
     "Holds",
     "IsNull",
     "Join",
+    "Keys",
     "Kind",
     "LimitGroups",
     "Maximum",
@@ -65,6 +66,7 @@ __all__ = [
     "PerUnit",
     "Plan",
     "Project",
+    "Quantiles",
     "Query",
     "SampleUnits",
     "Scan",
@@ -237,7 +239,25 @@ class Cells:
     columns: tuple[Aggregate, ...]
 
 
-Query: TypeAlias = Cells
+@dataclass(frozen=True)
+class Keys:
+    """The values of undeclared keys, each with its number of distinct owners: what private key selection reads."""
+
+    plan: Plan
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """The values of a column at some shares of its rows, in every cell; nulls are skipped. Shares increase strictly."""
+
+    plan: Plan
+    keys: tuple[str, ...]
+    column: str
+    shares: tuple[Fraction, ...]
+
+
+Query: TypeAlias = Cells | Keys | Quantiles
 
 
 def sources_of(plan: Plan) -> tuple[Plan, ...]:

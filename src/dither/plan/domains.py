@@ -11,7 +11,7 @@ from math import prod
 
 from dither.catalog import Catalog, Table
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Plan, scan_of
+from dither.plan.algebra import Cells, Plan, Quantiles, Query, scan_of
 from dither.plan.analyse import analyse
 from dither.plan.domain import Columns, Domain, declared_domain
 from dither.plan.facts import NO_FACTS, Facts
@@ -80,29 +80,37 @@ def _keys(name: str, domain: Domain) -> KeyDomain:
     if domain.kind == "id":
         raise RefusedError(f"{name} cannot be grouped by: it names people or rows", rule="ids are never keys")
     if domain.undeclared:
-        raise RefusedError(
-            f"{name} has undeclared keys, which need private key selection: not supported yet",
-            rule="undeclared keys go through key selection",
-        )
+        raise RefusedError(f"{name} has no list of keys", rule="undeclared keys go through key selection")
     if domain.kind == "text":
         raise RefusedError(f"{name} cannot be grouped by: a text has no list of keys", rule="all keys are returned")
     first, last = domain.listed
     return KeyDomain(name, first, last - first + 1, domain.nullable)
 
 
-def key_domains(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[KeyDomain, ...]:
-    """The domains of all keys; refused when their product is too large to return whole."""
-    return key_domains_in(query.keys, analyse(query.plan, catalog, facts).columns)
+def open_keys(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[str, ...]:
+    """The keys of a query that have no list of values: which of them are shown is decided by private key selection."""
+    return open_keys_in(query.keys, analyse(query.plan, catalog, facts).columns)
 
 
-def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, ...]:
-    """The domains of keys among analysed columns."""
+def open_keys_in(keys: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
+    """The keys without a list among analysed columns."""
     for name in keys:
         if name not in columns:
             raise RefusedError(f"no column {name} to group by", rule="columns are declared")
     if len(set(keys)) != len(keys):
         raise RefusedError("a key twice", rule="keys are different")
-    domains = tuple(_keys(name, columns[name]) for name in keys)
+    return tuple(name for name in keys if columns[name].undeclared)
+
+
+def key_domains(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[KeyDomain, ...]:
+    """The domains of all listed keys; refused when their product is too large to return whole."""
+    return key_domains_in(query.keys, analyse(query.plan, catalog, facts).columns)
+
+
+def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, ...]:
+    """The domains of listed keys among analysed columns, in order."""
+    unlisted = open_keys_in(keys, columns)
+    domains = tuple(_keys(name, columns[name]) for name in keys if name not in unlisted)
     cells = prod(domain.codes for domain in domains)
     if cells > MAX_CELLS:
         raise RefusedError(
@@ -113,9 +121,10 @@ def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, 
     return domains
 
 
-def shape(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[int, int]:
-    """(cells, aggregates): public, and the shape of what is measured and released."""
-    return prod(domain.codes for domain in key_domains(query, catalog, facts)), len(query.columns)
+def shape(query: Cells | Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[int, int]:
+    """(cells of listed keys, numbers in each): public; what is measured for each value of the other keys, if any."""
+    each = len(query.shares) if isinstance(query, Quantiles) else len(query.columns)
+    return prod(domain.codes for domain in key_domains(query, catalog, facts)), each
 
 
 def key_values(name: str, table: Table, facts: Facts = NO_FACTS) -> list[Key]:

@@ -12,10 +12,10 @@ from math import prod
 
 from dither.catalog import Catalog
 from dither.errors import RefusedError
-from dither.plan.algebra import Aggregate, Cells, Count, CountDistinct, CountUnits, CountValues, Sum
+from dither.plan.algebra import Aggregate, Cells, Count, CountDistinct, CountUnits, CountValues, Keys, Query, Sum
 from dither.plan.analyse import Analysed, analyse
 from dither.plan.domain import is_stored
-from dither.plan.domains import bounds_in, key_domains_in
+from dither.plan.domains import bounds_in, key_domains_in, open_keys_in
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.sensitivity import Sensitivity
 from dither.plan.stability import Loose, Owned
@@ -35,9 +35,9 @@ class Reach:
 def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sensitivity:
     """Exact bounds over all neighbours of the registered tables."""
     found = analyse(query.plan, catalog, facts)
-    cells = prod(domain.codes for domain in key_domains_in(query.keys, found.columns))
     if not query.columns:
         raise RefusedError("a query without aggregates", rule="a node without a rule is refused")
+    cells = _cells(query, found)
     reach = _reach(found, query.keys, cells)
     parts = [_moved(aggregate, found, reach, cells, catalog.neighbours) for aggregate in query.columns]
     return Sensitivity(
@@ -46,6 +46,29 @@ def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sens
         l2_squared=sum(part.l2_squared for part in parts),
         linf=max(part.linf for part in parts),
     )
+
+
+def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
+    """How far the rows of one unit reach in a query that is answered cell by cell: quantiles, key selection.
+
+    As `sensitivity`, under replace: a unit leaves its cells and joins others. Rows without an owner may come and go
+    together, so that a replaced unit changes twice as many of one cell. Keys are counted by owners: they need one.
+    """
+    found = analyse(query.plan, catalog, facts)
+    if isinstance(query, Keys) and not isinstance(found.node, Owned):
+        raise RefusedError("keys are selected by their owners: these rows have none", rule="a loose node has no owner")
+    cells = _cells(query, found)
+    reach = _reach(found, query.keys, cells)
+    if catalog.neighbours != "replace":
+        return reach
+    twice = 1 if isinstance(found.node, Owned) else 2
+    return Reach(2 * reach.rows, min(2 * reach.cells, cells), twice * reach.rows_per_cell)
+
+
+def _cells(query: Query, found: Analysed) -> int:
+    """The number of cells; without a list of keys there is no bound, and none is used."""
+    cells = prod(domain.codes for domain in key_domains_in(query.keys, found.columns))
+    return MAX_SUM if open_keys_in(query.keys, found.columns) else cells
 
 
 def _reach(found: Analysed, keys: tuple[str, ...], cells: int) -> Reach:

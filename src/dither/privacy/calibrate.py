@@ -1,10 +1,14 @@
 """Calibration: from price, weights and sensitivities to mechanisms. Pure functions of request, catalog and pot.
 
-Laplace: with L1 sensitivities D_i and weights w_i, scale_i = D_i * sum(w) / (w_i * epsilon), rounded up, so that the
-composed loss sum(D_i / scale_i) is at most epsilon, exactly. Gaussian: step i gets rho * w_i / sum(w) and sigma_i =
-sqrt(D2_i / (2 rho_i)), rounded up, so that sum(D2_i / (2 sigma_i^2)) is at most rho, exactly. A price in epsilon buys
-Gaussian noise only at the delta that the pot states per question; the rho it buys is checked with the pot's own
-conversion, the one that will charge it.
+All steps of a request share one budget, in one of two measures: epsilon (Laplace noise, geometric key selection, the
+exponential mechanism) or rho (Gaussian noise, Gaussian key selection, the exponential mechanism). Step i gets
+budget * w_i / sum(w), every solution is rounded against us, and losses of either measure add: the composed loss is at
+most the price, exactly. A price in epsilon buys Gaussian noise only at the delta that the pot states per question; the
+rho it buys is checked with the pot's own conversion, the one that will charge it.
+
+Laplace: scale = D1 / epsilon_i. Gaussian: sigma = sqrt(D2 / (2 rho_i)). Quantiles: a unit has rows in g cells, each
+of which is one exponential mechanism of epsilon_i / g; m quantiles are `levels` of them, of sqrt(8 rho_i / (g levels)).
+Keys: by the mechanism, for at most m keys per unit. Proof: docs/proofs/kernel.md#calibration.
 """
 
 from __future__ import annotations
@@ -12,46 +16,117 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import isqrt, prod
+from typing import TypeAlias
 
 from dither.catalog import Catalog
 from dither.errors import RefusedError
-from dither.plan.algebra import SampleUnits, nodes_of
-from dither.plan.measure import largest_value, sensitivity
+from dither.plan.algebra import Cells, Keys, Quantiles, Query
+from dither.plan.domains import key_domains, open_keys
+from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.grids import Points, points_of
+from dither.plan.measure import largest_value, sensitivity, touched
 from dither.privacy.accounting.conversions import rho_for
-from dither.privacy.ledger.logarithms import epsilon_up
+from dither.privacy.accounting.logarithms import epsilon_up
 from dither.privacy.losses import Loss, compose
-from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
+from dither.privacy.mechanisms import (
+    GaussianKeys,
+    IntegerGaussian,
+    IntegerLaplace,
+    JointQuantiles,
+    Quantile,
+    TruncatedGeometricKeys,
+)
 from dither.privacy.request import Price, Request, Step
 
 _INT64 = 2**63 - 1
 _DECIMAL = 10**38 - 1
+_IN_EPSILON = {"laplace", "geometric_keys", "exponential"}
+_IN_RHO = {"gaussian", "gaussian_keys", "exponential"}
+_FITS = {Cells: ("laplace", "gaussian"), Keys: ("geometric_keys", "gaussian_keys"), Quantiles: ("exponential",)}
+MOST_CELLS_PER_KEY = 1_000
+MOST_QUANTILE_CELLS = 10_000
+_NO_RULE = "a node without a rule is refused"
+
+Mechanism: TypeAlias = (
+    IntegerLaplace | IntegerGaussian | TruncatedGeometricKeys | GaussianKeys | Quantile | JointQuantiles
+)
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A step with the mechanism that the kernel will run, and the public width at which the noisy sum saturates."""
+    """A step with the mechanism that the kernel will run, and the public width at which the noisy sum saturates.
+
+    `copies` is the number of cells of one unit, each of which is answered by the mechanism. `cells` is the number of
+    cells of listed keys, `unlisted` the other keys, `points` the grid of a quantile.
+    """
 
     step: Step
-    mechanism: IntegerLaplace | IntegerGaussian
+    mechanism: Mechanism
     width: int
+    copies: int = 1
+    cells: int = 1
+    unlisted: tuple[str, ...] = ()
+    points: Points | None = None
+
+    def loss(self) -> Loss:
+        """What the step costs."""
+        one = self.mechanism.loss()
+        return one if self.copies == 1 else one * self.copies
 
 
-def calibrate(request: Request, catalog: Catalog, delta: Fraction = Fraction(0)) -> tuple[Calibrated, ...]:
+def calibrate(
+    request: Request, catalog: Catalog, delta: Fraction = Fraction(0), facts: Facts = NO_FACTS
+) -> tuple[Calibrated, ...]:
     """One mechanism per step, so that all of them together cost at most the price; `delta` is the pot's share."""
-    total = sum((step.weight for step in request.steps), Fraction(0))
+    check_keys(request, catalog, facts)
     families = {step.family for step in request.steps}
-    if len(families) != 1 or not families <= {"laplace", "gaussian"}:
-        raise RefusedError(f"no rule for the families {sorted(families)}", rule="a node without a rule is refused")
-    budget = _budget(request.price, families.pop(), delta)
-    return tuple(_solve(step, budget * step.weight / total, catalog) for step in request.steps)
-
-
-def _budget(price: Price, family: str, delta: Fraction) -> Fraction:
-    """What the steps share: epsilon for Laplace noise, rho for Gaussian noise."""
-    if family == "laplace":
-        if price.epsilon is None:
+    total = sum((step.weight for step in request.steps), Fraction(0))
+    selections = sum(isinstance(step.query, Keys) for step in request.steps)
+    in_epsilon = families <= _IN_EPSILON and request.price.epsilon is not None
+    if not in_epsilon and not families <= _IN_RHO:
+        if families <= _IN_EPSILON:
             raise RefusedError("Laplace noise is priced in epsilon: ask with epsilon=", rule="one price, one measure")
-        return price.epsilon
+        raise RefusedError(f"no rule for the families {sorted(families)}", rule=_NO_RULE)
+    if selections and not delta:
+        raise RefusedError(
+            "keys that are not listed in the catalog are shown by private key selection, which needs a delta, and this "
+            "pot states none: list the keys in the catalog, or ask from a pot opened with --delta-per-question (rule "
+            "approx) or --delta-selection (rule zcdp)",
+            rule="privacy-rules 14",
+        )
+    if in_epsilon:
+        assert request.price.epsilon is not None
+        budget, each = request.price.epsilon, delta / selections if selections else Fraction(0)
+        return tuple(_in_epsilon(step, budget * step.weight / total, catalog, facts, each) for step in request.steps)
+    # at a price in epsilon half of the delta is left for the conversion where keys are selected with the other half
+    spent = delta / 2 if selections and request.price.rho is None else delta
+    budget, each = _rho(request.price, spent), spent / selections if selections else Fraction(0)
+    return tuple(_in_rho(step, budget * step.weight / total, catalog, facts, each) for step in request.steps)
+
+
+def check_keys(request: Request, catalog: Catalog, facts: Facts) -> None:
+    """Every step has a family of its kind; unlisted keys leave only through a selection over the same rows and keys."""
+    selections = [step.query for step in request.steps if isinstance(step.query, Keys)]
+    if len({(query.plan, query.keys) for query in selections}) != len(selections):
+        raise RefusedError("a selection of keys twice", rule=_NO_RULE)
+    for step in request.steps:
+        query = step.query
+        if type(query) not in _FITS or step.family not in _FITS[type(query)]:
+            raise RefusedError(f"no rule for {type(query).__name__} by {step.family!r}", rule=_NO_RULE)
+        unlisted = open_keys(query, catalog, facts)
+        if isinstance(query, Keys):
+            if not query.keys or unlisted != query.keys:
+                raise RefusedError("listed keys are all returned, never selected", rule="listed keys are all returned")
+        elif unlisted and not any((one.plan, one.keys) == (query.plan, unlisted) for one in selections):
+            raise RefusedError(
+                f"{', '.join(unlisted)} needs a selection of keys over the same rows",
+                rule="undeclared keys go through key selection",
+            )
+
+
+def _rho(price: Price, delta: Fraction) -> Fraction:
+    """What steps with Gaussian noise share."""
     if price.rho is not None:
         return price.rho
     if not delta:
@@ -77,23 +152,91 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     return rho
 
 
-def _solve(step: Step, share: Fraction, catalog: Catalog) -> Calibrated:
-    moved = sensitivity(step.query, catalog)
-    if any(isinstance(node, SampleUnits) for node in nodes_of(step.query.plan)):
-        raise RefusedError("a sample of units has no kernel-drawn key yet", rule="samples are drawn by the kernel")
-    largest = max(largest_value(aggregate, step.query, catalog) for aggregate in step.query.columns)
-    neighbours, unit = catalog.neighbours, catalog.unit.label
-    mechanism: IntegerLaplace | IntegerGaussian
-    if step.family == "gaussian":
-        mechanism = IntegerGaussian.for_rho(share, moved, neighbours=neighbours, unit=unit)
-        reach = 40 * mechanism.sigma
+def _in_epsilon(step: Step, share: Fraction, catalog: Catalog, facts: Facts, delta: Fraction) -> Calibrated:
+    query, neighbours, unit = step.query, catalog.neighbours, catalog.unit.label
+    if isinstance(query, Keys):
+        groups = _groups(query, catalog, facts)
+        return Calibrated(step, TruncatedGeometricKeys(share, delta, groups, neighbours, unit), 0)
+    if isinstance(query, Quantiles):
+        reach = touched(query, catalog, facts)
+        return _quantiles(step, query, share / reach.cells, catalog, facts)
+    mechanism = IntegerLaplace.for_epsilon(share, sensitivity(query, catalog, facts), neighbours=neighbours, unit=unit)
+    return _additive(step, query, mechanism, 100 * mechanism.scale, catalog, facts)
+
+
+def _in_rho(step: Step, share: Fraction, catalog: Catalog, facts: Facts, delta: Fraction) -> Calibrated:
+    query, neighbours, unit = step.query, catalog.neighbours, catalog.unit.label
+    if isinstance(query, Keys):
+        groups = _groups(query, catalog, facts)
+        return Calibrated(step, GaussianKeys.for_rho(share, delta, groups=groups, neighbours=neighbours, unit=unit), 0)
+    if isinstance(query, Quantiles):
+        # g cells of `levels` bounded ranges e / levels each: rho = g e^2 / (8 levels)
+        levels = len(query.shares).bit_length() if len(query.shares) > 1 else 1
+        cells = touched(query, catalog, facts).cells
+        return _quantiles(step, query, root_down(8 * share * levels / cells), catalog, facts)
+    mechanism = IntegerGaussian.for_rho(share, sensitivity(query, catalog, facts), neighbours=neighbours, unit=unit)
+    return _additive(step, query, mechanism, 40 * mechanism.sigma, catalog, facts)
+
+
+def _additive(
+    step: Step,
+    query: Cells,
+    mechanism: IntegerLaplace | IntegerGaussian,
+    reach: Fraction,
+    catalog: Catalog,
+    facts: Facts,
+) -> Calibrated:
+    largest = max(largest_value(aggregate, query, catalog, facts) for aggregate in query.columns)
+    width = _INT64 if largest + reach < _INT64 else _DECIMAL
+    cells, unlisted = _cells(query, catalog, facts), open_keys(query, catalog, facts)
+    return Calibrated(step, mechanism, width, cells=cells, unlisted=unlisted)
+
+
+def _quantiles(step: Step, query: Quantiles, epsilon: Fraction, catalog: Catalog, facts: Facts) -> Calibrated:
+    """One exponential mechanism (or one joint one) in each cell of a unit, at `epsilon` each."""
+    reach, points = touched(query, catalog, facts), points_of(query, catalog, facts)
+    towards = (reach.rows_per_cell, catalog.neighbours, catalog.unit.label)
+    mechanism: Quantile | JointQuantiles
+    if len(query.shares) == 1:
+        mechanism = Quantile(query.shares[0], epsilon, *towards)
     else:
-        mechanism = IntegerLaplace.for_epsilon(share, moved, neighbours=neighbours, unit=unit)
-        reach = 100 * mechanism.scale
-    return Calibrated(step, mechanism, _INT64 if largest + reach < _INT64 else _DECIMAL)
+        mechanism = JointQuantiles(query.shares, epsilon, *towards)
+    if (cells := _cells(query, catalog, facts)) > MOST_QUANTILE_CELLS:
+        raise RefusedError(
+            f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
+            rule="work is bounded",
+        )
+    return Calibrated(step, mechanism, _INT64, reach.cells, cells, open_keys(query, catalog, facts), points)
+
+
+def _cells(query: Query, catalog: Catalog, facts: Facts) -> int:
+    """Cells of the listed keys; few, where each unlisted key has so many."""
+    cells = prod(domain.codes for domain in key_domains(query, catalog, facts))
+    if cells > MOST_CELLS_PER_KEY and open_keys(query, catalog, facts):
+        raise RefusedError(
+            f"{cells} declared keys for each key that is not listed: at most {MOST_CELLS_PER_KEY}. Group by fewer",
+            rule="work is bounded",
+        )
+    return cells
+
+
+def _groups(query: Keys, catalog: Catalog, facts: Facts) -> int:
+    """At most so many keys per unit; the mechanism itself doubles them under replace."""
+    cells = touched(query, catalog, facts).cells
+    return -(-cells // 2) if catalog.neighbours == "replace" else cells
+
+
+def root_down(x: Fraction) -> Fraction:
+    """A rational at most sqrt(x), to about 60 bits.
+
+    >>> root_down(Fraction(9)), root_down(Fraction(2)) ** 2 < 2
+    (Fraction(3, 1), True)
+    """
+    shift = 64 + max(0, x.denominator.bit_length() - x.numerator.bit_length())
+    return Fraction(isqrt((x.numerator << (2 * shift)) // x.denominator), 1 << shift)
 
 
 def loss_of(calibrated: tuple[Calibrated, ...]) -> Loss:
     """The loss of all steps together, as data."""
-    losses = [each.mechanism.loss() for each in calibrated]
+    losses = [each.loss() for each in calibrated]
     return losses[0] if len(losses) == 1 else compose(*losses)

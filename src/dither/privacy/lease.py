@@ -24,6 +24,7 @@ from dither.privacy.kernel import Kernel, now
 from dither.privacy.losses import Composed, Loss, Repeated
 from dither.privacy.release import Priced, Values, table_bytes
 from dither.privacy.request import Request
+from dither.privacy.windows import paying
 
 _RULE = "a lease serves its plan, in order, in one process"
 
@@ -51,7 +52,8 @@ class Lease:
         self._measurer = kernel.connect(self._at)
         public = {"version": self._at.number, "catalog_hash": self._at.catalog_hash, "lease": True}
         key = digest({"lease": planned.to_json(), **public})
-        self.reservation = kernel.ledger.reserve(pot, planned, key, public, leaves_early=True)
+        pots = paying(kernel.ledger, self._at.catalog, pot, None)
+        self.reservation = kernel.ledger.reserve(pots, planned, key, public, leaves_early=True)
         self._open = True
 
     def release(self, request: Request) -> Values:
@@ -85,7 +87,7 @@ class Lease:
 
     def _answered(self, priced: Priced) -> Values | None:
         """Measured and randomised; None on any failure, whose exception and frames (exact values) end here."""
-        with suppress(Exception):
+        with suppress(BaseException):  # an interrupt is a failure like any other
             return self._kernel.randomise(priced, self._kernel.measured(priced, self._measurer))
         return None
 

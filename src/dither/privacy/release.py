@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from dither.canonical import digest
 from dither.catalog import Catalog
+from dither.plan.algebra import Keys
+from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.calibrate import Calibrated
 from dither.privacy.ledger import Charge
 from dither.privacy.losses import Loss
+from dither.privacy.randomise import Values
 from dither.privacy.request import Request
 from dither.version import LOSS_VERSION
 
-Values: TypeAlias = tuple[tuple[int, ...], ...]
+__all__ = ["Priced", "Release", "Values", "Version", "from_bytes", "repeat_key", "table_bytes", "to_bytes"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Version:
     catalog: Catalog
     catalog_hash: str
     context: str
+    facts: Facts = NO_FACTS
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Priced:
 
 @dataclass(frozen=True)
 class Release:
-    """What leaves: noisy integers (one list per step), their noise, their price, and where they stand.
+    """What leaves: noisy integers and selected keys (one tuple per step), their noise, price, and where they stand.
 
     `repeated` says that it is the stored answer to a question asked before; `charged` is then 0, or what a pot paid
     that had not paid for it.
@@ -83,7 +87,8 @@ def repeat_key(request: Request, steps: tuple[Calibrated, ...], loss: Loss, delt
             "steps": asked["steps"],
             "price": asked["price"],
             "delta": delta,
-            "mechanisms": [[type(each.mechanism).__name__, each.mechanism.loss().to_json()] for each in steps],
+            "facts": at.facts.hash,
+            "mechanisms": [[type(each.mechanism).__name__, each.loss().to_json()] for each in steps],
             "widths": [each.width for each in steps],
             "loss": loss.to_json(),
             "loss_version": LOSS_VERSION,
@@ -92,13 +97,24 @@ def repeat_key(request: Request, steps: tuple[Calibrated, ...], loss: Loss, delt
 
 
 def to_bytes(priced: Priced, values: Values) -> bytes:
-    """The noisy integers as an Arrow stream, one column per step, its type from the public width."""
+    """What leaves as an Arrow stream: one row, one list per step, its type from the query and the public width."""
     columns = [
-        pa.array(cells, pa.int64()) if each.width < 2**63 else pa.array(map(Decimal, cells), pa.decimal128(38, 0))
+        pa.array([_stored(each, cells)], pa.list_(_type(each)))
         for each, cells in zip(priced.steps, values, strict=True)
     ]
-    # steps of one release have one shape
     return table_bytes(pa.table(columns, names=[f"step_{i}" for i in range(len(columns))]))
+
+
+def _type(each: Calibrated) -> pa.DataType:
+    if isinstance(each.step.query, Keys):
+        return pa.list_(pa.string())
+    return pa.int64() if each.width < 2**63 else pa.decimal128(38, 0)
+
+
+def _stored(each: Calibrated, cells: tuple[Any, ...]) -> list[Any]:
+    if isinstance(each.step.query, Keys):
+        return [list(labels) for labels in cells]
+    return list(cells) if each.width < 2**63 else [Decimal(cell) for cell in cells]
 
 
 def table_bytes(table: pa.Table) -> bytes:
@@ -110,6 +126,9 @@ def table_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(stream: bytes) -> Values:
-    """The noisy integers of a stored release."""
+    """What left in a stored release."""
     table = pa.ipc.open_stream(stream).read_all()
-    return tuple(tuple(int(value) for value in column.to_pylist()) for column in table.columns)
+    return tuple(
+        tuple(tuple(cell) if isinstance(cell, list) else int(cell) for cell in column[0].as_py())
+        for column in table.columns
+    )

@@ -10,7 +10,8 @@ from dither.canonical import digest, fraction_text
 from dither.errors import ParameterError
 from dither.plan.algebra import Query, to_json
 
-Family = Literal["laplace", "gaussian"]
+Family = Literal["laplace", "gaussian", "geometric_keys", "gaussian_keys", "exponential"]
+"""Counts and sums: laplace or gaussian; keys: geometric_keys or gaussian_keys; quantiles: exponential."""
 Context = Literal["asked", "dry_run"]
 
 

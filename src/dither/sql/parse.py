@@ -1,4 +1,4 @@
-"""Text to one SELECT statement, by sqlglot's parser; none of its rewrites."""
+"""Text to one query, by sqlglot's parser; none of its rewrites."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from dither.errors import QueryError
+from dither.sql.refusals import REFUSALS
 from dither.sql.refuse import refuse
 
 MAX_LENGTH = 100_000
 
 
-def parse(sql: str) -> exp.Select:
-    """The one SELECT in the text.
+def parse(sql: str) -> exp.Query:
+    """The one query in the text: a SELECT, or a UNION of some.
 
     >>> parse("SELECT COUNT(*) FROM visits").sql()
     'SELECT COUNT(*) FROM visits'
@@ -26,13 +27,23 @@ def parse(sql: str) -> exp.Select:
         statements = sqlglot.parse(sql, read="duckdb")
     except ParseError as error:
         raise refuse(*_where(error, sql)) from None
-    except (SqlglotError, RecursionError) as error:
+    except RecursionError:
+        raise QueryError(REFUSALS["deep"].message) from None
+    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
         raise QueryError(f"the question cannot be read: {type(error).__name__}") from None
-    if len(statements) != 1 or statements[0] is None:
+    found = [each for each in statements if each is not None]
+    if len(found) != 1:
         raise QueryError("one question at a time: remove everything after the first ';'")
-    if not isinstance(statements[0], exp.Select):
-        raise QueryError(f"only SELECT is answered, not {statements[0].key.upper()}: questions never change data")
-    return statements[0]
+    query = found[0]
+    while isinstance(query, exp.Subquery) and not any(
+        value for part, value in query.args.items() if part != "this" and value
+    ):
+        query = query.this
+    if not isinstance(query, (exp.Select, exp.SetOperation)):
+        if sql.split(None, 1)[0].upper() == "EXPLAIN":
+            raise QueryError(REFUSALS["explain"].message)
+        raise QueryError(f"only SELECT is answered, not {query.key.upper()}: questions never change data")
+    return query
 
 
 def _where(error: ParseError, sql: str) -> tuple[str, str, None]:

@@ -15,11 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from dither.privacy.accounting.bounds import Bounds
-from dither.privacy.accounting.sampled import OutOfReach
+from dither.privacy.accounting.sampled import OutOfReach, SampledGaussianFactor, SampledGroup, grouped
 from dither.privacy.accounting.transforms import UNIT, Complex, Factor, Real
 
 _GOAL = 1e-13
@@ -28,22 +29,30 @@ _MOST_NODES = 60_000
 
 def _cumulants(factors: Sequence[Factor], c: float) -> tuple[float, float, float]:
     """log M and its first two derivatives at c, roughly: they choose the contour and prove nothing."""
+    level = first = second = 0.0
     tiny = 1e-3 * min(1.0, c) if c < 1e3 else 1e-3
-    total = sum((factor.log_mgf(c, np.array([0.0, tiny]), 1e-9)[0] for factor in factors), np.zeros(2, complex))
-    first = float(total[1].imag) / tiny
-    second = 2 * float(total[0].real - total[1].real) / tiny**2
-    if second <= 0:
-        second = 1e-12
-    return float(total[0].real), first, second
-
-
-def _log_upper(factors: Sequence[Factor], c: float) -> float:
-    """A proved upper bound on log M(c)."""
-    total = 0.0
     for factor in factors:
-        logs, error = factor.log_mgf(c, np.zeros(1), 1e-12)
-        total += float(logs[0].real) + float(error[0])
-    return total + 1e-13 * (1 + abs(total))
+        if isinstance(factor, SampledGroup):
+            one, two, three = factor.cumulants(c)
+        else:
+            logs = factor.log_mgf(c, np.array([0.0, tiny]), 1e-9)[0]
+            one, two = float(logs[0].real), float(logs[1].imag) / tiny
+            three = 2 * float(logs[0].real - logs[1].real) / tiny**2
+        level, first, second = level + one, first + two, second + three
+    return level, first, second if second > 0 else 1e-12
+
+
+def _log_uppers(factors: Sequence[Factor], places: Sequence[float]) -> Real:
+    """Proved upper bounds on log M at several c."""
+    total = np.zeros(len(places))
+    for factor in factors:
+        if isinstance(factor, SampledGroup):
+            total += factor.levels(places)
+            continue
+        for i, c in enumerate(places):
+            logs, error = factor.log_mgf(c, np.zeros(1), 1e-12)
+            total[i] += float(logs[0].real) + float(error[0])
+    return np.asarray(total + 1e-13 * (1 + np.abs(total)))
 
 
 def _log_payoff(t: float) -> float:
@@ -51,59 +60,82 @@ def _log_payoff(t: float) -> float:
     return -math.log1p(t) - t * math.log1p(1 / t)
 
 
-def _saddle(factors: Sequence[Factor], objective: Callable[[float], float]) -> float:
-    """A c where `objective` (increasing in c) crosses zero, to a few per cent, between 1e-3 and 1e7."""
-    low, high, c = 1e-3, math.inf, 1.0
-    for _ in range(60):
+_FINE = 4
+_LOWEST, _HIGHEST = -40, 93
+
+
+def _on_grid(place: int) -> float:
+    """The real parts that are tried: 2^(place/4), so that one workload and the next meet on the same contour."""
+    return float(2.0 ** (place / _FINE))
+
+
+class _Saddle(NamedTuple):
+    c: float
+    epsilon: float
+
+
+def _saddle(factors: Sequence[Factor], log_delta: float | None, epsilon: float | None) -> _Saddle:
+    """A c on the grid, near the saddle of the integrand for the delta or the epsilon asked for; and that epsilon."""
+
+    def away(place: int) -> tuple[float, float]:
+        c = _on_grid(place)
         try:
-            value = objective(c)
+            level, first, second = _cumulants(factors, c)
         except (OverflowError, OutOfReach):
-            value = math.inf
-        if not value < 0:
-            high = c
+            return math.inf, math.inf
+        at = first - 1 / c - 1 / (c + 1)
+        if epsilon is not None:
+            return at - epsilon, at
+        assert log_delta is not None
+        spread = second + 1 / c**2 + 1 / (c + 1) ** 2
+        return log_delta - (level - c * at - math.log(c * (c + 1)) - 0.5 * math.log(2 * math.pi * spread)), at
+
+    low, high = _LOWEST, _HIGHEST
+    below, above = (-math.inf, 0.0), (math.inf, 0.0)
+    place, jump = 2 * _FINE, 4
+    while high - low > 1:
+        value = away(place)
+        if value[0] < 0:
+            low, below = place, value
         else:
-            low = c
-        if high / low < 1.03 or low > 1e7 or high < 2e-3:
-            break
-        c = math.sqrt(low * high) if math.isfinite(high) else c * 4
-        if low == 1e-3 and c > 0.03:
-            c = high / 4
-    return low if math.isfinite(high) else c
+            high, above = place, value
+        if low > _LOWEST and high < _HIGHEST:
+            place = (low + high) // 2
+        else:
+            place = min(_HIGHEST - 1, low + jump) if high == _HIGHEST else max(_LOWEST + 1, high - jump)
+            jump *= 2
+    if not (math.isfinite(below[0]) and math.isfinite(above[0])):
+        return _Saddle(_on_grid(low if low > _LOWEST else high), below[1] if low > _LOWEST else above[1])
+    share = below[0] / (below[0] - above[0])
+    return _Saddle(_on_grid(high if share > 0.5 else low), below[1] + share * (above[1] - below[1]))
 
 
 @dataclass(frozen=True)
 class Contour:
-    """log M on the nodes c + ikh, k = 0..K, good for every epsilon near the one it was built for."""
+    """M on the nodes c + ikh, k = 0..K, good for every epsilon near the one it was built for."""
 
     c: float
     step: float
+    place: float
     nodes: Real
-    logs: Complex
-    errors: Real
+    values: Complex
     level: float
-    weights: Complex
-    truncation: float
+    noise: float
+    farthest: float
     chernoff: tuple[tuple[float, float], ...]
 
     @staticmethod
     def build(factors: Sequence[Factor], log_delta: float | None = None, epsilon: float | None = None) -> Contour:
         """Nodes for the epsilon at which delta = exp(log_delta), or for the delta at `epsilon`."""
-
-        def away(c: float) -> float:
+        factors = gathered(factors)
+        c, place = _saddle(factors, log_delta, epsilon)
+        level, _, second = _cumulants(factors, c)
+        least = min(0.7 / math.sqrt(second), 50.0)
+        if c < least:
+            c = _on_grid(math.ceil(_FINE * math.log2(least)))
             level, first, second = _cumulants(factors, c)
-            place = first - 1 / c - 1 / (c + 1)
-            if epsilon is not None:
-                return place - epsilon
-            assert log_delta is not None
-            spread = second + 1 / c**2 + 1 / (c + 1) ** 2
-            return log_delta - (level - c * place - math.log(c * (c + 1)) - 0.5 * math.log(2 * math.pi * spread))
-
-        c = _saddle(factors, away)
-        level, first, second = _cumulants(factors, c)
-        deviation = math.sqrt(second)
-        c = max(c, min(0.7 / deviation, 50.0))
-        level, first, second = _cumulants(factors, c)
-        place = epsilon if epsilon is not None else max(0.0, first - 1 / c - 1 / (c + 1))
+            place = min(place, first - 1 / c - 1 / (c + 1))
+        place = epsilon if epsilon is not None else max(0.0, place)
         if log_delta is None:
             log_delta = level - c * place - math.log(c * (c + 1)) - 0.5 * math.log1p(2 * math.pi * second * c * c)
         chernoff = _chernoff(factors, c)
@@ -121,33 +153,34 @@ class Contour:
             raise OutOfReach
         errors = errors + len(factors) * 2 * UNIT * np.abs(logs)
         s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
-        return Contour(c, step, nodes, logs, errors, level, (1 / (s * (s + 1))), truncation * math.exp(slack), chernoff)
+        weights = np.abs(1 / (s * (s + 1)))
+        values = np.exp(logs.real - level) * np.exp(1j * logs.imag) / (s * (s + 1))
+        sizes = np.abs(values)
+        # (R1) error of each node: of log M, of the phase, of the elementary functions; |M(s)| <= M(c) caps it
+        farthest = 4 * place + 40 / c
+        phase = 4 * UNIT * (np.abs(logs.imag) + nodes * farthest + np.abs(logs.real - level) + 16)
+        with np.errstate(over="ignore", invalid="ignore"):
+            each = np.minimum(sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * weights + sizes)
+        noise = 2 * float(np.sum(each)) + 2 * len(values) * UNIT * float(np.sum(sizes))
+        # (T1) the nodes beyond the last one
+        noise = step / (2 * math.pi) * noise * (1 + 1e-12) + truncation * math.exp(slack)
+        values[1:] *= 2
+        return Contour(c, step, place, nodes, values, level, noise, farthest, chernoff)
 
     def delta(self, epsilon: float) -> Bounds:
         """A bracket of delta at epsilon."""
-        logs = self.logs - self.level
-        turn = self.nodes * epsilon
-        values = np.exp(logs.real) * np.exp(1j * (logs.imag - turn)) * self.weights
-        sizes = np.abs(values)
-        total = float(np.sum(values.real)) * 2 - float(values[0].real)
-        # (R1) error of each node: of log M, of the phase, of the elementary functions; |M(s)| <= M(c) caps it
-        phase = 4 * UNIT * (np.abs(logs.imag) + np.abs(turn) + np.abs(logs.real) + 8)
-        with np.errstate(over="ignore", invalid="ignore"):
-            each = np.minimum(
-                sizes * np.expm1(np.minimum(self.errors + phase, 50.0)), 1.2 * np.abs(self.weights) + sizes
-            )
-        noise = 2 * float(np.sum(each)) + 2 * len(values) * UNIT * float(np.sum(sizes))
-        scale = self.step / (2 * math.pi)
-        # (T1) the nodes beyond the last one
-        noise = scale * noise * (1 + 1e-12) + self.truncation
-        middle = scale * total
+        if epsilon > self.farthest:  # the phase's roundoff was counted up to there; delta does not increase
+            return Bounds(0.0, self.delta(self.farthest).upper)
         exponent = self.level - self.c * epsilon
         blur = 4 * UNIT * (abs(self.level) + abs(self.c * epsilon) + 1)
         if exponent > 700 or blur > 1:
             return Bounds(0.0, 1.0)
+        turn = self.nodes * epsilon
+        total = float(np.sum(self.values.real * np.cos(turn) + self.values.imag * np.sin(turn)))
+        middle = self.step / (2 * math.pi) * total
         factor = math.exp(exponent)
-        high = (middle + noise) * factor * math.exp(blur)
-        low = (middle - noise) * factor
+        high = (middle + self.noise) * factor * math.exp(blur)
+        low = (middle - self.noise) * factor
         low = low * math.exp(-blur) if low > 0 else 0.0
         low = max(0.0, low - self._alias(epsilon))
         high = high * (1 + 8 * UNIT) + 5e-324
@@ -166,19 +199,26 @@ def _log_alias(c: float, step: float, epsilon: float, chernoff: tuple[tuple[floa
         decay = (other - c) * period
         if decay > 1e-3:
             above = min(above, level - other * epsilon - decay - math.log(-math.expm1(-decay)))
-    return float(np.logaddexp(below, above))
+    top = max(below, above)
+    return top + math.log1p(math.exp(min(below, above) - top)) if math.isfinite(top) else top
 
 
 def _chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float, float], ...]:
     """(c', log M(c') + log payoff) for a few c' > c, each proved."""
-    points = []
-    for ratio in (1.02, 1.06, 1.15, 1.4, 2.0, 4.0):
+    points: list[tuple[float, float]] = []
+    for ratios in ((1.0, 1.02, 1.06, 1.2, 2.0), (1.02,), (1.06,), (4.0,)):  # 1.0 is for the decay at c, asked for next
+        places = [ratio * c for ratio in ratios]
         try:
-            level = _log_upper(factors, ratio * c)
+            levels = _log_uppers(factors, places)
         except OutOfReach:
             continue
-        if math.isfinite(level):
-            points.append((ratio * c, level + _log_payoff(ratio * c)))
+        points += [
+            (place, float(level) + _log_payoff(place))
+            for place, level in zip(places, levels, strict=True)
+            if math.isfinite(level) and place > c
+        ]
+        if len(points) == 4:
+            break
     return tuple(points)
 
 
@@ -205,7 +245,7 @@ def _reach(
         low, high = high, high * 2
         if high > _MOST_NODES * step:
             raise OutOfReach
-    while high / low > 1.05:
+    while high / low > 1.12:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if left_out(middle) > wanted else (low, middle)
     return high, math.exp(left_out(high)) / math.pi * (1 + 1e-9)
@@ -213,16 +253,15 @@ def _reach(
 
 def saddle_place(factors: Sequence[Factor], log_delta: float) -> tuple[float, float]:
     """Roughly the epsilon at delta = exp(log_delta) and the slope of log delta there; proves nothing."""
+    c, place = _saddle(gathered(factors), log_delta, None)
+    return max(1e-3, place), -c
 
-    def away(c: float) -> float:
-        level, first, second = _cumulants(factors, c)
-        place = first - 1 / c - 1 / (c + 1)
-        spread = second + 1 / c**2 + 1 / (c + 1) ** 2
-        return log_delta - (level - c * place - math.log(c * (c + 1)) - 0.5 * math.log(2 * math.pi * spread))
 
-    c = _saddle(factors, away)
-    _, first, _ = _cumulants(factors, c)
-    return max(1e-3, first - 1 / c - 1 / (c + 1)), -c
+def gathered(factors: Sequence[Factor]) -> list[Factor]:
+    """The same factors, the sampled Gaussians put together."""
+    sampled = [factor for factor in factors if isinstance(factor, SampledGaussianFactor)]
+    rest = [factor for factor in factors if not isinstance(factor, SampledGaussianFactor)]
+    return [*rest, *grouped(sampled)]
 
 
 def invert(curve: Callable[[float], Bounds], target: float, target_upper: float, guess: float, slope: float) -> Bounds:
@@ -242,7 +281,7 @@ def _crossing(
     """Where the lower (end 0) or upper (end 1) bound of the curve crosses the target, on the safe side; and its slope.
 
     Guarded Newton on logarithms. The safe side: an upper bound is at most the target there, a lower bound at least.
-    It stops when the place moves the bound by a fiftieth of the width of the bracket, or by nothing.
+    It stops when the place moves the bound by a fifth of the width of the bracket, or by nothing.
     """
     blur = 1e-16
 
@@ -251,14 +290,14 @@ def _crossing(
         bounds = curve(place)
         value = bounds[end]
         width = (bounds.upper - bounds.lower) / bounds.upper if bounds.upper > 0 else 0.0
-        blur = max(0.02 * width, 6e-16 * max(1.0, abs(slope * place)))
+        blur = max(0.2 * width, 6e-16 * max(1.0, abs(slope * place)))
         return math.log(value / target) if value > 1e-300 * target and value > 0 else -690.0
 
-    low, high = 0.0, guess
+    low, high, grow = 0.0, guess, 1.0
     value = height(high)
     while value > 0:
-        low, high = high, high * 1.5 + 0.05
-        value = height(high)
+        low, high = high, high + min(0.5 * high + 0.05, -(value + blur) * grow / slope)
+        value, grow = height(high), grow * 2
         if high > 1e12:
             return (low if end == 0 else math.inf), slope
     place = high

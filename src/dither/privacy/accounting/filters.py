@@ -2,8 +2,8 @@
 
 A filter has a rule fixed when the budget is opened, an exact state of constant size, and a total function from a loss
 to its charge. Proved: sums of pure epsilons; sums of (epsilon, delta); approximate zCDP with caps on rho and on the sum
-of deltas; Renyi DP at *one* order fixed in advance; each of them per part of a partition. Proofs:
-docs/proofs/adaptive-filters.md.
+of deltas; Renyi DP at *one* order fixed in advance; each of them per part of a partition. The charges are those of
+`charges`, which the ledger uses too. Proofs: docs/proofs/filters.md.
 
 A number read off an exact curve (`epsilon(loss, delta)`, a `Bounds` of floats) is not a charge: `Charge` is made by
 `charge` alone, from a `Loss`, and holds fractions. Exact curves are for plans fixed in advance.
@@ -21,19 +21,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.errors import BudgetError, ParameterError
 from dither.privacy import losses as ls
-from dither.privacy.accounting.guarantees import gaussian_mu_squared, infinite_mass, pure_epsilon
-from dither.privacy.accounting.renyi import renyi_upper
-from dither.privacy.accounting.routes import Target
-from dither.privacy.accounting.workload import DIRECTIONS, alternatives
+from dither.privacy.accounting import charges
+from dither.privacy.accounting.logarithms import epsilon_of_order, epsilon_up
 
-_GRAIN = 1 << 60
 _TOKEN = object()
 
 
@@ -84,22 +81,15 @@ class PureRule(Rule):
         return (self.epsilon,)
 
     def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
-        epsilon, delta = _epsilon_delta(loss)
-        if delta:
-            raise RefusedError(
-                f"{type(loss).__name__} needs delta > 0 and this budget is pure: use DiscreteLaplace, "
-                "or open an (epsilon, delta) or zCDP budget",
-                rule="pure budget",
-            )
-        return (epsilon,)
+        return (charges.pure(loss),)
 
 
 @dataclass(frozen=True)
 class ApproxRule(Rule):
     """Sums of epsilons and of deltas, each below its cap.
 
-    A mechanism with a curve and no pair of its own (Gaussian noise) is charged at `delta_per_question`, the share that
-    was stated when the budget was opened, and the epsilon that its exact curve has there.
+    What has a curve and no pair of its own (Gaussian noise, samples of it) is charged at `delta_per_question`, the
+    share that was stated when the budget was opened, and the epsilon of the whole question there.
     """
 
     epsilon: Fraction
@@ -113,10 +103,7 @@ class ApproxRule(Rule):
         return (self.epsilon, self.delta)
 
     def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
-        try:
-            return _epsilon_delta(loss)
-        except RefusedError:
-            return _curve_point(loss, self.delta_per_question), self.delta_per_question
+        return charges.approx(loss, self.delta_per_question)
 
 
 @dataclass(frozen=True)
@@ -133,7 +120,7 @@ class ZcdpRule(Rule):
         return (self.rho, self.delta_selection)
 
     def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
-        return _join(loss, lambda event: (_rho_exact(event), infinite_mass(event)))
+        return charges.zcdp(loss)
 
 
 @dataclass(frozen=True)
@@ -151,7 +138,7 @@ class RenyiRule(Rule):
         return (self.epsilon, self.delta_selection)
 
     def amounts(self, loss: ls.Loss) -> tuple[Fraction, ...]:
-        return _join(loss, lambda event: (_renyi_exact(event, self.alpha), infinite_mass(event)))
+        return charges.rdp(loss, self.alpha)
 
 
 def charge(loss: ls.Loss, rule: Rule) -> Charge:
@@ -236,8 +223,6 @@ def parallel_spent(
 
 def guarantee(rule: Rule, delta_conversion: Fraction | None = None) -> tuple[float, Fraction]:
     """The (epsilon, delta) that a filter promises at its caps, whatever was asked; delta fixed at opening."""
-    from dither.privacy.accounting.curves import epsilon as curve_epsilon
-
     if isinstance(rule, PureRule):
         return _float_up(rule.epsilon), Fraction(0)
     if isinstance(rule, ApproxRule):
@@ -245,106 +230,10 @@ def guarantee(rule: Rule, delta_conversion: Fraction | None = None) -> tuple[flo
     if delta_conversion is None or delta_conversion <= 0:
         raise ParameterError("zCDP and Renyi budgets state delta_conversion when they are opened")
     if isinstance(rule, ZcdpRule):
-        upper = curve_epsilon(ls.ZCDP(rule.rho), delta_conversion).upper
-        return upper, delta_conversion + rule.delta_selection
+        return _float_up(epsilon_up(rule.rho, delta_conversion)), delta_conversion + rule.delta_selection
     assert isinstance(rule, RenyiRule)
-    alpha, log = float(rule.alpha), Target(delta=(delta_conversion, delta_conversion)).log_delta
-    assert log is not None
-    value = float(rule.epsilon) + math.log1p(-1 / alpha) - (log + math.log(alpha)) / (alpha - 1)
-    return max(0.0, value) * (1 + 1e-12) + 1e-300, delta_conversion + rule.delta_selection
-
-
-def _join(loss: ls.Loss, price: Callable[[ls.Loss], tuple[Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
-    """Sum over the events of each alternative, then the largest per component."""
-    worst: tuple[Fraction, Fraction] | None = None
-    for events in alternatives(loss):
-        total = (Fraction(0), Fraction(0))
-        for event, count in events.items():
-            one = price(event)
-            total = (total[0] + count * one[0], total[1] + count * one[1])
-        worst = total if worst is None else (max(worst[0], total[0]), max(worst[1], total[1]))
-    assert worst is not None
-    return worst
-
-
-def _epsilon_delta(loss: ls.Loss) -> tuple[Fraction, Fraction]:
-    def one(event: ls.Loss) -> tuple[Fraction, Fraction]:
-        epsilon = pure_epsilon(event)
-        if epsilon is None:
-            raise RefusedError(
-                f"{type(event).__name__} is not epsilon-DP for any epsilon: use an (epsilon, delta) or zCDP budget",
-                rule="pure budget",
-            )
-        return _grain(epsilon) if epsilon.denominator > _GRAIN else epsilon, infinite_mass(event)
-
-    return _join(loss, one)
-
-
-def _curve_point(loss: ls.Loss, delta: Fraction) -> Fraction:
-    """The epsilon of one whole question at its stated delta: a plan fixed before it is asked."""
-    from dither.privacy.accounting.curves import epsilon as curve_epsilon
-
-    upper = curve_epsilon(loss, delta).upper
-    if not math.isfinite(upper):
-        raise RefusedError(
-            f"the question spends more than delta_per_question = {_show(delta)} whatever epsilon: open the budget "
-            "with a larger share, or ask it with less delta",
-            rule="delta per question",
-        )
-    return _grain(Fraction(upper))
-
-
-def _rho_exact(event: ls.Loss) -> Fraction:
-    mu_squared = gaussian_mu_squared(event)
-    if mu_squared is not None:
-        return mu_squared / 2
-    if isinstance(event, ls.ZCDP):
-        return event.rho
-    if isinstance(event, ls.DiscreteGaussian):
-        return Fraction(event.sensitivity) ** 2 / (2 * event.sigma**2)
-    if isinstance(event, ls.DiscreteGaussianVector):
-        return event.l2_squared / (2 * event.sigma**2)
-    if isinstance(event, ls.BoundedRange):
-        return event.epsilon**2 / 8
-    if isinstance(event, (ls.PoissonSampled, ls.SampledWithoutReplacement)) and pure_epsilon(event) is None:
-        (amount, _) = _join(event.loss, lambda inner: (_rho_exact(inner), Fraction(0)))
-        return amount
-    epsilon = pure_epsilon(event)
-    if epsilon is None:
-        raise RefusedError(
-            f"{type(event).__name__} has no zCDP bound: state it as ZCDP(rho, delta) or by its mechanism",
-            rule="zCDP budget",
-        )
-    # eps tanh(eps/2), never above eps^2/2; Laplace has the smaller eps + e^-eps - 1
-    eps = float(epsilon)
-    value = eps * math.tanh(eps / 2)
-    if isinstance(event, ls.Laplace) and eps > 1e-5:
-        value = eps + math.expm1(-eps)
-    return min(epsilon**2 / 2, _grain(Fraction(value * (1 + 1e-13))))
-
-
-def _renyi_exact(event: ls.Loss, alpha: Fraction) -> Fraction:
-    mu_squared = gaussian_mu_squared(event)
-    if mu_squared is not None:
-        return alpha * mu_squared / 2
-    if isinstance(event, (ls.ZCDP, ls.DiscreteGaussian, ls.DiscreteGaussianVector)):
-        return alpha * _rho_exact(event)
-    if isinstance(event, ls.RDP) and event.alpha >= alpha:
-        return event.epsilon
-    (events,) = alternatives(event)
-    value = max(renyi_upper(events, event.neighbours, float(alpha), direction) for direction in DIRECTIONS)
-    if not math.isfinite(value):
-        raise RefusedError(
-            f"{type(event).__name__} has no bound at the order {_show(alpha)} of this budget (orders are never mixed): "
-            "state it at that order or above, or by its mechanism",
-            rule="Renyi budget",
-        )
-    return _grain(Fraction(value * (1 + 1e-13)))
-
-
-def _grain(value: Fraction) -> Fraction:
-    """Rounded up to a multiple of 2^-60, so that sums stay exact and small."""
-    return Fraction(-((-value.numerator * _GRAIN) // value.denominator), _GRAIN)
+    epsilon = epsilon_of_order(rule.epsilon, rule.alpha, delta_conversion)
+    return _float_up(epsilon), delta_conversion + rule.delta_selection
 
 
 def _float_up(value: Fraction) -> float:

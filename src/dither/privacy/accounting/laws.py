@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dither.privacy.accounting.sampled import Kind, OutOfReach, log_ratio
 from dither.privacy.accounting.transforms import UNIT, AtomsFactor, Real
+from dither.privacy.accounting.trapezoid import Kind, OutOfReach, log_ratio
 
 Side = Literal["upper", "lower"]
 MOST_POINTS = 2**22

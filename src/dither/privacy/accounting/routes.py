@@ -203,7 +203,7 @@ def _contour(laws: Sequence[Law], target: Target) -> Answer:
 
     guess = 1.0
     if target.delta is not None:
-        guess = max(1e-3, (contour.level - log_fraction(target.delta[0])) / contour.c)
+        guess = max(1e-3, contour.place)
     return _finish(curve, target, -contour.c, "contour inversion of the moment-generating function", guess)
 
 

@@ -7,56 +7,28 @@ In units of the shift (sigma = noise / shift), y ~ N(0, sigma^2) and r(y) = 1 - 
 
 The integrand is analytic for |Im y| < pi sigma^2, so the trapezoid rule errs by 2 N/(e^{2 pi a/step} - 1) with N the
 integral of the modulus on the shifted lines (Q1); tails, roundoff and the decay in s are bounded in
-docs/proofs/contour-accounting.md.
+docs/proofs/contour-accounting.md. Different noises and rates are evaluated together, one row each (`trapezoid.py`);
+rows are kept, so that a workload to which an event is appended costs the new event alone.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Literal
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
 
-from dither.privacy.accounting.transforms import (
-    LIBM,
-    UNIT,
-    Complex,
-    Real,
-    log1p_complex,
-    log_error,
-    log_one_minus,
-    pairwise,
-    rounded_one,
-    sinc_envelope_gap,
-)
+from dither.privacy.accounting.transforms import Complex, Real, sinc_envelope_gap
+from dither.privacy.accounting.trapezoid import Kind, OutOfReach, Row, log_ratio, rows
+from dither.privacy.accounting.trapezoid import forget as rows_forget
 
-Kind = Literal["remove", "add", "swap"]
-_ANGLES = np.linspace(0.02, 1.0, 40) * (math.pi / 2)
-_LARGEST_PANEL = 1_500_000
-_LONGEST_RULE = 100_000
+__all__ = ["Kind", "OutOfReach", "SampledGaussianFactor", "SampledGroup", "forget", "grouped", "log_ratio"]
 
-
-class OutOfReach(Exception):
-    """The proved error cannot be made small with a bearable number of nodes: another engine must serve."""
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """Trapezoid nodes with log P/phi (`base`), the loss, and all that the error bounds need."""
-
-    nodes: Real
-    step: float
-    quadratic: Real
-    height: float
-    weights: Real
-    base: Real
-    loss: Real
-    loss_relative: Real
-    weight_relative: Real
+_LAYERS = 96
 
 
 @dataclass(frozen=True)
@@ -68,174 +40,196 @@ class SampledGaussianFactor:
     sigma: Fraction
     count: int
 
+    @cached_property
+    def floats(self) -> tuple[float, float, float]:
+        """Rate, noise and variance, rounded once."""
+        return float(self.q), float(self.sigma), float(self.sigma * self.sigma)
+
+    @cached_property
+    def alone(self) -> SampledGroup:
+        return SampledGroup(self.kind, (self,))
+
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
-        reach = float(np.max(np.abs(y), initial=0.0))
-        step, quadrature = self._step(c, reach, tolerance / self.count)
-        rule = self._rule(c, step)
-        if len(rule.nodes) * max(1, len(y)) > _LARGEST_PANEL:
-            raise OutOfReach
-        tilt = rule.base + c * rule.loss
-        top = float(np.max(tilt - rule.quadratic))
-        shift = top if top > 1.0 else 0.0
-        near = shift == 0.0
-        grown = np.exp(tilt - shift - rule.quadratic) * rule.height
-        # weight * (e^tilt - 1), the difference of two exponentials where e^tilt alone might overflow
-        excess_terms = np.where(tilt > 1, grown - rule.weights, rule.weights * np.expm1(np.minimum(tilt, 1.0)))
-        plane = float(pairwise(excess_terms) if near else pairwise(grown) - 1.0)
-        # e^{tilt + i y loss} - 1 = expm1(tilt) - 2 sin^2(y loss/2) e^tilt + i sin(y loss) e^tilt
-        phase = np.outer(y, rule.loss)
-        real = plane - 2 * pairwise(np.sin(0.5 * phase) ** 2 * grown)
-        imaginary = pairwise(np.sin(phase) * grown)
-        excess = real + 1j * imaginary
-        logs = log1p_complex(excess) + shift
-        absolute = self._roundoff(rule, c, reach, grown, excess_terms, near) + 4 * UNIT * shift * float(np.sum(grown))
-        scale = 1.0 + plane
-        absolute += 2 * quadrature * max(scale, math.exp(-shift)) + self._tails(c, rule, shift)
-        size = np.abs(1 + excess)
-        error = log_error(absolute + rounded_one(size), size)
-        return self.count * logs, self.count * (error + 6 * UNIT * np.abs(logs))
-
-    def _step(self, c: float, reach: float, tolerance: float) -> tuple[float, float]:
-        """The largest dyadic step whose quadrature error, relative to M(c), is at most `tolerance` (Q1)."""
-        variance = float(self.sigma) ** 2
-        turns = 2.0 if self.kind == "swap" else 1.0
-        growth = variance * _ANGLES**2 / 2 + turns * reach * _ANGLES
-        if self.kind != "remove":
-            growth = growth - c * np.log(np.cos(_ANGLES / 2))
-        wanted = growth - math.log(tolerance) + 2.0
-        step = float(np.max(2 * math.pi * variance * _ANGLES / wanted))
-        mantissa, exponent = math.frexp(step)
-        step = math.ldexp(math.floor(mantissa * 256) / 256, exponent)
-        best = float(np.min(growth - 2 * math.pi * variance * _ANGLES / step))
-        return step, 2.0 * math.exp(best) / (1 - math.exp(-2 * math.pi * variance * float(_ANGLES[0]) / step))
-
-    def _rule(self, c: float, step: float) -> _Rule:
-        return _rule(self.kind, self.q, self.sigma, self._ends(c, step), step)
-
-    def _ends(self, c: float, step: float) -> tuple[int, int]:
-        sigma = float(self.sigma)
-        room = sigma * math.sqrt(2 * (50.0 + math.log(self.count)))
-        left = right = room
-        if self.kind == "add":
-            worst = min(c + room, sigma * math.sqrt(2 * (50 + math.log(self.count) - c * math.log1p(-float(self.q)))))
-            left = max(left, worst)
-        else:
-            right = c + 1 + room
-        if self.kind == "swap":
-            right += max(0.0, sigma * math.sqrt(-2 * c * math.log1p(-float(self.q))))
-        if (left + right) / step > _LONGEST_RULE:
-            raise OutOfReach
-        # rounded outwards to multiples of 64 so that nearby c share one cached rule
-        return -64 * math.ceil(left / step / 64), 64 * math.ceil(right / step / 64)
-
-    def _tails(self, c: float, rule: _Rule, shift: float) -> float:
-        """e^-shift times the sum beyond the nodes (Q2), by convexity of powers."""
-        q, sigma = float(self.q), float(self.sigma)
-        left, right = -float(rule.nodes[0]) - rule.step, float(rule.nodes[-1]) - rule.step
-
-        def upper_tail(distance: float, log_factor: float) -> float:
-            exponent = log_factor + float(log_ndtr(-distance / sigma)) - shift
-            return math.exp(exponent) if exponent < 700 else math.inf
-
-        plain = upper_tail(left, 0.0) + upper_tail(right, 0.0)
-        if self.kind == "add":
-            one = upper_tail(left, 0.0) + q * upper_tail(left - c, c * (c + 1) / (2 * sigma * sigma))
-            return 4 * (plain + min(one, upper_tail(left, -c * math.log1p(-q))))
-        # (1-q + qw)^p <= (1-q) + q w^p, or lambda^{1-p} (1-q)^p + (1-lambda)^{1-p} (qw)^p for any lambda
-        power = c + 1
-        centre = power * (power - 1) / (2 * sigma * sigma)
-        moved = upper_tail(right, 0.0) + upper_tail(right - power, centre + math.log(q))
-        for share in (0.5, 0.1, 0.01):
-            first = upper_tail(right, -c * math.log(share))
-            moved = min(moved, first + upper_tail(right - power, centre + power * math.log(q) - c * math.log1p(-share)))
-        if self.kind == "swap":
-            more = -c * math.log1p(-q)
-            moved *= math.exp(more) if more < 700 else math.inf
-        return 4 * (plain + moved)
-
-    def _roundoff(self, rule: _Rule, c: float, reach: float, grown: Real, excess: Real, near: bool) -> float:
-        """Roundoff of the sums (Q3), with |y| at its largest."""
-        modulus = np.abs(rule.base) + (c + reach) * np.abs(rule.loss)
-        turned = np.minimum(2.0, reach * np.abs(rule.loss))
-        terms = (np.abs(excess) if near else grown + rule.weights) + grown * turned
-        each = (grown + rule.weights) * modulus * rule.loss_relative + terms * (rule.weight_relative + 4 * LIBM)
-        depth = 2 + math.ceil(math.log2(len(terms)))
-        return 1.01 * float(np.sum(each) + 2 * depth * UNIT * np.sum(terms))
+        return self.alone.log_mgf(c, y, tolerance)
 
     def decay(self, c: float, y: float) -> float:
-        gap_mass, lengths = _layers(self.kind, self.q, self.sigma, c)
-        gap = float(np.sum(gap_mass * sinc_envelope_gap(0.5 * y * lengths)))
-        return self.count * log_one_minus(gap * (1 - 1e-9))
+        return self.alone.decay(c, y)
 
     def largest(self) -> float:
         return math.inf if self.kind != "add" else -self.count * math.log1p(-float(self.q)) * (1 + 1e-14)
 
 
-def log_ratio(q: float, x: Real) -> tuple[Real, Real]:
-    """log(1 - q + q e^x) and a bound on its relative error (in units of 1)."""
-    grown = q * np.expm1(np.minimum(x, 600.0))
-    value = np.where(x > 600.0, x + math.log(q), np.log1p(grown))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        amplify = np.abs(grown) / ((1 + grown) * np.abs(value))
-    amplify = np.where(np.isfinite(amplify), np.maximum(amplify, 1.0), 2.0)
-    return np.asarray(value), np.asarray(UNIT * (8 + amplify * (24 + 4 * np.abs(x))))
+@dataclass(frozen=True)
+class SampledGroup:
+    """Several sampled Gaussians of one direction, added up."""
+
+    kind: Kind
+    factors: tuple[SampledGaussianFactor, ...]
+
+    @cached_property
+    def arrays(self) -> tuple[Real, Real, Real]:
+        """Rates, noises and counts."""
+        rates, noises, _ = np.array([factor.floats for factor in self.factors]).T
+        return rates, noises, np.array([float(factor.count) for factor in self.factors])
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """What the unproved cumulants depend on, cheap to hash."""
+        return (self.kind, *((*factor.floats, factor.count) for factor in self.factors))
+
+    @property
+    def count(self) -> int:
+        return sum(factor.count for factor in self.factors)
+
+    def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
+        """Each row to its share of the tolerance, times its count."""
+        wanted = [_row(factor, c, tolerance / len(self.factors)) for factor in self.factors]
+        logs, errors = rows(self.kind, wanted, y)
+        counts = self.arrays[2][:, None]
+        return np.sum(counts * logs, axis=0), np.asarray(np.sum(counts * errors, axis=0) * (1 + 1e-12))
+
+    def levels(self, places: Sequence[float]) -> Real:
+        """Proved upper bounds on log M(c) at several c at once."""
+        wanted = [_row(factor, c, 1e-12) for c in places for factor in self.factors]
+        logs, errors = rows(self.kind, wanted, np.zeros(1))
+        each = (logs[:, 0].real + errors[:, 0]).reshape(len(places), len(self.factors))
+        return np.asarray(each @ self.arrays[2])
+
+    def cumulants(self, c: float) -> tuple[float, float, float]:
+        """log M and its first two derivatives at c, roughly and cheaply: they choose the contour and prove nothing."""
+        known = _known.get((self.key, c))
+        if known is None:
+            known = _known[self.key, c] = _cumulants(self, c)
+            _trim(_known)
+        return known
+
+    def decay(self, c: float, y: float) -> float:
+        known = _falls.get((self.key, c, y))
+        if known is not None:
+            return known
+        mass, lengths = self._layers(c)
+        gap = np.sum(mass * sinc_envelope_gap(0.5 * y * lengths), axis=1) * (1 - 1e-9)
+        fall = float(np.sum(self.arrays[2] * np.log1p(-np.clip(gap, 0.0, 1.0 - 1e-16)))) * (1 - 1e-12)
+        _falls[self.key, c, y] = fall
+        _trim(_falls)
+        return fall
+
+    def _layers(self, c: float) -> tuple[Real, Real]:
+        """The layers of every factor, those that are not known yet made together."""
+        keys = [(self.kind, *factor.floats, c) for factor in self.factors]
+        missing = [place for place, key in enumerate(keys) if key not in _staircases]
+        if missing:
+            chosen = [self.factors[place] for place in missing]
+            logs, errors = rows(self.kind, [_row(factor, c, 1e-12) for factor in chosen], np.zeros(1))
+            made = _layers(self.kind, [factor.floats for factor in chosen], c, logs.real + errors + 1e-10)
+            for place, mass, lengths in zip(missing, *made, strict=True):
+                _staircases[keys[place]] = (mass, lengths)
+        found = [_staircases[key] for key in keys]
+        _trim(_staircases)
+        return np.array([mass for mass, _ in found]), np.array([lengths for _, lengths in found])
+
+    def largest(self) -> float:
+        return sum(factor.largest() for factor in self.factors)
 
 
-@lru_cache(maxsize=256)
-def _rule(kind: Kind, rate: Fraction, noise: Fraction, ends: tuple[int, int], step: float) -> _Rule:
-    q, sigma = float(rate), float(noise)
-    nodes = np.arange(ends[0], ends[1] + 1, dtype=np.float64) * step
-    variance = float(noise * noise)
-    quadratic = nodes * nodes / (2 * variance)
-    height = step / (sigma * math.sqrt(2 * math.pi))
-    weights = np.exp(-quadratic) * height
-    forward, relative = log_ratio(q, (2 * nodes - 1) / (2 * variance))
-    if kind == "remove":
+def forget() -> None:
+    """Drop everything that was kept from earlier workloads (a cold start, for measuring)."""
+    _known.clear()
+    _falls.clear()
+    _staircases.clear()
+    rows_forget()
+
+
+def _trim(kept: dict[Any, Any]) -> None:
+    """Keep the newest few thousand."""
+    while len(kept) > 4096:
+        del kept[next(iter(kept))]
+
+
+def grouped(factors: Sequence[SampledGaussianFactor]) -> list[SampledGroup]:
+    """The same factors, one group for each kind."""
+    kinds = dict.fromkeys(factor.kind for factor in factors)
+    return [SampledGroup(kind, tuple(factor for factor in factors if factor.kind == kind)) for kind in kinds]
+
+
+def _row(factor: SampledGaussianFactor, c: float, tolerance: float) -> Row:
+    """What is asked of the quadrature, rounded to the safe side so that rows are found again."""
+    finest = 8 * math.floor(math.log2(tolerance / factor.count) / 8)
+    return Row(*factor.floats, c, finest, 4 * math.ceil(math.log(factor.count) / 4))
+
+
+_known: dict[tuple[tuple[object, ...], float], tuple[float, float, float]] = {}
+_falls: dict[tuple[tuple[object, ...], float, float], float] = {}
+_staircases: dict[tuple[object, ...], tuple[Real, Real]] = {}
+
+
+def _cumulants(group: SampledGroup, c: float) -> tuple[float, float, float]:
+    q, sigma, counts = (array[:, None] for array in group.arrays)
+    right = 7 * sigma + (c + 1 if group.kind != "add" else 0.0)
+    left = 7 * sigma + (np.minimum(c, 12 * sigma) if group.kind == "add" else 0.0)
+    share = np.linspace(0.0, 1.0, min(4000, 96 + int(3 * np.max((left + right - 14 * sigma) / sigma))))
+    nodes = -left + (left + right) * share
+    forward = log_ratio(q, (2 * nodes - 1) / (2 * sigma * sigma))[0]
+    if group.kind == "remove":
         base, loss = forward, forward
-    elif kind == "add":
+    elif group.kind == "add":
         base, loss = np.zeros_like(forward), -forward
     else:
-        backward, other = log_ratio(q, (-2 * nodes - 1) / (2 * variance))
-        base, loss = forward, forward - backward
-        absolute = np.abs(forward) * relative + np.abs(backward) * other
-        with np.errstate(divide="ignore", invalid="ignore"):
-            relative = np.maximum(relative, absolute / np.abs(loss)) + UNIT
-        # at y = 0 the loss vanishes by antisymmetry, and so does its error
-        relative = np.where(np.isfinite(relative), relative, 0.0)
-    return _Rule(nodes, step, quadratic, height, weights, base, loss, relative, UNIT * (24 + 8 * quadratic))
+        base, loss = forward, forward - log_ratio(q, (-2 * nodes - 1) / (2 * sigma * sigma))[0]
+    exponent = base + c * loss - nodes * nodes / (2 * sigma * sigma)
+    top = np.max(exponent, axis=1, keepdims=True)
+    weight = np.exp(exponent - top)
+    total = np.sum(weight, axis=1, keepdims=True)
+    weight /= total
+    area = (left + right) * (share[1] / math.sqrt(2 * math.pi)) / sigma
+    level = top + np.log(total * area)
+    mean = np.sum(weight * loss, axis=1, keepdims=True)
+    spread = np.sum(weight * (loss - mean) ** 2, axis=1, keepdims=True)
+    return tuple(float(np.sum(counts * item)) for item in (level, mean, spread))  # type: ignore[return-value]
 
 
-@lru_cache(maxsize=256)
-def _layers(kind: Kind, rate: Fraction, noise: Fraction, c: float) -> tuple[Real, Real]:
-    """Uniform layers below the tilted density of the loss: (mass, length) of each (D4)."""
-    q, sigma = float(rate), float(noise)
+def _layers(kind: Kind, laws: Sequence[tuple[float, float, float]], c: float, log_total: Real) -> tuple[Real, Real]:
+    """Uniform layers below the tilted density of the loss, a row each: (mass, length) of every layer (D4).
+
+    `log_total` is an upper bound of log M(c), a column.
+    """
+    q, sigma, _ = np.array(laws).T[:, :, None]
     variance = sigma * sigma
-    right = c + 1 if kind != "add" else 0.0
-    left = -min(c, 8 * sigma) if kind == "add" else 0.0
-    nodes = np.linspace(left - 6 * sigma, right + 6 * sigma, 400 + int(40 * (right - left) / sigma))
+    right = np.full_like(sigma, c + 1 if kind != "add" else 0.0)
+    left = -np.minimum(c, 8 * sigma) if kind == "add" else np.zeros_like(sigma)
+    cells = 320 + int(32 * np.max((right - left) / sigma))
+    if cells * len(laws) > 400_000:
+        raise OutOfReach
+    nodes = (left - 6 * sigma) + (right - left + 12 * sigma) * np.linspace(0.0, 1.0, cells)
     x = (2 * nodes - 1) / (2 * variance)
     forward, _ = log_ratio(q, x)
     slope = q * np.exp(x - forward) / variance
     if kind == "remove":
-        tilt, loss, steep = (c + 1) * forward, forward, slope[1:]
+        tilt, loss, steep = (c + 1) * forward, forward, slope[:, 1:]
     elif kind == "add":
-        tilt, loss, steep = -c * forward, -forward, slope[1:]
+        tilt, loss, steep = -c * forward, -forward, slope[:, 1:]
     else:
         backward, _ = log_ratio(q, -(2 * nodes + 1) / (2 * variance))
         tilt, loss = (c + 1) * forward - c * backward, forward - backward
         returning = q * np.exp(-(2 * nodes + 1) / (2 * variance) - backward) / variance
-        steep = slope[1:] + returning[:-1]
-    log_density = -nodes * nodes / (2 * variance) - math.log(sigma * math.sqrt(2 * math.pi))
-    log_m, error = SampledGaussianFactor(kind, rate, noise, 1).log_mgf(c, np.zeros(1), 1e-12)
-    log_total = float(log_m[0].real) + float(error[0]) + 1e-10
-    floor = np.minimum(log_density[:-1], log_density[1:]) + np.minimum(tilt[:-1], tilt[1:])
-    heights = np.exp(floor - log_total) / steep
-    lengths = np.abs(np.diff(loss))
-    peak = int(np.argmax(heights))
-    heights = np.concatenate(
-        [np.minimum.accumulate(heights[: peak + 1][::-1])[::-1], np.minimum.accumulate(heights[peak:])[1:]]
-    )
-    order = np.argsort(-heights)
-    heights, spans = heights[order], np.cumsum(lengths[order])
-    drops = heights - np.append(heights[1:], 0.0)
+        steep = slope[:, 1:] + returning[:, :-1]
+    log_density = -nodes * nodes / (2 * variance) - np.log(sigma * math.sqrt(2 * math.pi))
+    floor = np.minimum(log_density[:, :-1], log_density[:, 1:]) + np.minimum(tilt[:, :-1], tilt[:, 1:])
+    with np.errstate(over="ignore", divide="ignore"):
+        heights = np.minimum(np.exp(np.minimum(floor - log_total, 700.0)) / np.maximum(steep, 1e-300), 1e300)
+    # a cell is as long as its loss differs for certain: roundoff must not widen cells on which the loss stands still
+    lengths = np.maximum(np.abs(np.diff(loss)) - 1e-15 * (np.abs(loss[:, 1:]) + np.abs(loss[:, :-1])), 0.0)
+    # running minima outwards from the peak: to its right of what was, to its left of what comes
+    peak = np.argmax(heights, axis=1)[:, None]
+    place = np.arange(cells - 1)
+    rising = np.minimum.accumulate(np.where(place < peak, heights, np.inf)[:, ::-1], axis=1)[:, ::-1]
+    falling = np.minimum.accumulate(np.where(place >= peak, heights, np.inf), axis=1)
+    heights = np.where(place < peak, rising, falling)
+    order = np.argsort(-heights, axis=1)
+    heights = np.take_along_axis(heights, order, axis=1)
+    spans = np.cumsum(np.take_along_axis(lengths, order, axis=1), axis=1)
+    # fewer layers: a staircase that keeps some of the steps lies below the one that keeps all
+    kept = np.linspace(0, cells - 2, _LAYERS).astype(int)
+    heights, spans = heights[:, kept], spans[:, kept]
+    drops = heights - np.concatenate([heights[:, 1:], np.zeros_like(heights[:, :1])], axis=1)
     return drops * spans, spans

@@ -13,7 +13,7 @@ from dither.privacy.ledger.store import Ledger
 
 COLUMNS = (
     *("release", "released_at", "pot", "measure", "charge", "delta", "loss", "mechanisms", "request_hash", "version"),
-    *("catalog_hash", "supersedes", "superseded_by", "note", "shared_by"),
+    *("catalog_hash", "supersedes", "superseded_by", "note", "shared_by", "windows"),
 )
 
 
@@ -28,7 +28,7 @@ def _row(record: Record, measure: str) -> dict[str, Any]:
     return {
         "release": record.seq,
         "released_at": record.released_at,
-        "pot": "+".join(record.pots),
+        "pot": record.pot,
         "measure": measure,
         "charge": fraction_text(taken.amount),
         "delta": fraction_text(taken.delta),
@@ -41,6 +41,7 @@ def _row(record: Record, measure: str) -> dict[str, Any]:
         "superseded_by": record.superseded_by,
         "note": record.note,
         "shared_by": list(record.shared_by),
+        "windows": list(record.pots[1:]),
     }
 
 
@@ -70,7 +71,7 @@ def as_json(ledger: Ledger) -> str:
             "policy": pot.policy,
             "relations": pot.relations,
         }
-        for pot in ledger.pots()
+        for pot in ledger.pots(under_way=False)
     ]
     incidents = [{"reserve": incident.reserve, "code": incident.code} for incident in ledger.incidents_open()]
     return dumps({"dither_ledger": 2, "pots": pots, "releases": as_rows(ledger), "incidents_open": incidents})

@@ -92,10 +92,12 @@ class Head:
             os.close(self._lock_file())
 
     def advance(self, anchor: Anchor) -> None:
-        """Durably at `anchor` or beyond it on return."""
-        with self._locked():
+        """Durably at `anchor` or beyond it on return. The caller holds the lock."""
+        with self._reported():
             now = self.read()
             if now is not None and now.seq >= anchor.seq:
+                if now.seq == anchor.seq and now.hash != anchor.hash:
+                    raise RefusedError(f"the head {self.path} has moved on with another ledger", rule=ROLLBACK)
                 return
             if now is None or self.path.stat().st_size != 2 * _SLOT:
                 self._create(anchor)
@@ -129,14 +131,16 @@ class Head:
             return os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """From reading the head to moving it, for all who share it: also two copies of one ledger, at once."""
         with self._reported():
             descriptor = self._lock_file()
-            try:
+        try:
+            with self._reported():
                 patiently(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB))
-                yield
-            finally:
-                os.close(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def _reported(self) -> Iterator[None]:

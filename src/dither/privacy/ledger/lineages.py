@@ -22,13 +22,15 @@ _RULE = "privacy-rules 21: opening a budget declares its relation to existing li
 
 @dataclass(frozen=True)
 class Known:
-    """A dataset whose total was opened on this machine."""
+    """A dataset whose total was opened on this machine; `opened` once that is sure (before, a crash may have come)."""
 
     installation: str
     dataset: str
     lineage: str
     population: str
     ledger: str
+    opened: bool = False
+    source: str = ""
 
     @property
     def name(self) -> str:
@@ -41,14 +43,41 @@ def _folder(installation: str) -> Path:
 
 
 def known(installation: str) -> tuple[Known, ...]:
-    """Every dataset on this machine but this one. A file that cannot be read stops the opening: it may be the one."""
+    """Every dataset on this machine but this one."""
+    return tuple(each for each in _all(installation) if each.installation != installation)
+
+
+def check_not_lost(installation: str) -> None:
+    """Refused where this dataset had its total before: whoever asks found a ledger without one, so that one is lost."""
+    for each in _all(installation):
+        if each.installation == installation and each.opened:
+            raise RefusedError(
+                f"the total of lineage {each.lineage!r} was opened before, and this ledger does not know it: restore "
+                "the ledger and its head. A lost ledger does not give back what was spent",
+                rule="budgets follow the data",
+            )
+
+
+def check_never_prod(installation: str, lineage: str, source: str) -> None:
+    """Refused where this lineage or source has a budget elsewhere: a dev lineage shows exact answers."""
+    for each in known(installation):
+        if each.lineage == lineage or each.source == source:
+            raise RefusedError(
+                f"lineage {each.lineage!r} has a budget (in {each.ledger}) and is this lineage or reads this source: "
+                "what ever had a budget cannot be dev",
+                rule="privacy-rules 34",
+            )
+
+
+def _all(installation: str) -> tuple[Known, ...]:
+    """Every dataset on this machine. A file that cannot be read stops the opening: it may be the one."""
     found = []
     for file in sorted(_folder(installation).glob("*.json")):
         try:
             found.append(Known(**json.loads(file.read_text(encoding="utf-8"))))
         except (OSError, ValueError, TypeError):
             raise RefusedError(f"the lineage file {file} cannot be read: restore or remove it", rule=_RULE) from None
-    return tuple(each for each in found if each.installation != installation)
+    return tuple(found)
 
 
 def remember(this: Known) -> None:

@@ -19,6 +19,11 @@ from dither.privacy.ledger.database import DURABLE, Database, Transaction
 from dither.privacy.ledger.sqlite import create_tables
 
 _LOCK = tables.APPLICATION_ID
+# by the table that is found, not by the search_path that finds it: two paths to one ledger share its lock
+_TAKE_LOCK = (
+    f"SELECT pg_advisory_xact_lock({_LOCK}, coalesce(to_regclass('entry')::oid::bigint::bit(32)::int4, "
+    "hashtext(current_schema())))"
+)
 _ABOUT = f"dither ledger format {tables.SCHEMA_VERSION}"
 _UNREACHABLE = "the PostgreSQL server cannot be reached; start it, or check the address"
 _WAIT_MS = 20_000
@@ -61,9 +66,12 @@ class Postgres(Database):
         )
 
     def _begin(self, raw: Any, write: bool) -> None:
-        raw.execute("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        level = (
+            "READ COMMITTED" if write else "REPEATABLE READ READ ONLY"
+        )  # said, since a server may have other defaults
+        raw.execute(f"BEGIN ISOLATION LEVEL {level}")
         if write:
-            raw.execute(f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))")
+            raw.execute(_TAKE_LOCK)
 
     def _begun(self, write: bool) -> Any:
         """A pooled connection may have died with the server: nothing was asked of it yet, so try a new one once."""
@@ -102,15 +110,19 @@ class Postgres(Database):
             return "the database holds no ledger of dither"
         if about != _ABOUT:
             return f"it is a {about}, this dither reads {tables.SCHEMA_VERSION}: use the dither that wrote it"
+        schema = "(SELECT relnamespace FROM pg_class WHERE oid = to_regclass('entry'))"
+        names = ", ".join(f"'{name}'" for name in tables.metadata.tables)
         alien = (
-            "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN "
-            "(SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace) "
-            "UNION ALL SELECT rulename FROM pg_rules WHERE schemaname = current_schema() "
-            "UNION ALL SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace "
-            "AND relname IN ('entry', 'release', 'share', 'pending', 'pot_state') AND relkind <> 'r'"
+            f"SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN "
+            f"(SELECT oid FROM pg_class WHERE relnamespace = {schema}) "
+            f"UNION ALL SELECT rulename FROM pg_rules WHERE schemaname::regnamespace = {schema} "
+            f"UNION ALL SELECT relname FROM pg_class WHERE relnamespace = {schema} "
+            f"AND relname IN ({names}) AND relkind <> 'r' "
+            f"UNION ALL SELECT name FROM unnest(ARRAY[{names}]) AS name WHERE {schema} IS DISTINCT FROM "
+            "(SELECT relnamespace FROM pg_class WHERE oid = to_regclass(name))"
         )
         if (name := transaction.scalar(alien)) is not None:
-            return f"the ledger holds a trigger, rule or view, {name!r}, which dither never makes"
+            return f"the ledger holds a trigger, rule, view or shadowed table, {name!r}, which dither never makes"
         return None
 
     def create_schema(self) -> None:

@@ -81,6 +81,11 @@ class Pot:
         return self.filter.name
 
     @property
+    def is_windows(self) -> bool:
+        """Whether it is the partition into the windows of a (person, window) unit."""
+        return self.kind == "partition" and self.column is not None and self.column.startswith("*.")
+
+    @property
     def left(self) -> Fraction:
         """What can still be spent under the present cap."""
         return self.cap - self.spent

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from dither.errors import ParameterError, RefusedError
@@ -10,6 +12,7 @@ from dither.privacy.ledger import pots, rows, tree
 from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Found, Incident, Record, Registered, Stored
+from dither.privacy.ledger.rules import Charge
 
 
 class Readings:
@@ -17,29 +20,43 @@ class Readings:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._terms: dict[str, Pot] = {}
+        self._terms: tuple[int, dict[str, Pot]] = (0, {})
 
     def close(self) -> None:
         """Closes this process's connections."""
         self._database.close()
 
-    def pot(self, name: str) -> Pot:
+    def pot(self, name: str, *, under_way: bool = True) -> Pot:
         """Where a pot stands: spent, left, cap, ceiling, and its terms. The sums are exact."""
         with self._database.transaction(write=False) as transaction:
-            tree.path(self._terms_of(transaction, name), name)
-            return self._pots(transaction, [name])[name]
+            return self._stand(transaction, [tree.path(self._terms_of(transaction), name)[0]], under_way)[0]
 
-    def pots(self) -> tuple[Pot, ...]:
-        """All pots, in the order of their opening."""
+    def pots(self, *, under_way: bool = True) -> tuple[Pot, ...]:
+        """All pots, in the order of their opening.
+
+        `under_way=False` leaves out charges whose answer has not left yet, and is all that anyone but the steward may
+        see: who polls a total would else learn when a query was charged, and so how long it ran (privacy-rules 17).
+        """
         with self._database.transaction(write=False) as transaction:
-            self._terms = rows.openings(transaction)
-            return tuple(self._pots(transaction, self._terms).values())
+            return self._stand(transaction, self._terms_of(transaction), under_way)
+
+    def _stand(self, transaction: Transaction, names: Iterable[str], under_way: bool) -> tuple[Pot, ...]:
+        pots = self._pots(transaction, names)
+        for taken, reissue in [] if under_way else rows.under_way(transaction):
+            for name in taken.keys() & pots.keys():
+                pots[name] = without(pots[name], taken[name], reissue)
+        return tuple(pots.values())
 
     def path(self, name: str) -> tuple[Pot, ...]:
         """The terms of a pot and of all that it is inside of; BudgetError where it is not open."""
         with self._database.transaction(write=False) as transaction:
-            terms = self._terms_of(transaction, name)
+            terms = self._terms_of(transaction)
         return tuple(terms[each] for each in tree.path(terms, name))
+
+    def windows(self) -> tuple[Pot, tuple[Pot, ...]] | None:
+        """The terms of the partition into windows and of its windows, where budgets are kept per window."""
+        with self._database.transaction(write=False) as transaction:
+            return tree.windows(self._terms_of(transaction))
 
     def registered(self) -> Registered | None:
         """The newest registered version."""
@@ -50,6 +67,12 @@ class Readings:
         """Incidents since the steward last cleared them."""
         with self._database.transaction(write=False) as transaction:
             return rows.incidents_open(transaction)
+
+    def incidents(self) -> tuple[Incident, ...]:
+        """Every incident ever, cleared or not: certificates list them as unprotected."""
+        with self._database.transaction(write=False) as transaction:
+            found = rows.bodies(transaction, "incident")
+            return tuple(Incident(seq, body["reserve"], body["code"]) for seq, body in found)
 
     def is_suspended(self) -> bool:
         """Whether incidents have suspended the dataset; `reserve` decides it again, in its transaction."""
@@ -75,7 +98,7 @@ class Readings:
             if answer is None:
                 return None
             payers = rows.payers(transaction, answer[0])
-            way = tree.path(self._terms_of(transaction, pot), pot)
+            way = tree.path(self._terms_of(transaction), pot)
             _, body, _ = rows.entry(transaction, answer[1])
             stored = rows.release(transaction, answer[0])
             assert stored is not None
@@ -115,21 +138,24 @@ class Readings:
 
     # -- inside one transaction ---------------------------------------------------------------------------------
 
-    def _terms_of(self, transaction: Transaction, *names: str) -> dict[str, Pot]:
-        """The terms of every pot. They never change, so they are read again only when a name is new.
-
-        Or when a partition is on the way: a part that another process has just opened counts for its largest total.
-        """
-        known = bool(self._terms) and all(name in self._terms for name in names)
-        way = {each for name in names for each in tree.path(self._terms, name)} if known else set()
-        if not known or any(self._terms[each].kind == "partition" for each in way):
-            self._terms = rows.openings(transaction)
-        for name in names:
-            tree.path(self._terms, name)
-        return self._terms
+    def _terms_of(self, transaction: Transaction) -> dict[str, Pot]:
+        """The terms of every pot. They never change, so they are read again only when a pot was opened."""
+        newest = rows.newest(transaction, "open")
+        if newest != self._terms[0]:
+            self._terms = (newest, rows.openings(transaction))
+        return self._terms[1]
 
     def _pots(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
-        return rows.totals(transaction, self._terms, names)
+        return rows.totals(transaction, self._terms_of(transaction), names)
+
+
+def without(pot: Pot, taken: Charge, reissue: bool) -> Pot:
+    """A pot as it would stand without a charge, never below 0 (a partition grows by what its parts do)."""
+    none = Fraction(0)
+    now = replace(pot, delta_spent=max(none, pot.delta_spent - taken.delta))
+    if reissue:
+        return replace(now, reissued=max(none, pot.reissued - taken.amount))
+    return replace(now, spent=max(none, pot.spent - taken.amount))
 
 
 def check_reissue(transaction: Transaction, reissue: dict[str, Any], leaves: tuple[str, ...]) -> None:
@@ -140,7 +166,7 @@ def check_reissue(transaction: Transaction, reissue: dict[str, Any], leaves: tup
     pots.sentence(reissue["note"], "the note of a reissue", "the catalog had a wrong bound, found in review")
     if type(old) is not int or rows.release(transaction, old) is None:
         raise RefusedError(f"there is no stored release {old!r} to reissue", rule="privacy-rules 25")
-    if tuple(rows.entry(transaction, old)[1]["pots"]) != leaves:
+    if rows.entry(transaction, old)[1]["pots"][0] != leaves[0]:
         raise RefusedError(f"release {old} was paid by another pot: reissue it from that one", rule="privacy-rules 25")
     if any((body["reissue"] or {}).get("supersedes") == old for _, body in rows.bodies(transaction, "reserve")):
         raise RefusedError(f"release {old} was superseded already", rule="privacy-rules 25")

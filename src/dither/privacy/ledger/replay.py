@@ -77,6 +77,8 @@ class Replay:
         tree.check_opening(self.pots, pot)
         if pot.version not in (None, self.version):
             raise Broken(seq, "opens a partition for another version than the registered one")
+        if (pot.is_windows or self.pots.get(pot.inside or "", pot).is_windows) and self.reserves:
+            raise Broken(seq, "opens a window after something was spent")
         self.pots[pot.name] = pot
 
     def _raise(self, seq: int, body: dict[str, Any]) -> None:
@@ -160,7 +162,7 @@ def check_reissue(
     old = reissue["supersedes"]
     if set(reissue) != {"supersedes", "note"} or old not in commitments or old in superseded:
         raise Broken(seq, f"reissues {old!r}, which is not a stored release that still stands")
-    if reserves[old].leaves != leaves:
+    if reserves[old].leaves[0] != leaves[0]:
         raise Broken(seq, "reissues a release that another pot paid for")
     pots.sentence(reissue["note"], "the note of a reissue", "")
 
@@ -215,8 +217,8 @@ def check_totals(transaction: Transaction, replay: Replay) -> None:
             raise Broken(None, f"pot_state of {name!r} is not what the entries add up to: {', '.join(derived)}")
     if stored:
         raise Broken(None, f"pot_state holds {sorted(map(str, stored))[0]!r}, which no entry opened")
-    if extra := {seq for seq, _ in rows.held(transaction)} - replay.pending:
-        raise Broken(None, f"pending holds {min(extra)}, which is no open reserve")
+    if wrong := {seq for seq, _ in rows.held(transaction)} ^ replay.pending:
+        raise Broken(None, f"pending is not the open reserves: {min(wrong)} is in one and not in the other")
     shared = {tuple(row) for row in transaction.rows(_SHARES)}
     if shared != {(seq, pot) for seq, names in replay.shares.items() for pot in names}:
         raise Broken(None, "share is not what the entries add up to")

@@ -15,6 +15,7 @@ from dither.errors import RefusedError
 from dither.privacy.ledger import chain, pots, tables
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor
+from dither.privacy.ledger.holder import is_dead
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Incident, Registered, Reservation, Stored
 from dither.privacy.ledger.rules import Charge
@@ -25,6 +26,7 @@ _ENTRY, _RELEASE, _POT, _SHARE = tables.entry.c, tables.release.c, tables.pot_st
 _LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
 _OF_KIND = select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
 _NEWEST = select(_ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
+_NEWEST_SEQ = select(_ENTRY.seq).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
 _ENTRY_AT = select(_ENTRY.kind, _ENTRY.body_json, _ENTRY.hash).where(_ENTRY.seq == bindparam("at"))
 _CLEARED = select(func.coalesce(func.max(_ENTRY.seq), 0)).where(_ENTRY.kind == "clear").scalar_subquery()
 _INCIDENTS = (
@@ -40,6 +42,7 @@ _ANSWERS = (
 )
 _SHARES = select(_SHARE.pot).where(_SHARE.release == bindparam("at"))
 _TOTALS = select(_POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap).where(_POT.pot == bindparam("name"))
+_ALL_TOTALS = select(_POT.pot, _POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap)
 _NEW_TOTALS = (
     update(tables.pot_state)
     .where(_POT.pot == bindparam("name"))
@@ -72,19 +75,29 @@ def bodies(transaction: Transaction, kind: str) -> Iterator[tuple[int, dict[str,
         yield seq, json.loads(body_json)
 
 
+def newest(transaction: Transaction, kind: str) -> int:
+    """The number of the newest entry of a kind, 0 where there is none."""
+    return int(transaction.scalar(_NEWEST_SEQ, {"kind": kind}) or 0)
+
+
 def openings(transaction: Transaction) -> dict[str, Pot]:
     """Every pot as it was opened."""
     return {body["pot"]: pots.from_body(body) for _, body in bodies(transaction, "open")}
 
 
 def totals(transaction: Transaction, terms: Mapping[str, Pot], names: Iterable[str]) -> dict[str, Pot]:
-    """The pots of these names with their running totals."""
-    return {name: _with_totals(transaction, terms[name]) for name in names}
+    """The pots of these names with their running totals; many are read in one go."""
+    wanted = list(names)
+    if len(wanted) <= 4:
+        found = {name: row for name in wanted for row in transaction.rows(_TOTALS, {"name": name})}
+    else:
+        found = {row[0]: row[1:] for row in transaction.rows(_ALL_TOTALS)}
+    return {name: _with_totals(terms[name], found.get(name, ())) for name in wanted}
 
 
-def _with_totals(transaction: Transaction, pot: Pot) -> Pot:
+def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
     try:
-        ((spent, delta_spent, reissued, cap),) = transaction.rows(_TOTALS, {"name": pot.name})
+        spent, delta_spent, reissued, cap = row
         now = replace(
             pot,
             spent=Fraction(spent),
@@ -212,3 +225,11 @@ def let_go(transaction: Transaction, seq: int) -> None:
 def held(transaction: Transaction) -> list[tuple[int, str]]:
     """Every reserve that a process still holds, and which; few."""
     return [(seq, holder) for seq, holder in transaction.rows(_PENDING)]
+
+
+def under_way(transaction: Transaction) -> Iterator[tuple[dict[str, Charge], bool]]:
+    """Charges (and whether they are reissues) of living processes whose answer has not left; a lease's leave early."""
+    for seq, holder in held(transaction):
+        _, body, _ = entry(transaction, seq)
+        if not body["lease"] and not is_dead(holder):
+            yield charges_from(body), body["reissue"] is not None

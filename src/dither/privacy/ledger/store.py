@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dither.canonical import Number
+from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import chain, pots, readings, rows, tree
 from dither.privacy.ledger.database import DURABLE, Transaction
@@ -30,6 +30,7 @@ from dither.privacy.losses import Loss, from_json
 from dither.privacy.noise.source import fresh_bytes
 
 ONE_INCIDENT = "one incident each"
+IN_ADVANCE = "windows are opened in advance: what was spent before was spent on every window"
 Append = Callable[[str, dict[str, Any]], Anchor]
 
 
@@ -67,7 +68,8 @@ class Ledger(readings.Readings):
             if anchor is None and (last := rows.last(transaction)).seq:
                 raise RefusedError(missing_head(ledger._head.path, last), rule=ROLLBACK)
             last = ledger._follow(transaction, anchor or START)
-        ledger._head.advance(last)
+        with ledger._head.locked():
+            ledger._head.advance(last)
         return ledger
 
     # -- the steward's acts -------------------------------------------------------------------------------------
@@ -75,21 +77,55 @@ class Ledger(readings.Readings):
     def open_pot(self, name: str, cap: Number, ceiling: Number, **terms: Any) -> Pot:
         """Opens a pot; cap, ceiling, rule, purpose and place (see `pots.opened`) are fixed before any answer."""
         with self._appending() as (transaction, append):
-            if terms.get("kind") == "partition":
-                now = rows.registered(transaction)
-                terms["version"] = 0 if now is None else now.version
-            pot = pots.opened(name, cap, ceiling, **terms)
-            tree.check_opening(rows.openings(transaction), pot)
-            append("open", pots.to_body(pot))
-            rows.write_new(transaction, pot)
+            return self._open_one(transaction, append, rows.openings(transaction), name, cap, ceiling, terms)
+
+    def open_windows(
+        self, name: str, cap: Number, ceiling: Number, column: str, labels: tuple[str, ...], **terms: Any
+    ) -> Pot:
+        """Opens a pot for each window, all at once and before anything was spent (privacy-rules 10).
+
+        `cap` and `ceiling` are each window's; under *replace* a unit may move to another window, so both together
+        are the partition's.
+        """
+        most = 2 if terms["neighbours"] == "replace" else 1
+        kept = {} if terms.get("reissue") is None else {"reissue": most * exact(terms.pop("reissue"), "reissue")}
+        both = [most * exact(number, "a cap") for number in (cap, ceiling)]
+        with self._appending() as (transaction, append):
+            before = rows.openings(transaction)
+            partition = terms | kept | {"kind": "partition", "column": column}
+            pot = self._open_one(transaction, append, before, name, both[0], both[1], partition)
+            for label in labels:
+                each = terms | {"kind": "part", "value": label, "inside": name, "reissue": pot.reissue / most}
+                self._open_one(transaction, append, before, f"{name}-{label}", cap, ceiling, each)
+        return pot
+
+    def _open_one(
+        self,
+        transaction: Transaction,
+        append: Append,
+        before: dict[str, Pot],
+        name: str,
+        cap: Number,
+        ceiling: Number,
+        terms: dict[str, Any],
+    ) -> Pot:
+        if terms.get("kind") == "partition":
+            now = rows.registered(transaction)
+            terms["version"] = 0 if now is None else now.version
+        pot = pots.opened(name, cap, ceiling, **terms)
+        tree.check_opening(before, pot)
+        if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(transaction, "reserve"):
+            raise RefusedError(IN_ADVANCE, rule="privacy-rules 10")
+        append("open", pots.to_body(pot))
+        rows.write_new(transaction, pot)
+        before[name] = pot
         return pot
 
     def raise_cap(self, pot: str, cap: Number, reason: str) -> Pot:
         """Raises a pot's cap, at most to its ceiling less the reserve for reissues."""
         with self._appending() as (transaction, append):
-            after = pots.raised(
-                self._pots(transaction, tree.path(self._terms_of(transaction, pot), pot)[:1])[pot], cap, reason
-            )
+            tree.path(self._terms_of(transaction), pot)
+            after = pots.raised(self._pots(transaction, [pot])[pot], cap, reason)
             append("raise", {"pot": pot, "cap": after.cap, "reason": reason})
             rows.write(transaction, [after])
         return after
@@ -142,7 +178,8 @@ class Ledger(readings.Readings):
         self._head.check_writable()
         self._count_abandoned()
         with self._appending(anchored=leaves_early) as (transaction, append):
-            terms = self._terms_of(transaction, *leaves)
+            terms = self._terms_of(transaction)
+            tree.check_names(terms, leaves)
             self._refuse_suspended(transaction, terms)
             if reissue is not None:
                 readings.check_reissue(transaction, reissue, leaves)
@@ -208,7 +245,7 @@ class Ledger(readings.Readings):
         """`pot` pays for a stored release, with all that it is inside of and that has not paid; no data is read."""
         _check_time(released_at)
         with self._appending() as (transaction, append):
-            terms = self._terms_of(transaction, pot)
+            terms = self._terms_of(transaction)
             if rows.release(transaction, release) is None:
                 raise RefusedError(f"there is no stored release {release}", rule="privacy-rules 12")
             _, reserve, _ = rows.entry(transaction, release)
@@ -247,21 +284,26 @@ class Ledger(readings.Readings):
 
     @contextmanager
     def _appending(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Append]]:
-        """A writing transaction on a ledger that agrees with its head, and the head moved after it."""
-        with self._database.transaction(write=True) as transaction:
-            anchor = self._head.read()
-            if anchor is None:
-                raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=ROLLBACK)
-            last = self._follow(transaction, anchor)
+        """A writing transaction on a ledger that agrees with its head, and the head moved after it.
 
-            def append(kind: str, body: dict[str, Any]) -> Anchor:
-                nonlocal last
-                last = rows.append(transaction, last, kind, body)
-                return last
+        The head is locked from the comparison to the move: else two copies of a ledger, each with a lock of its own,
+        could both agree with one head and both send.
+        """
+        with self._head.locked() if anchored else nullcontext():
+            with self._database.transaction(write=True) as transaction:
+                anchor = self._head.read()
+                if anchor is None:
+                    raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=ROLLBACK)
+                last = self._follow(transaction, anchor)
 
-            yield transaction, append
-        if anchored:
-            self._head.advance(last)
+                def append(kind: str, body: dict[str, Any]) -> Anchor:
+                    nonlocal last
+                    last = rows.append(transaction, last, kind, body)
+                    return last
+
+                yield transaction, append
+            if anchored:
+                self._head.advance(last)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> Anchor:
         try:

@@ -4,6 +4,11 @@ The dataset's total is the root. Ordinary pots (analyst, group, purpose) add up:
 a pot inside it asked for. The parts of a *partition* do not: one unit lies in one part, so the partition stands at the
 largest running total of its parts (the two largest under replace), per component, and those above it pay only what that
 grows by. Parts may be used at once and in any order: docs/proofs/filters.md, theorem 5.
+
+Under (person, window) units budgets may be kept per window: the windows are the parts of one partition inside the
+total, whose column starts with `*.`. Then every charge names the windows that it may touch; they pay beside the pot
+that was asked, and the total pays what the partition grows by, for every question. So a window's cap bounds all that
+is ever learned about one person in it, and no question goes past it: theorem 7.
 """
 
 from __future__ import annotations
@@ -30,6 +35,12 @@ def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def windows(pots: Mapping[str, Pot]) -> tuple[Pot, tuple[Pot, ...]] | None:
+    """The partition into windows and its windows in order, where budgets are kept per window."""
+    found = next((pot for pot in pots.values() if pot.is_windows), None)
+    return None if found is None else (found, tuple(pot for pot in pots.values() if pot.inside == found.name))
+
+
 def check_opening(pots: Mapping[str, Pot], new: Pot) -> None:
     """Whether a pot may be opened beside those that are: one total, and no fresh budget for the same people."""
     if new.name in pots:
@@ -53,6 +64,10 @@ def check_opening(pots: Mapping[str, Pot], new: Pot) -> None:
     siblings = [pot for pot in pots.values() if pot.inside == new.inside]
     if new.kind == "part" and any(pot.value == new.value for pot in siblings):
         raise ParameterError(f"the part {new.value!r} of {new.inside!r} has its pot already")
+    if new.is_windows and (outer.inside is not None or windows(pots) is not None):
+        raise ParameterError("one partition into windows lies directly inside the dataset's total")
+    if outer.kind == "part" and pots[outer.inside or ""].is_windows:
+        raise ParameterError(f"{outer.name!r} is a window, which pays for all who ask: open {new.name!r} elsewhere")
     if new.kind in ("partition", "part"):
         for name in path(pots, new.inside):
             if pots[name].filter != new.filter:
@@ -64,9 +79,13 @@ def check_opening(pots: Mapping[str, Pot], new: Pot) -> None:
 
 
 def needed(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
-    """The pots whose totals a charge may read: the paths, and every part of a partition on them."""
+    """The pots whose totals a charge may read: the paths, every part of a partition on them, and the windows' own.
+
+    Without the last, a charge that names no window would not be seen to go past them.
+    """
     names = {name for leaf in leaves for name in path(pots, leaf)}
     partitions = {name for name in names if pots[name].kind == "partition"}
+    names |= {name for name, pot in pots.items() if pot.is_windows}
     return names | {name for name, pot in pots.items() if pot.inside in partitions}
 
 
@@ -80,44 +99,69 @@ def pay(
 ) -> tuple[dict[str, Charge], dict[str, Pot]]:
     """What each pot pays and where it stands afterwards; BudgetError or RefusedError changes nothing.
 
-    `leaves` is one pot, or several parts of one partition (a release over several windows). Pots in `paid` paid for
-    this very release before and pay nothing; if a pot has paid, all that it is inside of have.
+    `leaves` is the pot that was asked (or several parts of one partition), then the windows that the question may
+    touch. Pots in `paid` paid for this very release before and pay nothing; if one has, all that it is inside of have.
     """
-    _check_leaves(pots, leaves)
+    asked, touched = _split(pots, leaves, paid)
     now, charges = dict(pots), dict[str, Charge]()
-    for leaf in leaves:
-        if leaf not in paid:
-            charges[leaf] = charge_of(now[leaf], loss)
-            now[leaf] = spend(now[leaf], charges[leaf], reissue=reissue)
+    by_windows: Charge | None = None
+    if touched:
+        taken = charge_of(pots[touched[0]], loss)  # windows share one rule and one unit
+        for window in touched:
+            charges[window], now[window] = taken, spend(now[window], taken, reissue=reissue)
+        partition = pots[touched[0]].inside or ""
+        by_windows, now[partition] = _grown(now, partition, reissue)
+        charges[partition] = by_windows
     grown: Charge | None = None
-    for name in path(pots, leaves[0])[1:]:
+    for name in (*asked, *path(pots, asked[0])[1:]):
         if name in paid:
-            break
+            continue
         if now[name].kind == "partition":
-            before = now[name]
-            grown, now[name] = _grown(before, [pot for pot in now.values() if pot.inside == name], reissue)
+            grown, now[name] = _grown(now, name, reissue)
             charges[name] = grown
+            continue
+        if by_windows is not None and now[name].inside is None:
+            charges[name] = by_windows
         else:
-            charges[name] = charge_of(now[name], loss) if grown is None else grown
-            now[name] = spend(now[name], charges[name], reissue=reissue)
+            charges[name] = charge_of(now[name], loss) if grown is None or name in asked else grown
+        now[name] = spend(now[name], charges[name], reissue=reissue)
     return charges, {name: now[name] for name in charges}
 
 
-def _check_leaves(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> None:
+def check_names(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> None:
+    """Different pots, all open."""
     if not leaves or len(set(leaves)) != len(leaves):
         raise ParameterError("a charge goes to one pot, or to several different parts of one partition")
     for leaf in leaves:
         path(pots, leaf)
+
+
+def _split(
+    pots: Mapping[str, Pot], leaves: tuple[str, ...], paid: frozenset[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(who asked, the windows that pay beside it); refused where that is no sound charge."""
+    check_names(pots, leaves)
     if any(pots[leaf].kind == "partition" for leaf in leaves):
         raise RefusedError("a partition is spent through its parts: name one of them", rule="privacy-rules 15")
-    if len(leaves) > 1 and (
-        {pots[leaf].kind for leaf in leaves} != {"part"} or len({pots[p].inside for p in leaves}) > 1
+    timed = windows(pots)
+    touched = tuple(leaf for leaf in leaves if timed is not None and pots[leaf].inside == timed[0].name)
+    asked = leaves[: len(leaves) - len(touched)]
+    if timed is not None and (
+        not asked or asked + touched != leaves or not (touched or path(pots, asked[0])[-1] in paid)
     ):
+        raise RefusedError(
+            "budgets are kept per window here: ask from the total or a pot inside it, and every window that a question "
+            "may touch pays beside it",
+            rule="privacy-rules 10",
+        )
+    if len(asked) > 1 and ({pots[leaf].kind for leaf in asked} != {"part"} or len({pots[p].inside for p in asked}) > 1):
         raise ParameterError("several pots pay together only as parts of one partition")
+    return asked, touched
 
 
-def _grown(partition: Pot, parts: list[Pot], reissue: bool) -> tuple[Charge, Pot]:
-    """What a partition stands at after one of its parts paid, and by how much it grew."""
+def _grown(pots: Mapping[str, Pot], name: str, reissue: bool) -> tuple[Charge, Pot]:
+    """By how much a partition grew when one of its parts paid, and what it stands at now."""
+    partition, parts = pots[name], [pot for pot in pots.values() if pot.inside == name]
     kept = 2 if partition.neighbours == "replace" else 1
 
     def largest(amounts: list[Fraction]) -> Fraction:

@@ -105,7 +105,8 @@ class TruncatedGeometricKeys:
 
     @property
     def _rule(self) -> tuple[Fraction, Fraction]:
-        return self.epsilon / self.moved, self.delta / self.moved
+        """Per key; beyond e^64 a larger epsilon shows nothing sooner, and the rule of a smaller one is within it."""
+        return min(self.epsilon / self.moved, Fraction(64)), self.delta / self.moved
 
     def error(self) -> KeyChance:
         """The chance of a key to be shown, by its number of owners."""

@@ -28,6 +28,16 @@ def log_down(x: Fraction) -> Fraction:
     return _log(x)[0]
 
 
+def log_two_down() -> Fraction:
+    """A rational at or below ln 2, within 2**-100 of it."""
+    return Fraction(_log_two()[0], _ONE)
+
+
+def log_two_up() -> Fraction:
+    """A rational at or above ln 2, within 2**-100 of it."""
+    return Fraction(_log_two()[1], _ONE)
+
+
 def _log(x: Fraction) -> tuple[Fraction, Fraction]:
     """ln x = k ln 2 + 2 artanh((m-1)/(m+1)) with x = m 2^k and 1 <= m < 2, both parts enclosed."""
     if x < 1:

@@ -1,0 +1,76 @@
+"""Released numbers as rows: one block of rows for every grouping set, keys beside atoms.
+
+A set's rows come in the order of the release: open (undeclared) keys as they were selected, sorted; within each the
+declared keys in domain order, the last fastest. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.answer.recipe import GroupingSet, KeyColumn, Recipe
+from dither.plan.algebra import Quantiles
+from dither.plan.domains import Key, shown_keys
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of one grouping set: values of its keys, and the released integers of every atom."""
+
+    of: GroupingSet
+    rows: int
+    keys: dict[int, list[Key]]
+    atoms: tuple[NDArray[Any], ...]
+
+    def taken(self, rows: NDArray[Any]) -> Block:
+        """Some of the rows, in the given order."""
+        keys = {key: [values[row] for row in rows] for key, values in self.keys.items()}
+        return Block(self.of, len(rows), keys, tuple(atom[rows] for atom in self.atoms))
+
+
+def blocks(recipe: Recipe, values: tuple[Any, ...]) -> tuple[Block, ...]:
+    """The rows of every grouping set of a release."""
+    return tuple(_block(recipe, of, values) for of in recipe.sets)
+
+
+def _block(recipe: Recipe, of: GroupingSet, values: tuple[Any, ...]) -> Block:
+    listed = [key for key in of.keys if not recipe.keys[key].domain.undeclared]
+    selected = [key for key in of.keys if recipe.keys[key].domain.undeclared]
+    found = [()] if of.selection is None else [tuple(labels) for labels in values[of.selection]]
+    grid = list(product(*(listed_keys(recipe.keys[key]) for key in listed)))
+    rows = [(*labels, *cell) for labels in found for cell in grid]
+    names = [*selected, *listed]
+    keys = {key: [row[place] for row in rows] for place, key in enumerate(names)}
+    atoms = tuple(_column(recipe, values, query, column, len(rows)) for query, column in of.places)
+    return Block(of, len(rows), keys, atoms)
+
+
+def listed_keys(key: KeyColumn) -> list[Key]:
+    """What a person sees for each code of a declared key, in order."""
+    found = shown_keys(key.domain)
+    if not key.dated:
+        return found
+    return [date.fromisoformat(label) if isinstance(label, str) else label for label in found]
+
+
+def width(recipe: Recipe, query: int) -> int:
+    """How many numbers a query releases for each cell."""
+    asked = recipe.queries[query]
+    return len(asked.shares) if isinstance(asked, Quantiles) else len(asked.columns)  # type: ignore[union-attr]
+
+
+def _column(recipe: Recipe, values: tuple[Any, ...], query: int, column: int, rows: int) -> NDArray[Any]:
+    """One number per row; int64, or Python integers where they do not fit."""
+    flat = values[query][column :: width(recipe, query)]
+    if len(flat) != rows:
+        raise AssertionError(f"query {query} released {len(flat)} cells for {rows} rows")
+    try:
+        return np.array(flat, np.int64)
+    except OverflowError:
+        return np.array(flat, object)

@@ -1,0 +1,165 @@
+"""Results derived from a result: postprocessing that costs nothing, with what it does to the numbers said beside them.
+
+The raw noisy integers stay in `raw`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import splu
+from scipy.special import ndtri
+
+from dither.answer.blocks import Block, blocks
+from dither.answer.evaluate import numbers
+from dither.answer.expressions import Noisy
+from dither.answer.recipe import Recipe
+from dither.answer.result import Result, column_named, noises_of
+from dither.answer.table import rows_shown
+from dither.errors import RefusedError
+from dither.plan.algebra import Cells, Count, CountValues, Sum
+from dither.privacy.kernel import Release
+
+MOST_CELLS = 20_000
+
+
+def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
+    """Values below 0, and ends of intervals, become 0.
+
+    An interval covers as often as before, since the exact answer is not negative. The value is biased upwards: at an
+    exact answer n by (b/2) e^(-n/b) under Laplace noise of scale b, by s phi(n/s) - n Phi(-n/s) under Gaussian noise of
+    deviation s; in empty cells by b/2 or 0.4 s each, which adds up when many cells are summed.
+    """
+    chosen = [column_named(result, name).name for name in columns] or [
+        each.name for each in result.columns if each.role == "value" and (each.aggregate or "").startswith("COUNT")
+    ]
+    table, notes = result.table, list(result.notes)
+    for each in result.columns:
+        if each.name not in chosen:
+            continue
+        for name in (each.name, f"{each.name}_low", f"{each.name}_high"):
+            place = table.schema.get_field_index(name)
+            zero = [None if value is None else max(value, type(value)(0)) for value in table[name].to_pylist()]
+            table = table.set_column(place, table.schema.field(place), pa.array(zero, table.schema.field(place).type))
+        bias = "" if each.scale is None else f", by {_empty_bias(each.mechanism, each.scale):,.4g} in an empty cell"
+        notes.append(f"{each.name}: negative values were set to 0, which biases it upwards{bias}; do not add cells up")
+    return replace(result, table=table.replace_schema_metadata(result.table.schema.metadata), notes=tuple(notes))
+
+
+def _empty_bias(mechanism: str | None, scale: Fraction) -> float:
+    """E max(0, noise)."""
+    return float(scale) * (0.5 if mechanism == "IntegerLaplace" else 1 / math.sqrt(2 * math.pi))
+
+
+def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
+    """Counts and sums that add up over a rollup: the weighted least squares fit to all grouping sets.
+
+    Unbiased, and no cell is noisier than before. Only columns that are one additive number change; their intervals use
+    the fit's own deviation with the wider of the normal quantile and that of the noise.
+    """
+    finest = _finest(recipe)
+    found = blocks(recipe, release.values)
+    rows = rows_shown(recipe, release.values)
+    noises = noises_of(recipe, [each.mechanism for each in release.priced.steps])
+    table, changed = result.table, []
+    for output in recipe.outputs:
+        if output.role != "value" or not isinstance(output.formula, Noisy) or not _is_additive(recipe, output.formula):
+            continue
+        atom = output.formula.atom
+        laws = [noise.laws[atom] for noise in noises]
+        confidence = column_named(result, output.name).confidence
+        assert confidence is not None and all(law is not None for law in laws)
+        deviations = [law.deviation for law in laws if law is not None]
+        values = [numbers(recipe.atoms[atom], block.atoms[atom]) for block in found]
+        fits, after = _fitted(found, finest, values, deviations)
+        level, unit = rows.level(confidence), float(recipe.atoms[atom].unit)
+        normal = float(ndtri(0.5 + float(level) / 2))
+        lists: list[list[Any]] = [[None] * rows.shown for _ in range(3)]
+        for i, (block, places) in enumerate(rows.chosen):
+            law = laws[i]
+            assert law is not None
+            half = after[i] * unit * max(normal, law.half_width(level) / law.deviation)
+            at = {key: row for row, key in enumerate(_names(found[i]))}
+            for place, name in zip(places, _names(block), strict=True):
+                row = at[name]
+                for into, shift in zip(lists, (0.0, -half[row], half[row]), strict=True):
+                    into[place] = float(fits[i][row] + shift)
+        for title, values_shown in zip(output.names, lists, strict=True):
+            index = table.schema.get_field_index(title)
+            table = table.set_column(index, pa.field(title, pa.float64()), pa.array(values_shown, pa.float64()))
+        changed.append(output.name)
+    if not changed:
+        raise RefusedError("no column is a plain count or sum", rule="least squares needs numbers that add up")
+    note = (
+        f"{', '.join(changed)}: fitted by least squares so that totals equal the sums of their parts; unbiased, whole "
+        "numbers no longer; other columns are as released"
+    )
+    table = table.replace_schema_metadata(result.table.schema.metadata)
+    return replace(result, table=table, notes=(*result.notes, note))
+
+
+def _finest(recipe: Recipe) -> int:
+    """The set that all others are totals of."""
+    if len(recipe.sets) < 2:
+        raise RefusedError("consistent() needs totals beside parts: GROUP BY ROLLUP", rule="nothing to fit")
+    everything = {key for of in recipe.sets for key in of.keys}
+    for i, of in enumerate(recipe.sets):
+        if set(of.keys) == everything:
+            if any(recipe.keys[key].domain.undeclared for key in of.keys):
+                raise RefusedError(
+                    "the parts of undeclared keys do not add up: some are not shown", rule="suppressed keys are unknown"
+                )
+            return i
+    raise RefusedError("consistent() needs one set with all keys, as ROLLUP and CUBE have", rule="nothing to fit")
+
+
+def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
+    for of in recipe.sets:
+        query, column = of.places[formula.atom]
+        asked = recipe.queries[query]
+        if not isinstance(asked, Cells) or not isinstance(asked.columns[column], (Count, CountValues, Sum)):
+            return False
+    return not recipe.atoms[formula.atom].offset
+
+
+def _names(block: Block) -> list[tuple[Any, ...]]:
+    return list(zip(*(block.keys[key] for key in sorted(block.keys)), strict=True)) if block.keys else [()] * block.rows
+
+
+def _fitted(
+    found: tuple[Block, ...], finest: int, values: list[NDArray[Any]], deviations: list[float]
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+    """x = (A' W A)^-1 A' W y for the finest cells; every set's totals of x, and their deviations in grid steps."""
+    fine = found[finest]
+    if fine.rows > MOST_CELLS:
+        raise RefusedError(f"consistent() fits at most {MOST_CELLS} cells", rule="least squares in memory")
+    matrices = [_totals(fine, block) for block in found]
+    weights = [1 / deviation**2 for deviation in deviations]
+    normal = sum(weight * (each.T @ each) for weight, each in zip(weights, matrices, strict=True))
+    right = sum(weight * (each.T @ y) for weight, each, y in zip(weights, matrices, values, strict=True))
+    solver = splu(sparse.csc_matrix(normal))
+    cells = solver.solve(np.asarray(right))
+    after: list[NDArray[np.float64]] = []
+    for each in matrices:
+        columns = each.T.toarray() if each.shape[0] * fine.rows <= 1 << 24 else None
+        if columns is None:  # too large to invert: what one cell had before is a bound
+            after.append(np.full(each.shape[0], deviations[len(after)]))
+        else:
+            after.append(np.sqrt(np.einsum("ij,ij->j", columns, solver.solve(columns))))
+    return [each @ cells for each in matrices], after
+
+
+def _totals(fine: Block, coarse: Block) -> Any:
+    """Which finest cells add up to each coarse cell."""
+    kept = sorted(coarse.keys)
+    names = list(zip(*(fine.keys[key] for key in kept), strict=True)) if kept else [()] * fine.rows
+    places = {name: row for row, name in enumerate(_names(coarse))}
+    rows = [places[name] for name in names]
+    return sparse.csr_matrix((np.ones(fine.rows), (rows, np.arange(fine.rows))), shape=(coarse.rows, fine.rows))

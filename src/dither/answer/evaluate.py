@@ -1,0 +1,286 @@
+"""Formulas over whole columns: NumPy in, NumPy out, null as NaN, never an error or a warning.
+
+Numbers and truth values are float64 arrays; texts, dates and times (keys, or constants to compare them with) are object
+arrays with None for null. The arrays of atoms may have a leading axis of draws: everything broadcasts, so that an
+interval evaluates the same formula on thousands of plausible cells at once.
+
+>>> half = Apply("divide", (Noisy(0), Constant(Fraction(2))))
+>>> evaluate(half, Given((np.array([3.0, 4.0]),), {}, {}))
+array([1.5, 2. ])
+>>> evaluate(Apply("ln", (Noisy(0),)), Given((np.array([1.0, -1.0]),), {}, {}))
+array([ 0., nan])
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.answer.blocks import Block
+from dither.answer.expressions import Apply, Constant, Formula, Grouping, KeyValue, Noisy
+from dither.answer.recipe import Atom, Recipe
+
+Array = NDArray[Any]
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a formula may read: a number for every atom, the keys of every row, and which keys a row leaves out.
+
+    `guarded`: the first axis holds draws, the first of them the release itself. A division then has no value where the
+    sign of its denominator differs from the released one: the draw has passed the pole.
+    """
+
+    atoms: tuple[Array, ...]
+    keys: dict[int, Array]
+    absent: dict[int, float]
+    guarded: bool = False
+
+
+def numbers(atom: Atom, integers: Array) -> Array:
+    """Released integers in the atom's own units, as float64."""
+    scaled = integers.astype(np.float64) * atom.unit.numerator / atom.unit.denominator
+    return scaled + float(atom.offset) if atom.offset else scaled
+
+
+def given(recipe: Recipe, block: Block) -> Given:
+    """A block of rows as a formula reads it."""
+    atoms = tuple(numbers(atom, found) for atom, found in zip(recipe.atoms, block.atoms, strict=True))
+    return Given(atoms, *keys_of(recipe, block))
+
+
+def keys_of(recipe: Recipe, block: Block) -> tuple[dict[int, Array], dict[int, float]]:
+    """The keys of a block as arrays, and for each key of the question whether the block leaves it out."""
+    keys = {}
+    for key in range(len(recipe.keys)):
+        values: list[Any] = block.keys.get(key, [None] * block.rows)
+        if recipe.keys[key].domain.kind in ("number", "boolean"):
+            keys[key] = np.array([np.nan if value is None else float(value) for value in values], np.float64)
+        else:
+            keys[key] = _objects(values)
+    return keys, {key: float(key not in block.of.keys) for key in range(len(recipe.keys))}
+
+
+def _objects(values: list[Any]) -> Array:
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
+
+
+def evaluate(formula: Formula, at: Given) -> Array:
+    """The formula for every row (and draw)."""
+    with np.errstate(all="ignore"):
+        found = _evaluate(formula, at)
+    if found.dtype != object:
+        found = np.where(np.isfinite(found), found, np.nan)
+    return found
+
+
+def _evaluate(formula: Formula, at: Given) -> Array:
+    match formula:
+        case Noisy(atom):
+            return at.atoms[atom]
+        case Constant(value):
+            if isinstance(value, str):
+                return np.array(value, object)
+            return np.array(np.nan if value is None else float(value))
+        case KeyValue(key):
+            return at.keys[key]
+        case Grouping(key):
+            return np.array(at.absent[key])
+        case Apply("divide", (above, below)):
+            return _divide(_number(_evaluate(above, at)), _number(_evaluate(below, at)), at.guarded)
+        case Apply(name, arguments):
+            return _FUNCTIONS[name](*(_evaluate(argument, at) for argument in arguments))
+    raise AssertionError(formula)
+
+
+def _divide(above: Array, below: Array, guarded: bool) -> Array:
+    usable = below != 0
+    if guarded and below.ndim == 2:
+        usable = usable & (np.sign(below) == np.sign(below[:1]))
+    return np.where(usable, above / below, np.nan)
+
+
+# -- numbers ------------------------------------------------------------------------------------------------------
+
+
+def _number(value: Array) -> Array:
+    """A float64 array: dates count days, times seconds, texts are no number."""
+    if value.dtype != object:
+        return value
+    return np.array([_plain(each) for each in value.ravel()], np.float64).reshape(value.shape)
+
+
+def _plain(value: Any) -> float:
+    if isinstance(value, datetime.datetime):
+        return (value - _EPOCH).total_seconds()
+    if isinstance(value, datetime.date):
+        return float((value - _EPOCH.date()).days)
+    return float(value) if isinstance(value, (int, float, Fraction)) else np.nan
+
+
+def _numeric(function: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda *values: function(*(_number(value) for value in values))
+
+
+def rounded(value: Array, decimals: Array | float = 0.0) -> Array:
+    """Half away from zero, as SQL rounds."""
+    scale = np.power(10.0, decimals)
+    found: Array = np.sign(value) * np.floor(np.abs(value) * scale + 0.5) / scale
+    return found
+
+
+# -- choices ------------------------------------------------------------------------------------------------------
+
+
+def is_null(value: Array) -> Array:
+    if value.dtype != object:
+        return np.isnan(value)
+    return np.array([each is None for each in value.ravel()], bool).reshape(value.shape)
+
+
+def _like(*values: Array) -> tuple[Array, ...]:
+    """All as objects if any is: NaN becomes None there, numbers stay numbers."""
+    if all(value.dtype != object for value in values):
+        return values
+    return tuple(value if value.dtype == object else _boxed(value) for value in values)
+
+
+def _boxed(value: Array) -> Array:
+    found = value.astype(object)
+    found[np.isnan(value)] = None
+    return found
+
+
+def _coalesce(*values: Array) -> Array:
+    found, *others = _like(*values)
+    for other in others:
+        found = np.where(is_null(found), other, found)
+    return found
+
+
+def _nullif(value: Array, other: Array) -> Array:
+    equal = _compare(value, other, "eq") == 1
+    empty: Array = np.array(None if value.dtype == object else np.nan, value.dtype)
+    return np.where(equal, empty, value)
+
+
+def _case(*parts: Array) -> Array:
+    *values, otherwise = _like(*parts[1::2], parts[-1]) if len(parts) % 2 else (*_like(*parts[1::2]), np.array(np.nan))
+    conditions = [_number(condition) == 1 for condition in parts[0 : 2 * len(values) : 2]]
+    found = otherwise
+    for condition, value in zip(reversed(conditions), reversed(values), strict=True):
+        found = np.where(condition, value, found)
+    return found
+
+
+# -- conditions: 1 true, 0 false, NaN unknown -----------------------------------------------------------------------
+
+_ORDER: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+
+
+def _compare(left: Array, right: Array, name: str) -> Array:
+    if left.dtype != object and right.dtype != object:
+        return np.where(np.isnan(left) | np.isnan(right), np.nan, _ORDER[name](left, right))
+    pairs = np.broadcast(*_like(left, right))
+    return np.array([_compared(a, b, name) for a, b in pairs], np.float64).reshape(pairs.shape)
+
+
+def _compared(a: Any, b: Any, name: str) -> float:
+    if a is None or b is None:
+        return np.nan
+    if isinstance(a, str) != isinstance(b, str):
+        a, b = _read(a, b), _read(b, a)
+    elif not isinstance(a, str):
+        a, b = _plain(a), _plain(b)
+    return np.nan if a is None or b is None else float(_ORDER[name](a, b))
+
+
+def _read(value: Any, beside: Any) -> float | None:
+    """A text beside a date or a time is read as one; beside a number as a number."""
+    if not isinstance(value, str):
+        return _plain(value)
+    try:
+        if isinstance(beside, datetime.datetime):
+            return _plain(datetime.datetime.fromisoformat(value))
+        return _plain(datetime.date.fromisoformat(value)) if isinstance(beside, datetime.date) else float(value)
+    except ValueError:
+        return None
+
+
+def _and(*values: Array) -> Array:
+    found = np.array(1.0)
+    for value in map(_number, values):
+        false = (found == 0) | (value == 0)
+        found = np.where(false, 0.0, np.where(np.isnan(found) | np.isnan(value), np.nan, 1.0))
+    return found
+
+
+def _or(*values: Array) -> Array:
+    return 1.0 - _and(*(1.0 - _number(value) for value in values))
+
+
+def _extreme(keep: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    """LEAST and GREATEST leave nulls out."""
+
+    def found(*values: Array) -> Array:
+        first, *others = (_number(value) for value in values)
+        for other in others:
+            first = keep(first, other)
+        return first
+
+    return found
+
+
+def _sum(*values: Array) -> Array:
+    return sum(values[1:], start=values[0])
+
+
+def _product(*values: Array) -> Array:
+    found = values[0]
+    for value in values[1:]:
+        found = found * value
+    return found
+
+
+_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "add": _numeric(_sum),
+    "subtract": _numeric(lambda a, b: a - b),
+    "multiply": _numeric(_product),
+    "divide": _numeric(lambda a, b: _divide(a, b, False)),
+    "power": _numeric(np.power),
+    "negate": _numeric(np.negative),
+    "abs": _numeric(np.abs),
+    "sqrt": _numeric(np.sqrt),
+    "round": _numeric(rounded),
+    "floor": _numeric(np.floor),
+    "ceil": _numeric(np.ceil),
+    "sign": _numeric(np.sign),
+    "ln": _numeric(np.log),
+    "exp": _numeric(np.exp),
+    "least": _extreme(np.fmin),
+    "greatest": _extreme(np.fmax),
+    "coalesce": _coalesce,
+    "nullif": _nullif,
+    "case": _case,
+    **{name: (lambda a, b, name=name: _compare(a, b, name)) for name in _ORDER},
+    "and": _and,
+    "or": _or,
+    "not": _numeric(lambda value: 1.0 - value),
+    "is_null": lambda value: is_null(value).astype(np.float64),
+}

@@ -1,0 +1,201 @@
+"""EXPLAIN PRIVACY: plan, stability, sensitivity, mechanism, scale, share, price and error, before anything is spent."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from dither.answer.preview import Preview
+from dither.answer.recipe import Recipe
+from dither.catalog import Catalog
+from dither.plan.algebra import (
+    And,
+    Call,
+    Cells,
+    Column,
+    Compare,
+    Holds,
+    Keys,
+    Named,
+    Quantiles,
+    Query,
+    Value,
+    sources_of,
+)
+from dither.plan.analyse import analyse
+from dither.plan.facts import NO_FACTS, Facts
+from dither.privacy.kernel import Priced
+
+_PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
+
+
+_AGGREGATES = {"Count", "CountValues", "CountDistinct", "CountUnits", "Sum", "Minimum", "Maximum"}
+
+
+def explained(sql: str) -> str | None:
+    """The question inside EXPLAIN PRIVACY; None if the text is no such thing.
+
+    >>> explained("explain privacy SELECT COUNT(*) FROM visits")
+    ' SELECT COUNT(*) FROM visits'
+    """
+    found = _PREFIX.match(sql)
+    return None if found is None else sql[found.end() :]
+
+
+@dataclass(frozen=True)
+class ExplainedStep:
+    """One query of the question: what it reads, how far one unit moves it, and what answers it."""
+
+    asks: str
+    plan: tuple[str, ...]
+    stability: str
+    sensitivity: str
+    mechanism: str
+    scale: float | None
+    share: Fraction
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything that is known before data is read."""
+
+    sql: str
+    steps: tuple[ExplainedStep, ...]
+    preview: Preview
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield escape(self.sql.strip())
+        table = RichTable("step", "asks", "one unit moves it by", "mechanism", "noise scale", "share")
+        for i, step in enumerate(self.steps):
+            scale = "–" if step.scale is None else f"{step.scale:,.4g}"
+            cells = [str(i), step.asks, step.sensitivity, step.mechanism, scale, f"{float(step.share):.1%}"]
+            table.add_row(*map(escape, cells))
+        yield table
+        shown: list[tuple[str, ...]] = []
+        for i, step in enumerate(self.steps):
+            if step.plan not in shown:
+                shown.append(step.plan)
+                yield escape(f"plan of step {i}: {step.stability}")
+                yield from (escape(f"  {line}") for line in step.plan)
+        yield self.preview
+
+    def _repr_html_(self) -> str:
+        from html import escape as plain
+
+        return f"<pre>{plain(str(self))}</pre>"
+
+    def __str__(self) -> str:
+        console = Console(width=120)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+
+def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, catalog: Catalog, facts: Facts) -> Explanation:
+    """The explanation of a priced question."""
+    total = sum((each.step.weight for each in priced.steps), Fraction(0))
+    steps = []
+    for each in priced.steps:
+        query, mechanism = each.step.query, each.mechanism
+        steps.append(
+            ExplainedStep(
+                asks(query),
+                tuple(tree(query.plan)),
+                stability(query, catalog, facts),
+                _moved(each),
+                type(mechanism).__name__,
+                _scale(mechanism),
+                each.step.weight / total,
+            )
+        )
+    return Explanation(sql, tuple(steps), preview)
+
+
+def _moved(each: Any) -> str:
+    """How far one unit moves a step, in the terms of its mechanism."""
+    mechanism = each.mechanism
+    if (moved := getattr(mechanism, "sensitivity", None)) is not None:
+        return f"L1 {moved.l1:,}, L2 {moved.l2_squared**0.5:,.4g}, cells {moved.l0:,}"
+    if isinstance(each.step.query, Keys):
+        return f"{mechanism.moved:,} keys"
+    return f"{mechanism.rows_per_unit:,} rows in each of {each.copies:,} cells"
+
+
+def _scale(mechanism: Any) -> float | None:
+    for name in ("scale", "sigma"):
+        found = getattr(mechanism, name, None)
+        if isinstance(found, (int, float, Fraction)):
+            return float(found)
+    return None
+
+
+def asks(query: Query) -> str:
+    """A query in words."""
+    by = f" by {', '.join(query.keys)}" if query.keys else ""
+    if isinstance(query, Keys):
+        return f"the values of {', '.join(query.keys)}"
+    if isinstance(query, Quantiles):
+        return f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
+    assert isinstance(query, Cells)
+    return ", ".join(_called(aggregate) for aggregate in query.columns) + by
+
+
+def _called(aggregate: Any) -> str:
+    column = getattr(aggregate, "column", None)
+    return type(aggregate).__name__ + (f"({column})" if column else "")
+
+
+def tree(plan: Any, depth: int = 0) -> list[str]:
+    """A plan as indented lines, the outermost node first."""
+    inner = sources_of(plan)
+    parts = [
+        f"{item.name}={_short(getattr(plan, item.name))}" for item in fields(plan) if not _is_plan(plan, item.name)
+    ]
+    lines = ["  " * depth + f"{type(plan).__name__} {' '.join(parts)}".rstrip()]
+    return lines + [line for source in inner for line in tree(source, depth + 1)]
+
+
+def _is_plan(plan: Any, name: str) -> bool:
+    return any(getattr(plan, name) is source for source in sources_of(plan))
+
+
+def _short(value: Any) -> str:
+    text = words(value)
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def words(value: Any) -> str:
+    """A part of a plan as a person would write it."""
+    match value:
+        case Named(name, of):
+            return name if of == Column(name) else f"{name}: {words(of)}"
+        case Column(name):
+            return name
+        case Value(_, constant):
+            return words(constant)
+        case Call(function, arguments):
+            return f"{function}({', '.join(map(words, arguments))})"
+        case Compare(column, operator, constant):
+            return f"{column} {operator} {words(constant)}"
+        case Holds(expression):
+            return words(expression)
+        case And(conditions):
+            return " and ".join(map(words, conditions))
+        case Fraction():
+            return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
+        case tuple():
+            return f"({', '.join(map(words, value))})"
+    return _called(value) if type(value).__name__ in _AGGREGATES else str(value)
+
+
+def stability(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> str:
+    """How far one unit reaches into the rows that the query reads."""
+    node = analyse(query.plan, catalog, facts).node
+    parts = [f"{item.name} {getattr(node, item.name)}" for item in fields(node) if item.name in ("rows", "most")]
+    return f"{type(node).__name__.lower()} rows" + (f", per {catalog.unit.label}: {', '.join(parts)}" if parts else "")

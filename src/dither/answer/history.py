@@ -1,0 +1,111 @@
+"""What was asked from a pot: parameters and prices; values only of releases that this pot paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from dither.errors import RefusedError
+from dither.privacy.ledger import Ledger
+from dither.privacy.ledger.pots import shown
+from dither.privacy.release import Values, from_bytes
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One release: when, what was asked, and what the pot paid."""
+
+    release_id: str
+    released_at: str
+    version: int
+    asks: str
+    charged: Fraction
+    delta: Fraction
+    measure: str
+    superseded_by: int | None
+
+
+@dataclass(frozen=True)
+class History:
+    """The releases that one pot paid for, in order."""
+
+    pot: str
+    asked: tuple[Asked, ...]
+    _ledger: Ledger
+
+    def raw(self, release_id: str | int) -> Values:
+        """The released integers of one of these releases; others' are not shown."""
+        if str(release_id) not in {each.release_id for each in self.asked}:
+            raise RefusedError(f"pot {self.pot!r} paid for no release {release_id}", rule="privacy-rules 12")
+        stored = self._ledger.release(int(release_id))
+        assert stored is not None
+        return from_bytes(stored.arrow_bytes)
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = RichTable("release", "released at", "version", "asked", "paid", title=f"from pot {self.pot}")
+        for each in self.asked:
+            paid = f"{each.measure} {shown(each.charged)}" + (f", delta {shown(each.delta)}" if each.delta else "")
+            asks = each.asks + (f" (superseded by {each.superseded_by})" if each.superseded_by else "")
+            table.add_row(each.release_id, each.released_at, str(each.version), escape(asks), paid)
+        yield table
+
+    def __str__(self) -> str:
+        console = Console(width=160)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+
+def history(ledger: Ledger, pot: str) -> History:
+    """What the pot paid for."""
+    measures = {each.name: each.filter.measure for each in ledger.pots(under_way=False)}
+    found = []
+    for record in ledger.history():
+        if pot in (*record.pots, *record.shared_by) and record.released_at is not None:
+            taken = record.charges.get(pot)
+            found.append(
+                Asked(
+                    str(record.seq),
+                    record.released_at,
+                    int(record.public.get("version", 0)),
+                    asks(record.public.get("request", {})),
+                    taken.amount if taken else Fraction(0),
+                    taken.delta if taken else Fraction(0),
+                    measures.get(pot, ""),
+                    record.superseded_by,
+                )
+            )
+    return History(pot, tuple(found), ledger)
+
+
+def asks(request: dict[str, Any]) -> str:
+    """A stored request in words."""
+    parts, tables, keys = [], [], []
+    for step in request.get("steps", ()):
+        query = step["query"]
+        parts += [_aggregate(each) for each in query.get("columns", ())]
+        parts += [f"quantiles of {query['column']}"] if query["type"] == "quantiles" else []
+        keys += [key for key in query.get("keys", ()) if key not in keys]
+        tables += [table for table in _tables(query["plan"]) if table not in tables]
+    words = ", ".join(dict.fromkeys(parts)) or "keys"
+    return f"{words} from {', '.join(tables)}" + (f" by {', '.join(keys)}" if keys else "")
+
+
+def _aggregate(tree: dict[str, Any]) -> str:
+    return str(tree["type"]) + (f"({tree['column']})" if tree.get("column") else "")
+
+
+def _tables(plan: Any) -> list[str]:
+    if not isinstance(plan, dict):
+        return []
+    if plan.get("type") == "scan":
+        return [plan["table"]]
+    return [table for part in plan.values() for table in _tables(part)]

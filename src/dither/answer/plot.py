@@ -1,0 +1,43 @@
+"""A chart of a result: one bar per row, its interval as an error bar."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dither.answer.result import Result, column_named
+from dither.errors import DitherError
+
+
+def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
+    """Bars of one value column (the first, unless named) with intervals; returns the matplotlib axes.
+
+    A row without a value has no bar, an interval without an end no whisker on that side.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise DitherError("plot() needs matplotlib: pip install 'dither[plot]'") from None
+    chosen = column_named(result, column)
+    name = chosen.name
+    table = result.to_dict()
+    keys = [each.name for each in result.columns if each.role == "key"]
+    labels = [", ".join(str(table[key][row]) for key in keys) or name for row in range(result.table.num_rows)]
+    values = [math.nan if value is None else float(value) for value in table[name]]
+    below, above = (
+        [0.0 if end is None or math.isnan(value) else max(0.0, side * (float(end) - value)) for value, end in pairs]
+        for side, pairs in (
+            (-1, list(zip(values, table[f"{name}_low"], strict=True))),
+            (1, list(zip(values, table[f"{name}_high"], strict=True))),
+        )
+    )
+    if ax is None:
+        _, ax = pyplot.subplots(figsize=(7, max(1.5, 0.3 * len(labels) + 0.8)), layout="constrained")
+    places = range(len(labels))
+    ax.barh(places, values, xerr=[below, above], color="#9ab7d3", ecolor="#333333", capsize=2)
+    ax.set_yticks(list(places), labels)
+    ax.invert_yaxis()
+    level = f"{float(chosen.confidence) * 100:.4g}% intervals" if chosen.confidence is not None else ""
+    ax.set_xlabel(f"{name} ({level})")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax

@@ -1,0 +1,209 @@
+"""Buying a bound or a limit: a private quantile on the declared grid, paid for like any question.
+
+`bounds` are quantiles of a column, `rows_per_unit` and `max_groups` quantiles of what each unit has. What share is kept
+is the share that was bought, never one measured on the data. Where the declared range is so wide that the grid of a
+quantile would be coarse, the search is over magnitudes: the quantile of how many powers of two of the grid step (and
+their negatives) lie below the value; the answer is then such a power.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from rich.console import Console, ConsoleOptions, RenderResult
+
+from dither.answer.expressions import Noisy
+from dither.answer.recipe import Atom, GroupingSet, Output, Recipe
+from dither.canonical import Number, exact
+from dither.catalog import Boolean, Bounded, Catalog, Date, Table, Timestamp
+from dither.errors import ParameterError
+from dither.plan.algebra import Call, Column, Count, Named, PerUnit, Plan, Project, Quantiles, Scan, Value
+from dither.plan.domain import declared_domain
+from dither.plan.facts import Facts
+from dither.plan.grids import points_between
+
+What = Literal["bounds", "rows_per_unit", "max_groups"]
+COUNTED = "of_one_unit"
+_COARSEST = 1  # a grid coarser than the column's own is searched by magnitudes
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be bought: the recipe, and how its answers become numbers of the catalog."""
+
+    what: What
+    of: str
+    keep: Fraction
+    recipe: Recipe
+    edges: tuple[Fraction, ...] | None = None  # where magnitudes are searched: the ends of each
+    declared: tuple[Fraction, Fraction] | None = None
+    one_sided: bool = False
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A bought number, and the words to put beside it in the catalog."""
+
+    what: What
+    of: str
+    low: Fraction | None
+    high: Fraction
+    keep: Fraction
+    provenance: str
+    info: dict[str, Any]
+    rank: str
+
+    @property
+    def catalog_text(self) -> str:
+        """What to paste into the catalog."""
+        if self.what == "bounds":
+            low = Fraction(0) if self.low is None else self.low
+            return f"bounds: [{_plain(low)}, {_plain(self.high)}], provenance: {self.provenance!r}"
+        return f"{self.what}: {_plain(self.high)}  # {self.provenance}"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield f"{self.what} of {self.of}: " + self.sentence
+        yield f"  {self.catalog_text}"
+        yield f"  {self.rank}"
+
+    @property
+    def sentence(self) -> str:
+        share = f"{float(self.keep) * 100:.4g}%"
+        if self.what == "bounds":
+            low = "" if self.low is None else f"{_plain(self.low)} to "
+            return f"{low}{_plain(self.high)} keeps about {share} of the rows as they are; the rest is clamped"
+        thing = "rows" if self.what == "rows_per_unit" else "groups"
+        return f"{_plain(self.high)} keeps all {thing} of about {share} of the people; others lose some"
+
+    def __str__(self) -> str:
+        console = Console(width=120)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+
+def _plain(value: Fraction) -> str:
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.10g}"
+
+
+def wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
+    """The question behind a suggestion; refused where nothing of the kind is declared."""
+    share = exact(keep, "keep")
+    if not 0 < share < 1:
+        raise ParameterError(f"keep must lie in (0, 1), got {keep}: choose e.g. 0.99")
+    table, _, name = of.partition(".")
+    try:
+        found = catalog.table(table)
+    except KeyError:
+        raise ParameterError(f"no table {table!r}: say table.column, as in 'visits.cost'") from None
+    if found.kind != "private":
+        raise ParameterError(f"{table} is public: its bounds can be read off it")
+    if what == "bounds":
+        return _bounds(of, found, name, share, facts)
+    if what == "rows_per_unit":
+        plan: Plan = PerUnit(Scan(found.name), (), (Named(COUNTED, Count()),))
+        return Wish("rows_per_unit", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
+    if what == "max_groups":
+        if not name:
+            raise ParameterError("max_groups of which column? say table.column, as in 'visits.county'")
+        _column(found, name)
+        once = PerUnit(Scan(found.name), (name,), (Named("rows_of_group", Count()),))
+        plan = PerUnit(once, (), (Named(COUNTED, Count()),))
+        return Wish("max_groups", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
+    raise ParameterError(f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {what!r}")
+
+
+def _column(table: Table, name: str) -> Any:
+    try:
+        return table.column(name)
+    except KeyError:
+        raise ParameterError(f"no column {name!r} in {table.name}") from None
+
+
+def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> Wish:
+    column = _column(table, name) if name else None
+    if not isinstance(column, Bounded) or isinstance(column, (Boolean, Date, Timestamp)):
+        raise ParameterError(f"{of} is no number with declared bounds: bounds are bought inside wide declared ones")
+    domain = declared_domain(table.column(name), table, facts)
+    declared = (domain.low * domain.step, domain.high * domain.step)
+    points = points_between(domain.low, domain.high)
+    one_sided = domain.low == 0
+    shares = (keep,) if one_sided else ((1 - keep) / 2, (1 + keep) / 2)
+    if points.step <= _COARSEST:
+        recipe = _recipe(of, Scan(table.name), name, shares, domain.step, Fraction(0))
+        return Wish("bounds", of, keep, recipe, None, declared, one_sided)
+    thresholds = magnitudes(domain.low, domain.high)
+    terms = tuple(_above(name, threshold * domain.step) for threshold in thresholds)
+    magnitude = Project(Scan(table.name), (Named("magnitude", _added(terms)),))
+    recipe = _recipe(of, magnitude, "magnitude", shares, Fraction(1), Fraction(0))
+    edges = (declared[0], *(threshold * domain.step for threshold in thresholds), declared[1])
+    return Wish("bounds", of, keep, recipe, edges, declared, one_sided)
+
+
+def magnitudes(low: int, high: int) -> tuple[int, ...]:
+    """Zero and the powers of two on both sides of it, between two bounds, in order.
+
+    >>> magnitudes(-3, 9)
+    (-2, -1, 0, 1, 2, 4, 8)
+    """
+    powers = [1 << power for power in range(max(abs(low), abs(high)).bit_length())]
+    return tuple(sorted(each for each in (0, *powers, *(-power for power in powers)) if low < each < high))
+
+
+def _added(terms: tuple[Call, ...]) -> Call:
+    """Their sum; `add` takes at most fifty arguments."""
+    while len(terms) > 1:
+        groups = [terms[i : i + 40] for i in range(0, len(terms), 40)]
+        terms = tuple(group[0] if len(group) == 1 else Call("add", group) for group in groups)
+    return terms[0]
+
+
+def _above(name: str, threshold: Fraction) -> Call:
+    return Call("to_number", (Call("gt", (Column(name), Value("number", threshold))),))
+
+
+def _recipe(of: str, plan: Plan, column: str, shares: tuple[Fraction, ...], unit: Fraction, offset: Fraction) -> Recipe:
+    asked = Quantiles(plan, (), column, shares)
+    atoms = tuple(
+        Atom(f"QUANTILE({column}, {float(share):g})", unit, offset, "integer" if unit == 1 else "number")
+        for share in shares
+    )
+    outputs = tuple(Output(f"q{i}", Noisy(i), "value", atom.aggregate) for i, atom in enumerate(atoms))
+    places = tuple((0, i) for i in range(len(shares)))
+    return Recipe(f"suggest {of}", (asked,), (), atoms, (GroupingSet((), None, places),), outputs)
+
+
+def suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str) -> Suggestion:
+    """What was bought, from the released quantiles; bounds are rounded outwards to two digits."""
+    found = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
+    low: Fraction | None = None
+    if wished.what == "bounds":
+        assert wished.declared is not None
+        least, most = wished.declared
+        lowest, highest = found[0], found[-1]
+        if wished.edges is not None:  # the quantile is how many edges lie below
+            lowest, highest = wished.edges[int(lowest)], wished.edges[min(len(wished.edges) - 1, int(highest) + 1)]
+        high = min(most, rounded_up(highest) if highest > 0 else highest)
+        if not wished.one_sided:
+            low = max(least, -rounded_up(-lowest) if lowest < 0 else lowest)
+    else:
+        high = max(Fraction(1), found[-1])
+    paid = f"{info['price_in']} {_plain(Fraction(info['price_asked']))}"
+    provenance = f"bought: release {info['release_id']}, {paid}, {float(wished.keep) * 100:.4g}% quantile"
+    return Suggestion(wished.what, wished.of, low, high, wished.keep, provenance, info, rank)
+
+
+def rounded_up(value: Fraction) -> Fraction:
+    """A positive number rounded up to two digits, so that what is kept is at least what was bought.
+
+    >>> rounded_up(Fraction(4712, 10)), rounded_up(Fraction(30))
+    (Fraction(480, 1), Fraction(30, 1))
+    """
+    step = Fraction(1)
+    while value >= 100 * step:
+        step *= 10
+    while value < 10 * step:
+        step /= 10
+    return -(-value // step) * step

@@ -1,0 +1,246 @@
+"""From released cells to the rows and columns that were asked for: HAVING, ORDER BY, LIMIT and intervals.
+
+HAVING and LIMIT choose rows by their noisy values, and the rows so chosen are those whose noise helped them. Intervals
+of chosen rows are therefore taken at the level 1 - (1 - level) * shown / all: of the rows shown, the expected share
+that misses is then at most 1 - level (false coverage rate; Benjamini and Yekutieli 2005). ORDER BY alone chooses
+nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dither.answer.blocks import Block, blocks
+from dither.answer.evaluate import Array, Given, evaluate, given, is_null
+from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
+from dither.answer.intervals import Noises, interval
+from dither.answer.recipe import Output, Recipe, Shown
+from dither.answer.shapes import atoms_of
+
+_TYPES = {
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("s"),
+    "boolean": pa.bool_(),
+    "text": pa.string(),
+}
+_WIDE = pa.decimal128(38, 0)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows to show: for each grouping set which of its rows, and where they stand in the answer."""
+
+    chosen: tuple[tuple[Block, NDArray[np.int64]], ...]
+    shown: int
+    of: int
+    by_noise: bool = False
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether noisy values decided which rows are shown."""
+        return self.by_noise and self.shown < self.of
+
+    def level(self, level: Fraction) -> Fraction:
+        """The level at which intervals of the rows shown are taken."""
+        return 1 - (1 - level) * Fraction(max(1, self.shown), self.of) if self.is_choice else level
+
+
+def rows_shown(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
+    """HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values."""
+    found = blocks(recipe, values)
+    kept = [np.flatnonzero(_holds(_conjuncts(recipe.having), recipe, block)) for block in found]
+    of_block = np.repeat(np.arange(len(found)), [len(rows) for rows in kept])
+    in_block = np.concatenate([np.zeros(0, np.int64), *kept]).astype(np.int64)
+    order = _ordered(recipe, [block.taken(rows) for block, rows in zip(found, kept, strict=True)], len(in_block))
+    last = None if recipe.limit is None else recipe.offset + recipe.limit
+    order = order[recipe.offset : last]
+    chosen = []
+    for i, block in enumerate(found):
+        places = np.flatnonzero(of_block[order] == i)
+        chosen.append((block.taken(in_block[order][places]), places))
+    public = [part for part in _conjuncts(recipe.having) if not atoms_of(part)]
+    of = sum(int(_holds(public, recipe, block).sum()) for block in found)
+    is_cut = recipe.limit is not None or recipe.offset > 0
+    by_noise = bool(atoms_of(recipe.having)) or (is_cut and any(atoms_of(asked.formula) for asked in recipe.order))
+    return Rows(tuple(chosen), len(order), of, by_noise)
+
+
+def _conjuncts(formula: Formula | None) -> list[Formula]:
+    if formula is None:
+        return []
+    if isinstance(formula, Apply) and formula.name == "and":
+        return [part for argument in formula.arguments for part in _conjuncts(argument)]
+    return [formula]
+
+
+def _holds(conditions: list[Formula], recipe: Recipe, block: Block) -> NDArray[np.bool_]:
+    kept = np.ones(block.rows, np.bool_)
+    for condition in conditions:
+        kept = kept & np.broadcast_to(evaluate(condition, given(recipe, block)) == 1, (block.rows,))
+    return kept
+
+
+def _ordered(recipe: Recipe, found: list[Block], rows: int) -> NDArray[np.int64]:
+    """A stable order: ties keep the order of the keys."""
+    order = np.arange(rows)
+    for asked in reversed(recipe.order):
+        values = [np.broadcast_to(evaluate(asked.formula, given(recipe, block)), (block.rows,)) for block in found]
+        ranks = _ranks(np.concatenate(values) if values else np.zeros(0))
+        empty = ranks < 0
+        ranks = np.where(empty, 0, -ranks if asked.descending else ranks)
+        first = -1 if asked.nulls_first else 1
+        order = order[np.lexsort((ranks[order], (first * empty)[order]))]
+    return order
+
+
+def _ranks(values: Array) -> NDArray[np.int64]:
+    """Dense ranks, -1 for null; whatever kinds stand beside each other."""
+    empty = is_null(values)
+    if values.dtype != object:
+        return np.where(empty, -1, np.unique(np.where(empty, 0.0, values), return_inverse=True)[1])
+    texts = {value: (type(value).__name__, value) for value in values if value is not None}
+    ranks = {value: rank for rank, value in enumerate(sorted(texts, key=lambda each: texts[each]))}
+    return np.array([-1 if value is None else ranks[value] for value in values], np.int64)
+
+
+# -- columns ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Triple:
+    """A column of the answer with its ends; keys have none."""
+
+    kind: Shown
+    wide: bool
+    value: list[Any]
+    low: list[Any] | None = None
+    high: list[Any] | None = None
+
+    def arrays(self) -> tuple[pa.Array, ...]:
+        type_ = _WIDE if self.wide else _TYPES[self.kind]
+        lists = [each for each in (self.value, self.low, self.high) if each is not None]
+        return tuple(pa.array(map(Decimal, each) if self.wide else each, type_) for each in lists)
+
+
+def column(
+    recipe: Recipe, output: Output, rows: Rows, noises: Sequence[Noises], widths: Any, level: Fraction
+) -> Triple:
+    """One output for all rows shown, with its interval where it is a value."""
+    kind = kind_of(output.formula, recipe)
+    parts: list[tuple[NDArray[np.int64], list[list[Any]]]] = []
+    wide = False
+    for (block, places), noise in zip(rows.chosen, noises, strict=True):
+        at = given(recipe, block)
+        if isinstance(output.formula, Noisy) and kind == "integer" and output.role == "value":
+            atom = output.formula.atom
+            width = widths[block.of.places[atom][0]]
+            wide = wide or width >= 2**63
+            parts.append((places, _exact(recipe, block, atom, at, noise, level, width)))
+            continue
+        values = np.broadcast_to(evaluate(output.formula, at), (block.rows,))
+        lists = [shown(values, kind)]
+        if output.role == "value":
+            low, high = interval(output.formula, at, noise, level)
+            low, high = (np.broadcast_to(end, (block.rows,)) for end in (low, high))
+            lists += [shown(low, kind, math.floor), shown(high, kind, math.ceil)]
+        parts.append((places, lists))
+    joined = _joined(parts, rows.shown, 3 if output.role == "value" else 1)
+    return Triple(kind, wide, *joined)
+
+
+def _joined(parts: list[tuple[NDArray[np.int64], list[list[Any]]]], rows: int, lists: int) -> list[list[Any]]:
+    if len(parts) == 1 and np.array_equal(parts[0][0], np.arange(rows)):
+        return parts[0][1]
+    joined: list[list[Any]] = [[None] * rows for _ in range(lists)]
+    for places, found in parts:
+        for into, values in zip(joined, found, strict=True):
+            for place, value in zip(places, values, strict=True):
+                into[place] = value
+    return joined
+
+
+def _exact(
+    recipe: Recipe, block: Block, atom: int, at: Given, noises: Noises, level: Fraction, width: int
+) -> list[list[Any]]:
+    """A single released integer, exactly; its ends saturate at the public width like the number itself."""
+    of, law = recipe.atoms[atom], noises.laws[atom]
+    values = [int(value) for value in block.atoms[atom].tolist()]
+    if of.unit != 1 or of.offset:
+        values = [int(value * of.unit + of.offset) for value in values]
+    if law is None:
+        low, high = interval(Noisy(atom), at, noises, level)
+        return [values, shown(low, "integer", math.floor), shown(high, "integer", math.ceil)]
+    half = int(law.half_width(level) * of.unit)
+    return [[max(-width, min(width, value + shift)) for value in values] for shift in (0, -half, half)]
+
+
+def shown(values: Array, kind: Shown, rounding: Any = round) -> list[Any]:
+    """A column as a person sees it: None for null; ends of intervals are rounded outward where they must be whole."""
+    if values.dtype == object:
+        return [None if value is None else value for value in values]
+    return [None if math.isnan(value) else _one(float(value), kind, rounding) for value in values]
+
+
+def _one(value: float, kind: Shown, rounding: Any) -> Any:
+    match kind:
+        case "integer":
+            return int(rounding(value))
+        case "boolean":
+            return bool(value)
+        case "date":
+            days = max(-719162, min(2932896, int(rounding(value))))
+            return date(1970, 1, 1) + timedelta(days=days)
+        case "timestamp":
+            seconds = max(-62135596800, min(253402300799, int(rounding(value))))
+            return datetime(1970, 1, 1) + timedelta(seconds=seconds)
+    return value
+
+
+def kind_of(formula: Formula, recipe: Recipe) -> Shown:
+    """What a column holds, from the recipe alone."""
+    found = _kind(formula, recipe)
+    return "number" if found is None else found
+
+
+def _kind(formula: Formula, recipe: Recipe) -> Shown | None:
+    match formula:
+        case Noisy(atom):
+            return recipe.atoms[atom].shown
+        case Constant(value):
+            if value is None:
+                return None
+            return "text" if isinstance(value, str) else "integer" if value.denominator == 1 else "number"
+        case Grouping():
+            return "integer"
+        case KeyValue(key):
+            domain = recipe.keys[key].domain
+            if recipe.keys[key].dated:
+                return "date"
+            if domain.kind == "number":
+                return "integer" if domain.step.denominator == 1 else "number"
+            kinds: dict[str, Shown] = {"date": "date", "timestamp": "timestamp", "boolean": "boolean"}
+            return kinds.get(domain.kind, "text")
+        case Apply(name, arguments):
+            if FUNCTIONS[name] == "conditions":
+                return "boolean"
+            if FUNCTIONS[name] == "choices":
+                values = arguments
+                if name == "case":
+                    values = (*arguments[1::2], *arguments[-1:])
+                elif name == "nullif":
+                    values = arguments[:1]
+                kinds_found = {kind for value in values if (kind := _kind(value, recipe)) is not None}
+                return kinds_found.pop() if len(kinds_found) == 1 else "number"
+    return "number"

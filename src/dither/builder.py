@@ -1,0 +1,251 @@
+"""Questions built step by step in Python; each makes exactly the plans that the same SQL makes.
+
+A `Question` is an immutable value that renders SQL text and goes through the same binder, so there is one meaning and
+one set of refusals. Columns and conditions are SQL expressions as text.
+
+>>> from dither.builder import avg, count, table
+>>> busy = table("visits").where("age >= 18").group_by("ward").agg(n=count(), cost=avg("cost"))
+>>> print(busy.sql)
+SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE (age >= 18) GROUP BY ward
+>>> busy.order_by("n DESC").limit(3).sql.split(" GROUP BY ")[1]
+'ward ORDER BY n DESC LIMIT 3'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dither.canonical import Number, exact
+from dither.errors import ParameterError, QueryError
+
+if TYPE_CHECKING:
+    from dither.answer.preview import Preview
+    from dither.answer.result import Result
+    from dither.session import Connection
+
+__all__ = ["Aggregate", "Question", "avg", "count", "count_distinct", "median", "quantile", "stddev", "sum", "table",
+           "variance"]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate as SQL text; aggregates combine by + - * / with each other and with numbers."""
+
+    sql: str
+
+    def where(self, condition: str) -> Aggregate:
+        """Only the rows that meet the condition count.
+
+        >>> count().where("urgent").sql
+        'COUNT(*) FILTER (WHERE urgent)'
+        """
+        return Aggregate(f"{self.sql} FILTER (WHERE {_one(condition, 'a condition')})")
+
+    def _with(self, sign: str, other: Any, swapped: bool = False) -> Aggregate:
+        text = other.sql if isinstance(other, Aggregate) else _literal(other)
+        left, right = (text, self.sql) if swapped else (self.sql, text)
+        return Aggregate(f"({left} {sign} {right})")
+
+    def __add__(self, other: Any) -> Aggregate:
+        return self._with("+", other)
+
+    def __sub__(self, other: Any) -> Aggregate:
+        return self._with("-", other)
+
+    def __mul__(self, other: Any) -> Aggregate:
+        return self._with("*", other)
+
+    def __truediv__(self, other: Any) -> Aggregate:
+        return self._with("/", other)
+
+    def __rmul__(self, other: Any) -> Aggregate:
+        return self._with("*", other, swapped=True)
+
+    def __radd__(self, other: Any) -> Aggregate:
+        return self._with("+", other, swapped=True)
+
+
+def count(column: str | None = None) -> Aggregate:
+    """Rows, or rows where the column is not null."""
+    return Aggregate("COUNT(*)") if column is None else _call("COUNT", column)
+
+
+def count_distinct(column: str) -> Aggregate:
+    """Different values of the column."""
+    return Aggregate(f"COUNT(DISTINCT {_one(column, 'a column')})")
+
+
+def sum(column: str) -> Aggregate:
+    """The sum of a bounded column."""
+    return _call("SUM", column)
+
+
+def avg(column: str) -> Aggregate:
+    """The average: a sum over a count."""
+    return _call("AVG", column)
+
+
+def median(column: str) -> Aggregate:
+    """The middle value."""
+    return _call("MEDIAN", column)
+
+
+def quantile(column: str, share: Number) -> Aggregate:
+    """The value that a share of the rows does not exceed.
+
+    >>> quantile("cost", 0.9).sql
+    'QUANTILE_CONT(cost, 0.9)'
+    """
+    part = exact(share, "share")
+    if not 0 <= part <= 1:
+        raise ParameterError(f"a share lies in [0, 1], got {share}")
+    return Aggregate(f"QUANTILE_CONT({_one(column, 'a column')}, {_literal(share)})")
+
+
+def variance(column: str) -> Aggregate:
+    """The sample variance."""
+    return _call("VARIANCE", column)
+
+
+def stddev(column: str) -> Aggregate:
+    """The sample standard deviation."""
+    return _call("STDDEV", column)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question under construction; every method returns a new one."""
+
+    source: str
+    _con: Connection | None = field(default=None, repr=False, compare=False)
+    _where: tuple[str, ...] = ()
+    _keys: tuple[str, ...] = ()
+    _values: tuple[tuple[str, Aggregate], ...] = ()
+    _having: tuple[str, ...] = ()
+    _order: tuple[str, ...] = ()
+    _limit: int | None = None
+
+    def join(self, other: str, *, using: str | tuple[str, ...]) -> Question:
+        """With the rows of another table that have the same values in `using`."""
+        keys = (using,) if isinstance(using, str) else tuple(using)
+        names = ", ".join(_name(key) for key in keys)
+        return replace(self, source=f"{self.source} JOIN {_name(other)} USING ({names})")
+
+    def where(self, *conditions: str) -> Question:
+        """Only rows that meet every condition."""
+        return replace(self, _where=(*self._where, *(_one(text, "a condition") for text in conditions)))
+
+    def group_by(self, *keys: str) -> Question:
+        """One answer for every value of the keys."""
+        return replace(self, _keys=(*self._keys, *(_one(key, "a key") for key in keys)))
+
+    def agg(self, **named: Aggregate) -> Question:
+        """What to compute, under the names to show it by."""
+        for name, value in named.items():
+            if not isinstance(value, Aggregate):
+                raise ParameterError(f"{name} must be an aggregate such as count() or sum('cost'), got {value!r}")
+        return replace(self, _values=(*self._values, *named.items()))
+
+    def having(self, *conditions: str) -> Question:
+        """Only answers whose noisy values meet every condition."""
+        return replace(self, _having=(*self._having, *(_one(text, "a condition") for text in conditions)))
+
+    def order_by(self, *columns: str) -> Question:
+        """By noisy values or keys; 'n DESC' for the largest first."""
+        return replace(self, _order=(*self._order, *(_ordered(text) for text in columns)))
+
+    def limit(self, rows: int) -> Question:
+        """At most so many rows of the answer."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+            raise ParameterError(f"limit is a number of rows, got {rows!r}")
+        return replace(self, _limit=rows)
+
+    @property
+    def sql(self) -> str:
+        """The same question as SQL."""
+        if not self._values:
+            raise ParameterError("say what to compute: .agg(n=count())")
+        shown = [*self._keys, *(f"{value.sql} AS {_name(name)}" for name, value in self._values)]
+        text = f"SELECT {', '.join(shown)} FROM {self.source}"
+        text += f" WHERE {_all(self._where)}" if self._where else ""
+        text += f" GROUP BY {', '.join(self._keys)}" if self._keys else ""
+        text += f" HAVING {_all(self._having)}" if self._having else ""
+        text += f" ORDER BY {', '.join(self._order)}" if self._order else ""
+        return text + (f" LIMIT {self._limit}" if self._limit is not None else "")
+
+    def preview(self, **terms: Any) -> Preview:
+        """Price and error; reads no data. Takes what `Connection.preview` takes."""
+        return self._connected().preview(self.sql, **terms)
+
+    def ask(self, **terms: Any) -> Result:
+        """The answer, paid from the pot. Takes what `Connection.sql` takes."""
+        found: Any = self._connected().sql(self.sql, **terms)
+        return found  # type: ignore[no-any-return]
+
+    def _connected(self) -> Connection:
+        if self._con is None:
+            raise ParameterError("this question belongs to no connection: start it with con.table(...)")
+        return self._con
+
+
+def table(name: str, con: Connection | None = None) -> Question:
+    """A question about a table; `con.table(...)` starts one that can be asked."""
+    return Question(_name(name), con)
+
+
+def _call(function: str, column: str) -> Aggregate:
+    return Aggregate(f"{function}({_one(column, 'a column')})")
+
+
+def _all(conditions: tuple[str, ...]) -> str:
+    return " AND ".join(f"({each})" for each in conditions)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ParameterError(f"an aggregate combines with aggregates and numbers, got {value!r}")
+    return repr(value)
+
+
+def _name(text: str) -> str:
+    """A name as it is, or quoted where SQL needs it."""
+    if not isinstance(text, str) or not text or '"' in text:
+        raise ParameterError(f"a name is a text without quotes, got {text!r}")
+    plain = text.isidentifier() and text.isascii() and _reads(text, lambda found: isinstance(found, exp.Column))
+    return text if plain else f'"{text}"'
+
+
+def _one(text: str, what: str) -> str:
+    """The text, if it is one SQL expression that stays one inside parentheses: nothing can leave its place."""
+    if not isinstance(text, str) or not text.strip():
+        raise ParameterError(f"{what} is SQL text such as 'age >= 18', got {text!r}")
+    if "--" in text or "/*" in text or ";" in text:
+        raise QueryError(f"{what} has no comments and no semicolons: {text!r}")
+    if not _reads(f"({text})", lambda found: isinstance(found, exp.Paren)):
+        raise QueryError(f"{what} must be one SQL expression, got {text!r}")
+    return text.strip()
+
+
+def _ordered(text: str) -> str:
+    column, _, direction = text.strip().rpartition(" ")
+    if column and direction.upper() in ("ASC", "DESC"):
+        return f"{_one(column, 'a column')} {direction.upper()}"
+    return _one(text, "a column")
+
+
+def _reads(text: str, holds: Callable[[exp.Expr], bool]) -> bool:
+    """Whether sqlglot reads the text as an expression of which `holds` is true."""
+    try:
+        found = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
+    except (SqlglotError, ValueError, RecursionError):
+        return False
+    plain = isinstance(found, exp.Select) and not any(
+        value for part, value in found.args.items() if part not in ("expressions", "kind") and value
+    )
+    return plain and len(found.expressions) == 1 and holds(found.expressions[0])

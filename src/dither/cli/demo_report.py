@@ -1,0 +1,204 @@
+"""The page that the demonstration writes: answers beside the truth, and the error of each stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dither.answer.charts import Point, dots, number
+from dither.answer.hazards import hazards
+from dither.answer.interpret import of_pot
+from dither.answer.preview import Preview
+from dither.answer.recipe import Recipe
+from dither.answer.report import Answered, Paid, Report, Staged, page
+from dither.answer.result import Result, build
+from dither.catalog import UNPROTECTED, guarantee
+from dither.cli.registry import deployment
+from dither.plan.algebra import Cells
+from dither.plan.domains import shown_keys
+from dither.privacy.release import Release
+from dither.session import Connection
+from dither.state import State
+from dither.steward_stages import Cell, stages, truth_of
+
+
+@dataclass(frozen=True)
+class Told:
+    """A question of the demonstration: before, the answer, and the truth by label."""
+
+    title: str
+    most: str
+    sql: str
+    preview: Preview
+    result: Result
+    truth: dict[str, float]
+    points: tuple[Point, ...]
+
+
+def truth_table(place: State, result: Result) -> dict[str, float]:
+    """The exact answer by the labels of its rows, for every key that the release selected."""
+    release, recipe = _parts(result)
+    exact = replace(release, values=truth_of(place, release))
+    whole = replace(recipe, order=(), limit=None, offset=0, having=None)
+    table = build(exact, whole, Fraction(95, 100), result.info)
+    return {point.label: point.value for point in _points(table, {})}
+
+
+def points_of(result: Result, truth: dict[str, float]) -> tuple[Point, ...]:
+    """The answers of a question's first value column."""
+    return tuple(_points(result, truth))
+
+
+def _points(result: Result, truth: dict[str, float]) -> list[Point]:
+    keys = [column.name for column in result.columns if column.role == "key"]
+    value, low, high = next(
+        (each.name, f"{each.name}_low", f"{each.name}_high") for each in result.columns if each.role == "value"
+    )
+    points = []
+    for row in result.to_arrow().to_pylist():
+        label = " · ".join(_label(row[key]) for key in keys) or value
+        found = math.nan if row[value] is None else float(row[value])
+        points.append(Point(label, found, _float(row[low]), _float(row[high]), truth.get(label)))
+    return points
+
+
+def _label(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _parts(result: Result) -> tuple[Release, Recipe]:
+    return result._release, result._recipe
+
+
+def covered(told: Told) -> tuple[int, int]:
+    """How many intervals hold the exact answer, of those that have both ends."""
+    bounded = [p for p in told.points if None not in (p.low, p.high, p.truth) and not math.isnan(p.value)]
+    return sum(p.low <= p.truth <= p.high for p in bounded), len(bounded)  # type: ignore[operator]
+
+
+def demo_report(
+    con: Connection,
+    place: State,
+    file: Path,
+    told: Sequence[Told],
+    refusal: str,
+    certificate: dict[str, Any],
+    people: int,
+) -> str:
+    """The page."""
+    pot = con.budget().pots[0]
+    facts = deployment(place)
+    meaning = of_pot(pot)
+    inside = [covered(each) for each in told]
+    hits, of = sum(a for a, _ in inside), sum(b for _, b in inside)
+    paid = Paid(
+        pot.name, pot.filter.measure, number(float(pot.spent)), number(float(pot.cap)), number(float(pot.ceiling)),
+        tuple((f"release {each.release_id}: {each.asks}", float(each.charged)) for each in con.history().asked),
+        f"Whatever is asked, and whatever is raised later, all answers together stay within {meaning.stated}", refusal,
+    )  # fmt: skip
+    report = Report(
+        title="A dozen questions to an invented clinic",
+        lead=f"{people:,} invented patients, their visits and prescriptions. Each answer carries noise that hides any "
+        f"one person, and an interval that says how much; {hits} of {of} intervals hold the exact answer, at 95% each.",
+        context="dev",
+        meaning=tuple(meaning.lines()),
+        answered=tuple(map(_answered, told)),
+        staged=(_wards(place, file, told[1]), _drugs(place, file, told[9])),
+        paid=paid,
+        releases=tuple((e.release_id, e.asks, f"{e.measure} {number(float(e.charged))}") for e in con.history().asked),
+        unprotected=UNPROTECTED,
+        hazards=tuple(f"{each.name}: {each.message}" for each in hazards(facts)),
+        certificate=certificate,
+        verified="Checked with the public key alone: every field is as it was signed (dither verify certificate.json).",
+        catalog=guarantee(con.catalog),
+    )
+    return page(report)
+
+
+def _answered(told: Told) -> Answered:
+    head = ("", "answer", "from", "to", "exact (dev only)")
+    rows = tuple((p.label, number(p.value), number(p.low), number(p.high), number(p.truth)) for p in told.points)
+    first, info = told.preview.columns[0], told.result.info
+    expected = "the error depends on the group's size"
+    if first.half_width is not None:
+        expected = f"the preview promised ± {number(first.half_width)} at 95% before anything was read"
+    paid = f"Paid {info['measure']} {number(float(Fraction(info['charged'])))}"
+    return Answered(
+        told.title, told.sql, paid, f"{expected[0].upper()}{expected[1:]}.", dots(told.points, told.title),
+        (head, rows), _learned(told), told.points,
+    )  # fmt: skip
+
+
+def _learned(told: Told) -> str:
+    """The finding in a sentence, as far as the intervals carry it."""
+    points = [p for p in told.points if not math.isnan(p.value) and p.label not in ("unknown", "other")]
+    if not points:
+        return "Nothing could be shown."
+    top = max(points, key=lambda p: p.value)
+    rest = [p for p in points if p is not top]
+    clear = top.low is not None and all(p.high is not None and p.high < top.low for p in rest)
+    between = "" if top.low is None else f", between {number(top.low)} and {number(top.high)}"
+    said = f"{told.most}: {top.label}, {number(top.value)}{between}."
+    if not rest:
+        return said
+    return said + (
+        " No other comes near." if clear else " Others may be as large: their intervals overlap or are open."
+    )
+
+
+def _wards(place: State, file: Path, told: Told) -> Staged:
+    """The cost of each ward from the file to the answer."""
+    recipe = _parts(told.result)[1]
+    query = next(each for each in recipe.queries if isinstance(each, Cells))
+    unit = float(recipe.atoms[0].unit)
+    found = [{cell: values[0] * unit for cell, values in stage.cells.items()} for stage in stages(place, file, query)]
+    labels = [_label(key) for key in shown_keys(recipe.keys[0].domain)]
+    answers = {p.label: p for p in told.points}
+    rows = []
+    for code, label in enumerate(labels):
+        raw, clamped, limited = (each.get(((), code), 0.0) for each in found)
+        answer = answers[label]
+        half = (answer.high or 0.0) - answer.value
+        rows.append((label, raw, (clamped - raw, limited - clamped, answer.value - limited), answer.value, half))
+    return Staged(
+        "Cost by ward: from the file to the answer", ("clamps", "limits", "noise"), tuple(rows),
+        "Bills above 2,000 are cut, and of each person at most five visits count: both pull sums down, by far more "
+        "than the noise. Intervals cover the noise alone; the rest is decided by the catalog, before anyone asks.",
+    )  # fmt: skip
+
+
+def _drugs(place: State, file: Path, told: Told) -> Staged:
+    """Prescriptions: drugs that few people take are not shown at all."""
+    release, recipe = _parts(told.result)
+    query = next(each for each in recipe.queries if isinstance(each, Cells))
+    found = [{cell: float(values[0]) for cell, values in stage.cells.items()} for stage in stages(place, file, query)]
+    whole = replace(recipe, order=(), limit=None, offset=0, having=None)
+    answers = {p.label: p for p in _points(build(release, whole, Fraction(95, 100), told.result.info), {})}
+    drugs = sorted({cell for each in found for cell in each}, key=lambda cell: -found[0].get(cell, 0.0))
+
+    def row(label: str, cells: Sequence[Cell]) -> tuple[str, float, tuple[float, ...], float, float]:
+        raw, clamped, limited = (sum(each.get(cell, 0.0) for cell in cells) for each in found)
+        shown = [answers[_label(cell[0][0])] for cell in cells if _label(cell[0][0]) in answers]
+        kept = sum(found[2].get(cell, 0.0) for cell in cells if _label(cell[0][0]) in answers)
+        value = sum(p.value for p in shown)
+        half = math.sqrt(sum(((p.high or 0.0) - p.value) ** 2 for p in shown))
+        changes = (clamped - raw, limited - clamped, kept - limited, value - kept)
+        return label, raw, changes, value, half
+
+    rows = [row(_label(cell[0][0]), [cell]) for cell in drugs[:4]]
+    rows.append(row(f"the other {len(drugs) - 4}", drugs[4:]))
+    return Staged(
+        "Prescriptions by drug: from the file to the answer", ("clamps", "limits", "suppression", "noise"), tuple(rows),
+        "The list of drugs is not in the catalog, so a drug is shown only if enough people take it; which ones are "
+        "missing, and how many, is never said about real data. The last row adds up many drugs and all their noise.",
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""`dither interpret`: what a guarantee means, in plain words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dither import steward
+from dither.answer.interpret import Meaning, of_loss, of_pot
+from dither.answer.interpret import interpret as meaning_of
+from dither.cli.output import AsJson, print_json
+from dither.cli.register import StateFolder
+from dither.errors import ParameterError
+from dither.privacy.accounting.expressions import parse
+from dither.state import State
+
+
+class Neighbours(StrEnum):
+    """What two neighbouring databases differ in."""
+
+    add_remove = "add_remove"
+    replaced = "replace"
+
+
+def interpret(
+    catalog: Annotated[
+        Path | None, typer.Argument(help="Read the guarantee of this catalog's pot, at its ceiling.")
+    ] = None,
+    pot: Annotated[str, typer.Option(help="Which pot of the catalog.")] = "total",
+    epsilon: Annotated[str | None, typer.Option(help="Or: an epsilon, with --delta and --unit.")] = None,
+    delta: Annotated[str | None, typer.Option(help="Its delta; 0 for pure guarantees.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Whom it protects: person, row, person_month, ...")] = None,
+    loss: Annotated[str | None, typer.Option(help="Or: a workload, e.g. '20 * gaussian(10)', read at --delta.")] = None,
+    neighbours: Annotated[Neighbours, typer.Option(help="What neighbours differ in.")] = Neighbours.add_remove,
+    household: Annotated[int, typer.Option(help="How many people to count together.", min=2)] = 4,
+    rows: Annotated[int | None, typer.Option(help="Unit row: how many rows a person may have.", min=1)] = None,
+    windows: Annotated[int | None, typer.Option(help="Units of a window: how many windows.", min=1)] = None,
+    as_json: AsJson = False,
+    state: StateFolder = None,
+) -> None:
+    """Say what epsilon and delta mean: belief before and after, what a test can find, households, rows, windows."""
+    told = _meaning(catalog, pot, epsilon, delta, unit, loss, neighbours, state)
+    if as_json:
+        print_json(told.to_json(household=household, rows=rows, windows=windows))
+        return
+    console = Console()
+    for line in told.lines(household=household, rows=rows, windows=windows):
+        console.print(f"- {line}", highlight=False, markup=False)
+
+
+def _meaning(
+    catalog: Path | None,
+    pot: str,
+    epsilon: str | None,
+    delta: str | None,
+    unit: str | None,
+    loss: str | None,
+    neighbours: Neighbours,
+    state: Path | None,
+) -> Meaning:
+    if sum(each is not None for each in (catalog, epsilon, loss)) != 1:
+        raise ParameterError(
+            "say what to interpret: a CATALOG and its pot, or --epsilon or --loss, with --delta and --unit"
+        )
+    if catalog is not None:
+        ledger = steward.open_ledger(State.beside(catalog, state))
+        try:
+            return of_pot(ledger.pot(pot))
+        finally:
+            ledger.close()
+    if delta is None or unit is None:
+        raise ParameterError(
+            "an epsilon means nothing without its --delta and its --unit: give both (--delta 0 if pure)"
+        )
+    if loss is not None:
+        return of_loss(parse(loss, neighbours=neighbours.value, unit=unit), delta)
+    assert epsilon is not None
+    return meaning_of(epsilon, delta, unit=unit, neighbours=neighbours.value)

@@ -1,0 +1,92 @@
+"""`dither registry`: an entry for the public register of deployments, and a statement for reviewers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from rich.console import Console
+
+from dither import steward
+from dither.answer.deployment import Deployment
+from dither.answer.hazards import hazards
+from dither.answer.registry import entry, problems, prompts
+from dither.answer.statement import statement
+from dither.cli.output import AsJson, print_json
+from dither.cli.register import CatalogFile, StateFolder
+from dither.errors import DitherError
+from dither.state import State
+
+app = typer.Typer(
+    name="registry", help="Say in public what was deployed: a register entry and a statement.", no_args_is_help=True
+)
+
+
+def deployment(place: State) -> Deployment:
+    """The public facts of a dataset, from its registered catalog and its ledger."""
+    catalog = steward.registered_catalog(place)
+    ledger = steward.open_ledger(place)
+    try:
+        registered = ledger.registered()
+        context = "prod" if registered is None else str(registered.public["context"])
+        found = (ledger.pots(under_way=False), ledger.history(), ledger.incidents())
+    finally:
+        ledger.close()
+    return Deployment(catalog, context, found[0], tuple(found[1]), found[2], steward.population_notes(place, catalog))
+
+
+@app.command()
+def export(
+    catalog: CatalogFile,
+    to: Annotated[Path, typer.Option(help="The folder to write registry.yaml and statement.md into.")] = Path(),
+    as_json: AsJson = False,
+    state: StateFolder = None,
+) -> None:
+    """Fill an entry for the OpenDP deployments registry and a statement in the shape of NIST SP 800-226.
+
+    What catalog and ledger know is filled in; what only a person knows is left as a prompt. Warns of known hazards.
+    """
+    found = deployment(State.beside(catalog, state))
+    filled, warned = entry(found), hazards(found)
+    left = prompts(filled)
+    wrong = [each for each in problems(filled) if "PLEASE WRITE" not in each]
+    if as_json:
+        told = [{"name": each.name, "message": each.message, "ask": each.ask} for each in warned]
+        print_json({"entry": filled, "statement": statement(found), "hazards": told, "problems": wrong,
+                    "prompts": dict(left)})  # fmt: skip
+        return
+    to.mkdir(parents=True, exist_ok=True)
+    (to / "registry.yaml").write_text(yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=100))
+    (to / "statement.md").write_text(statement(found))
+    console = Console()
+    console.print(f"wrote {to / 'registry.yaml'} and {to / 'statement.md'}", highlight=False, soft_wrap=True)
+    for each in warned:
+        console.print(str(each), markup=False, highlight=False, soft_wrap=True)
+    for line in wrong:
+        console.print(f"does not fit the register's schema: {line}", markup=False, highlight=False)
+    console.print(
+        f"{len(left)} prompts are left for a person; then: dither registry check {to / 'registry.yaml'}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="A register entry, e.g. registry.yaml.")], as_json: AsJson = False
+) -> None:
+    """Check a register entry against the schema, and list the prompts that are left. Exit code 1 if any."""
+    try:
+        found = problems(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise DitherError(f"cannot read {file}: {error}") from None
+    if as_json:
+        print_json({"complete": not found, "problems": found})
+    else:
+        console = Console()
+        console.print(f"{file}: " + ("complete" if not found else f"{len(found)} things left"), highlight=False)
+        for line in found:
+            console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+    if found:
+        raise typer.Exit(1)

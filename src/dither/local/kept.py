@@ -1,0 +1,120 @@
+"""Protocols without a tally of bounded size: the collector keeps the payloads, and asks the protocol about them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.local.estimate import Estimate
+from dither.local.protocol import Protocol, read_values
+from dither.local.support import Oracle
+from dither.local.wire import Payloads
+from dither.privacy.noise import Words, uniform_below
+
+
+@dataclass(frozen=True)
+class KeptReports(Protocol):
+    """Keeps reports; `ask` names what to call with `collector.payloads`."""
+
+    ask = "find"
+
+    @property
+    def keeps_reports(self) -> bool:
+        return True
+
+    @property
+    def tally_size(self) -> int:
+        return 0
+
+    def _refuse(self) -> ParameterError:
+        return ParameterError(f"{self.type} keeps its reports: collect payloads and call {self.ask}(payloads)")
+
+    def tally(self, payloads: Payloads) -> NDArray[np.int64]:
+        raise self._refuse()
+
+    def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
+        raise self._refuse()
+
+    def user_variance(self, value: Any) -> NDArray[Any]:
+        raise self._refuse()
+
+    def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
+        raise self._refuse()
+
+
+@dataclass(frozen=True)
+class Search(KeptReports):
+    """A search over integers of `bits` bits: each user draws a public group and answers that group's question.
+
+    Payload: the group (1 byte), then the payload of the group's oracle, padded with zeros.
+    """
+
+    bits: int = 32
+
+    @property
+    @abstractmethod
+    def oracles(self) -> tuple[Oracle, ...]:
+        """The oracle of every group."""
+
+    @abstractmethod
+    def part(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
+        """What a user of the group reports."""
+
+    @property
+    def payload_bytes(self) -> int:
+        return 1 + max(oracle.payload_bytes for oracle in self.oracles)
+
+    def inputs(self) -> list[int]:
+        return list(range(1 << min(self.bits, 3)))
+
+    def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+        held = read_values(values, 1 << self.bits)
+        group = uniform_below(len(self.oracles), len(held), source=source)
+        found = np.zeros((len(held), self.payload_bytes), np.uint8)
+        found[:, 0] = group
+        for number, oracle in enumerate(self.oracles):
+            here = np.flatnonzero(group == number)
+            answer = oracle.permanent(self.part(held[here], number), source)
+            found[here[:, None], 1 + np.arange(oracle.payload_bytes)] = answer
+        return found
+
+    def law(self, value: int) -> dict[bytes, Fraction]:
+        found = {}
+        for number, oracle in enumerate(self.oracles):
+            (part,) = self.part(np.array([value], np.int64), number)
+            for answer, weight in oracle.law(int(part)).items():
+                found[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = weight / len(self.oracles)
+        return found
+
+    def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
+        good = np.zeros(len(payloads), np.bool_)
+        for number, oracle in enumerate(self.oracles):
+            end = 1 + oracle.payload_bytes
+            padded = (payloads[:, end:] == 0).all(axis=1)
+            good |= (payloads[:, 0] == number) & padded & oracle.valid(payloads[:, 1:end])
+        return good
+
+    def answers(self, payloads: Payloads, group: int) -> Payloads:
+        """The payloads of one group's oracle."""
+        end = 1 + self.oracles[group].payload_bytes
+        return np.ascontiguousarray(payloads[payloads[:, 0] == group, 1:end])
+
+
+def scaled_up(oracle: Oracle, counts: NDArray[np.float64], asked: int, reports: int, groups: float) -> Estimate:
+    """Counts among the `asked` users, 1/groups of all, as counts among all `reports`; variance of the sampling too."""
+    inner = oracle.variances(np.clip(counts, 0, asked), asked)
+    spread = groups**2 * inner + (groups - 1) * np.clip(groups * counts, 0, reports)
+    return Estimate(groups * counts, spread, reports, groups * float(oracle.largest_move))
+
+
+def largest_first(estimate: Estimate, chosen: NDArray[np.int64], keep: int) -> tuple[NDArray[np.int64], Estimate]:
+    """The `keep` largest of the chosen entries, and their estimate."""
+    order = chosen[np.argsort(estimate.values[chosen])[::-1][:keep]]
+    kept = Estimate(estimate.values[order], estimate.variances[order], estimate.reports, estimate.largest_move)
+    return order, kept

@@ -1,0 +1,119 @@
+"""New words by the sequence fragment puzzle (Apple 2017): fragments that carry a small hash of the whole word.
+
+A value of `bits` bits is cut into pieces of `step` bits (the last may be shorter). Half of the users report one piece,
+its position drawn uniformly and public, together with a public tag of `tag_bits` bits of the *whole* value; the other
+half report the whole value. The collector takes the significant (piece, tag) pairs of every position, joins pieces of
+equal tag, throws away words whose own tag is another, and asks the whole-value reports which of the rest are real.
+Users are split, not the budget: every report is at full epsilon (Apple splits it). docs/proofs/local.md, theorem 13.
+Against prefix search: one pass over the reports, no wrong turn at a short prefix, but noise on 2**(step + tag_bits)
+cells. Payload: the group (1 byte; positions first, then as many groups of whole values), then the payload of
+`hadamard` (a piece: piece * 2**tag_bits + tag) or of `local_hash` (the whole value), padded with zeros.
+
+>>> FragmentPuzzle(4, bits=30, step=10).positions
+3
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.errors import ParameterError
+from dither.local.estimate import Estimate
+from dither.local.hadamard import Hadamard
+from dither.local.hashing import PRIME_BITS
+from dither.local.kept import Search, largest_first, scaled_up
+from dither.local.localhash import LocalHash
+from dither.local.odds import read_epsilon
+from dither.local.support import Oracle
+from dither.local.wire import Payloads
+
+_JOINS = 4096  # words tried for one tag
+
+
+@dataclass(frozen=True)
+class FragmentPuzzle(Search):
+    """Pieces of `step` bits of a value of `bits` bits, tagged with `tag_bits` bits of SHA-256."""
+
+    type = "fragment_puzzle"
+    step: int = 10
+    tag_bits: int = 8
+    name: str = "dither"
+    prime_bits: int = PRIME_BITS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", read_epsilon(self.epsilon))
+        if not 1 <= self.step < self.bits <= 60 or not 1 <= self.tag_bits <= 16 or self.step + self.tag_bits > 22:
+            raise ParameterError("need 1 <= step < bits <= 60, 1 <= tag_bits <= 16 and step + tag_bits <= 22")
+        _ = self.oracles
+
+    @property
+    def positions(self) -> int:
+        return -(-self.bits // self.step)
+
+    def tag(self, value: int) -> int:
+        """The public tag of a value: the first `tag_bits` bits (big-endian) of sha256("name:value")."""
+        digest = hashlib.sha256(f"{self.name}:{value}".encode()).digest()
+        return int.from_bytes(digest[:2], "big") >> (16 - self.tag_bits)
+
+    @cached_property
+    def oracles(self) -> tuple[Oracle, ...]:
+        pieces = Hadamard(self.epsilon, 1 << (self.step + self.tag_bits))
+        whole = LocalHash(self.epsilon, 1 << self.bits, prime_bits=self.prime_bits)
+        return (pieces,) * self.positions + (whole,) * self.positions
+
+    def derived(self) -> dict[str, Any]:
+        return {"piece": self.oracles[0].to_json(), "whole": self.oracles[-1].to_json(), "positions": self.positions}
+
+    def part(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
+        if group >= self.positions:
+            return values
+        shift = max(0, self.bits - (group + 1) * self.step)
+        width = min(self.step, self.bits - group * self.step)
+        tags = {int(value): self.tag(int(value)) for value in np.unique(values)}
+        tagged = np.array([tags[int(value)] for value in values], np.int64)
+        found: NDArray[np.int64] = ((values >> shift & ((1 << width) - 1)) << self.tag_bits) | tagged
+        return found
+
+    def _pieces(self, payloads: Payloads) -> list[dict[int, list[int]]]:
+        """For every position the significant pieces of each tag, largest first; half a false pair is expected."""
+        found = []
+        for group in range(self.positions):
+            oracle, mine = self.oracles[group], self.answers(payloads, group)
+            estimate = oracle.estimate(oracle.tally(mine), len(mine))
+            cells = np.flatnonzero(estimate.significant(1 / 2))
+            by_tag: dict[int, list[int]] = {}
+            for cell in cells[np.argsort(estimate.values[cells])[::-1]]:
+                by_tag.setdefault(int(cell) & ((1 << self.tag_bits) - 1), []).append(int(cell) >> self.tag_bits)
+            found.append(by_tag)
+        return found
+
+    def candidates(self, payloads: Payloads) -> NDArray[np.int64]:
+        """Words that the pieces spell: a piece for every position, all of one tag, which is the tag of the word."""
+        pieces, found = self._pieces(payloads), []
+        widths = [min(self.step, self.bits - group * self.step) for group in range(self.positions)]
+        for tag in set.intersection(*(set(by_tag) for by_tag in pieces)):
+            for spelt in islice(product(*(by_tag[tag] for by_tag in pieces)), _JOINS):
+                word = 0
+                for piece, width in zip(spelt, widths, strict=True):
+                    word = word << width | piece
+                if word < 1 << self.bits and self.tag(word) == tag:
+                    found.append(word)
+        return np.array(sorted(found), np.int64)
+
+    def find(self, payloads: Payloads, *, keep: int = 32, level: float = 0.95) -> tuple[NDArray[np.int64], Estimate]:
+        """(values found, their counts by the whole-value reports), largest first, significant at `level` over all."""
+        good = payloads[self.valid(payloads)]
+        words, oracle = self.candidates(good), self.oracles[-1]
+        assert isinstance(oracle, LocalHash)
+        mine = np.concatenate([self.answers(good, self.positions + i) for i in range(self.positions)])
+        counts = oracle.debias(oracle.support(mine, words), len(mine))
+        estimate = scaled_up(oracle, counts, len(mine), len(good), 2)
+        order, kept = largest_first(estimate, np.flatnonzero(estimate.significant(level)), keep)
+        return words[order], kept

@@ -1,0 +1,56 @@
+"""The public grid on which a quantile is answered: a column's bounds, coarsened by one stated rule.
+
+The step is the least of 1, 2, 5, 10, 20, 50, ... of the column's own steps that leaves at most 2**20 points. A value
+belongs to the last point at or below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dither.catalog import Catalog
+from dither.errors import RefusedError
+from dither.plan.algebra import Quantiles
+from dither.plan.analyse import analyse
+from dither.plan.domain import Columns
+from dither.plan.domains import bounds_in
+from dither.plan.facts import NO_FACTS, Facts
+
+MOST_POINTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Points:
+    """low, low + step, ... in the column's grid integers: `count` of them, and the last value is at most `high`."""
+
+    low: int
+    high: int
+    step: int
+    count: int
+
+    def value(self, place: int) -> int:
+        return self.low + place * self.step
+
+
+def points_between(low: int, high: int, most: int = MOST_POINTS) -> Points:
+    """
+    >>> points_between(0, 110), points_between(0, 10**9).step
+    (Points(low=0, high=110, step=1, count=111), 1000)
+    """
+    step = 1
+    while (high - low) // step + 1 > most:
+        step = step * 5 // 2 if str(step)[0] == "2" else step * 2
+    return Points(low, high, step, (high - low) // step + 1)
+
+
+def points_in(column: str, columns: Columns) -> Points:
+    """The grid of a column among analysed ones."""
+    interval = bounds_in(column, columns)
+    return points_between(interval.low, interval.high)
+
+
+def points_of(query: Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -> Points:
+    """The grid of a query; refused where the column has no bounds."""
+    if not query.shares or any(not 0 < share < 1 for share in query.shares):
+        raise RefusedError("quantiles at shares inside (0, 1)", rule="parameters have a range")
+    return points_in(query.column, analyse(query.plan, catalog, facts).columns)

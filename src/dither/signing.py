@@ -1,0 +1,67 @@
+"""The signing key of one dataset, and the public keys that this machine knows. Files and bytes only.
+
+The private key lies in the state folder, mode 0600, made when the first certificate is; the public one beside it and in
+`$XDG_STATE_HOME/dither/keys`, so that certificates made on this machine are recognised on it. In embedded mode whoever
+runs dither can read the private key: the certificate says so.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dither.errors import DitherError
+from dither.privacy.ledger import default_head_path
+from dither.privacy.noise.source import fresh_bytes
+from dither.state import State
+
+
+def signing_key(place: State) -> Ed25519PrivateKey:
+    """The dataset's key; made now if this is the first certificate. Two processes at once get the same one."""
+    file = place.root / "signing.key"
+    if not file.exists():
+        place.installation_id()  # refused where nothing was registered
+        beside = place.root / f".signing.{fresh_bytes(8).hex()}.new"
+        _write(beside, fresh_bytes(32), 0o600)
+        with suppress(FileExistsError):  # another process was faster: its key is the one
+            os.link(beside, file)
+        beside.unlink()
+    secret = file.read_bytes()
+    if len(secret) != 32:
+        raise DitherError(f"{file} is no signing key: restore it, or remove it to sign with a new one from now on")
+    key = Ed25519PrivateKey.from_private_bytes(secret)
+    _remember(place, key.public_key().public_bytes_raw().hex())
+    return key
+
+
+def _remember(place: State, public: str) -> None:
+    for file in (place.root / "signing.pub", _folder(place.installation_id()) / f"{public}.pub"):
+        if not file.exists() or file.read_text() != f"{public}\n":
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write(file, f"{public}\n".encode(), 0o644)
+
+
+def forget_key(place: State) -> None:
+    """Remove the public key of a dataset that is about to be thrown away from the known ones."""
+    public = place.root / "signing.pub"
+    if public.exists():
+        (_folder(place.installation_id()) / f"{public.read_text().strip()}.pub").unlink(missing_ok=True)
+
+
+def known_keys() -> tuple[str, ...]:
+    """The public keys of the datasets that sign on this machine."""
+    return tuple(sorted(file.stem for file in _folder("any").glob("*.pub")))
+
+
+def _folder(installation: str) -> Path:
+    return default_head_path(installation).parent.parent / "keys"
+
+
+def _write(file: Path, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())

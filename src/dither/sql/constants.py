@@ -1,0 +1,82 @@
+"""Constants of a question, and arithmetic on constants alone."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dither.catalog import scalars
+from dither.plan.algebra import Expression, Value
+
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+DAYS = {"DAY": 1, "WEEK": 7}
+SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
+
+
+def number(value: Fraction | int) -> Value:
+    return Value("number", Fraction(value))
+
+
+def truth(value: bool) -> Value:
+    return Value("boolean", Fraction(int(value)))
+
+
+def literal(node: exp.Literal) -> Value | None:
+    """A number or a text; None for what is neither."""
+    if node.is_string:
+        return Value("text", str(node.this))
+    found = scalars.number(str(node.this))
+    return None if found is None else number(found)
+
+
+def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
+    """A text constant as a day, a second at a zone, or a truth value, as SQL reads it; None if it is none."""
+    text = str(value.value).strip()
+    if kind == "date":
+        days = scalars.days(text)
+        return None if days is None else Value("date", Fraction(days))
+    if kind == "timestamp":
+        seconds = scalars.seconds(text if len(text) > 10 else f"{text}T00:00:00", offset)
+        return None if seconds is None else Value("timestamp", Fraction(seconds))
+    if kind == "boolean":
+        known = scalars.boolean(text.lower())
+        return None if known is None else truth(known)
+    return None
+
+
+def folded(function: str, arguments: tuple[Expression, ...]) -> Value | None:
+    """The constant that arithmetic on constants gives, exactly; None where there is none."""
+    values = [each.value for each in arguments if isinstance(each, Value) and each.kind == "number"]
+    if len(values) != len(arguments) or not all(isinstance(value, Fraction) for value in values):
+        return None
+    numbers = [Fraction(value) for value in values]
+    match function, numbers:
+        case "add", [*_]:
+            return number(sum(numbers, Fraction(0)))
+        case "subtract", [left, right]:
+            return number(left - right)
+        case "multiply", [left, right]:
+            return number(left * right)
+        case "divide", [left, right] if right:
+            return number(left / right)
+        case "negate", [only]:
+            return number(-only)
+    return None
+
+
+def interval(node: exp.Interval) -> tuple[int, str] | None:
+    """How many of which unit: INTERVAL 3 DAY, INTERVAL '3 days'."""
+    amount, unit = node.this, node.args.get("unit")
+    negative = isinstance(amount, exp.Neg)
+    amount = amount.this if isinstance(amount, exp.Neg) else amount
+    if not isinstance(amount, exp.Literal):
+        return None
+    words = str(amount.this).split()
+    if unit is None and len(words) == 2:
+        words, name = words[:1], words[1].upper()
+    else:
+        name = str(unit.name if unit is not None else "").upper()
+    whole = scalars.whole(words[0]) if len(words) == 1 else None
+    name = name.removesuffix("S")
+    return None if whole is None or not name else ((-whole if negative else whole), name)

@@ -1,0 +1,123 @@
+"""Queries of a question: for each grouping set, one per distinct aggregate, and one for keys without a list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dither.answer.recipe import GroupingSet, KeyColumn
+from dither.errors import RefusedError
+from dither.plan.algebra import (
+    Aggregate,
+    Cells,
+    Column,
+    Compare,
+    Count,
+    CountDistinct,
+    CountUnits,
+    CountValues,
+    Expression,
+    Filter,
+    Keys,
+    LimitGroups,
+    Named,
+    Plan,
+    Project,
+    Quantiles,
+    Query,
+    Sum,
+)
+from dither.plan.grids import points_of
+from dither.plan.measure import largest_value, sensitivity, touched
+from dither.sql.constants import number
+from dither.sql.groups import Sets
+from dither.sql.question import Question, Released
+from dither.sql.refuse import from_plan
+from dither.sql.scope import Context, fresh_name
+
+
+@dataclass(frozen=True)
+class Answered:
+    """By which queries a question is answered, and where in them its atoms stand."""
+
+    queries: tuple[Query, ...]
+    keys: tuple[KeyColumn, ...]
+    sets: tuple[GroupingSet, ...]
+
+
+def answered(question: Question, sets: Sets, at: Context) -> Answered:
+    """Equal queries are asked once."""
+    plan, names = _prepared(question)
+    columns = at.analysed(plan).columns
+    keys = tuple(
+        KeyColumn(names[key.listed.of], key.listed.shown(columns[names[key.listed.of]]), key.listed.dated)
+        for key in question.keys
+    )
+    queries: dict[Query, int] = {}
+    made = []
+    for one in sets:
+        grouped = tuple(keys[place].column for place in one)
+        limited: Plan = LimitGroups(plan, grouped, question.groups) if question.groups and grouped else plan
+        unlisted = tuple(name for name in grouped if columns[name].undeclared)
+        selection = queries.setdefault(Keys(limited, unlisted), len(queries)) if unlisted else None
+        places = tuple(_place(each, limited, grouped, names, question, queries) for each in question.atoms)
+        made.append(GroupingSet(one, selection, places))
+    for query in queries:
+        _check(query, at)
+    return Answered(tuple(queries), keys, tuple(made))
+
+
+def _prepared(question: Question) -> tuple[Plan, dict[Expression, str]]:
+    """The rows with every key and argument as a column, and what each is called."""
+    needed: dict[Expression, str] = {key.listed.of: key.name for key in question.keys}
+    for atom in question.atoms:
+        if atom.of is not None:
+            needed.setdefault(atom.of, "counted" if atom.kind == "units" else "value")
+    plain = all(isinstance(each, Column) for each in needed)
+    if plain or not needed:
+        return question.scope.relation.plan, {each: each.name for each in needed if isinstance(each, Column)}
+    taken = {each.name.lower() for each in needed if isinstance(each, Column)}
+    names: dict[Expression, str] = {}
+    for each, wanted in needed.items():
+        names[each] = each.name if isinstance(each, Column) else fresh_name(wanted, taken)
+    return Project(question.scope.relation.plan, tuple(Named(name, each) for each, name in names.items())), names
+
+
+def _place(
+    released: Released,
+    plan: Plan,
+    keys: tuple[str, ...],
+    names: dict[Expression, str],
+    question: Question,
+    queries: dict[Query, int],
+) -> tuple[int, int]:
+    """The query that answers an atom, and where in it."""
+    name = names[released.of] if released.of is not None else ""
+    if released.kind == "quantile":
+        shares = tuple(sorted({e.share for e in question.atoms if e.of == released.of and e.share is not None}))
+        assert released.share is not None
+        return queries.setdefault(Quantiles(plan, keys, name, shares), len(queries)), shares.index(released.share)
+    if released.kind == "units":
+        plan = Filter(plan, Compare(name, "=", number(1).value)) if released.of is not None else plan
+    aggregates: dict[str, Aggregate] = {
+        "count": Count(),
+        "values": CountValues(name),
+        "distinct": CountDistinct(name),
+        "units": CountUnits(),
+        "sum": Sum(name),
+    }
+    aggregate = aggregates[released.kind]
+    return queries.setdefault(Cells(plan, keys, (aggregate,)), len(queries)), 0
+
+
+def _check(query: Query, at: Context) -> None:
+    """What the rules of plans refuse is said here, before anything is priced."""
+    try:
+        if isinstance(query, Cells):
+            sensitivity(query, at.catalog, at.facts)
+            largest_value(query.columns[0], query, at.catalog, at.facts)
+            return
+        touched(query, at.catalog, at.facts)
+        if isinstance(query, Quantiles):
+            points_of(query, at.catalog, at.facts)
+    except RefusedError as error:
+        raise from_plan(error, at.sql) from None

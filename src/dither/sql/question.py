@@ -1,0 +1,108 @@
+"""A question while it is read: its keys, its atoms, and the columns that both need before they are grouped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dither.answer.expressions import Formula, Noisy
+from dither.answer.recipe import Atom, Shown
+from dither.plan.algebra import Expression, Scan, nodes_of
+from dither.plan.domain import Domain
+from dither.plan.stability import Owned
+from dither.sql.keyed import Listed
+from dither.sql.refuse import refused
+from dither.sql.scope import Scope
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key: what it means, how it is grouped by, and what its column should be called."""
+
+    value: Expression
+    listed: Listed
+    name: str
+    is_public: bool = False
+
+
+@dataclass(frozen=True)
+class Released:
+    """What an atom is: a count, a sum, a number of distinct values or units, or a quantile of an expression."""
+
+    kind: str
+    of: Expression | None = None
+    share: Fraction | None = None
+
+
+@dataclass
+class Question:
+    """What is collected while outputs, HAVING and ORDER BY are read. Equal atoms are one atom."""
+
+    scope: Scope
+    keys: list[Key] = field(default_factory=list)
+    atoms: dict[Released, Atom] = field(default_factory=dict)
+    sums: set[Expression] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    groups: int | None = None
+
+    def atom(self, released: Released, said: str, importance: Fraction = Fraction(1)) -> Formula:
+        """The formula of an atom, noted at its first use; the largest importance counts."""
+        known = self.atoms.get(released)
+        if known is None:
+            self.atoms[released] = self._described(released, said, importance)
+        elif importance > known.importance:
+            self.atoms[released] = Atom(
+                known.aggregate, known.unit, known.offset, known.shown, known.limits, importance
+            )
+        return Noisy(list(self.atoms).index(released))
+
+    def _described(self, released: Released, said: str, importance: Fraction) -> Atom:
+        limits = list(rows_limits(self))
+        unit: Fraction = Fraction(1)
+        shown: Shown = "integer"
+        if released.kind in ("sum", "quantile") and released.of is not None:
+            domain = self.scope.domain(released.of)
+            unit, shown = domain.step, shown_as(domain)
+            if domain.kind == "number":
+                name = said[said.find("(") + 1 : said.rfind(")")] if "(" in said else said
+                low, high = domain.low * domain.step, domain.high * domain.step
+                limits.append(f"{name.split(',')[0]} clamped to [{float(low):g}, {float(high):g}]")
+            if released.kind == "sum" and shown in ("date", "timestamp", "boolean"):
+                shown = "integer"
+        return Atom(said, unit, Fraction(0), shown, tuple(limits), importance)
+
+    def key_index(self, value: Expression) -> int | None:
+        return next((place for place, key in enumerate(self.keys) if key.value == value), None)
+
+
+def shown_as(domain: Domain) -> Shown:
+    """How a value of a domain is shown."""
+    match domain.kind:
+        case "number":
+            return "integer" if domain.step.denominator == 1 else "number"
+        case "date" | "timestamp" | "boolean":
+            return domain.kind
+    return "text"
+
+
+def rows_limits(question: Question) -> list[str]:
+    """What registration and the question limit per unit, in words."""
+    at = question.scope.at
+    unit = at.catalog.unit.label.replace("_", " and ")
+    tables = dict.fromkeys(each.table for each in nodes_of(question.scope.relation.plan) if isinstance(each, Scan))
+    private = [table for name in tables if (table := at.catalog.table(name)).kind == "private"]
+    if at.catalog.unit.kind == "row":
+        return []
+    said = [
+        f"at most {table.rows_per_unit} rows{'' if len(private) == 1 else f' of {table.name}'} per {unit}"
+        for table in private
+    ]
+    return said + ([f"at most {question.groups} groups per {unit}"] if question.groups else [])
+
+
+def check_owned(question: Question, node: exp.Expr) -> None:
+    """People can be counted only in rows that have an owner."""
+    if not isinstance(question.scope.at.analysed(question.scope.relation.plan, node).node, Owned):
+        raise refused("loose join", question.scope.at, node)

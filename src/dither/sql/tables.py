@@ -1,0 +1,74 @@
+"""Registered tables as relations: their columns, their owner, and which row an id names."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dither.catalog import Catalog, Id, OwnerReference, Table
+from dither.plan.algebra import Column, Scan
+from dither.sql.refuse import did_you_mean, refused
+from dither.sql.scope import Anchor, Context, Field, Relation
+
+_TABLE_PARTS = {"this", "alias", "joins"}
+
+
+def check_tables(query: exp.Expr, at: Context) -> None:
+    """Every table that the text names exists: an unknown one is said before any unknown column."""
+    named = {each.alias.lower() for each in query.find_all(exp.CTE)}
+    for node in query.find_all(exp.Table):
+        if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() not in named:
+            find_table(node, at)
+
+
+def find_table(node: exp.Table, at: Context) -> Table:
+    """The registered table of that name, in any case."""
+    try:
+        return at.catalog.table(node.name)
+    except KeyError:
+        hint = did_you_mean(node.name, [table.name for table in at.catalog.tables])
+        raise at.error(f"no table {node.name}: {hint}", node) from None
+
+
+def check_plain(node: exp.Table, at: Context) -> None:
+    """A table by its name and perhaps an alias, and nothing else."""
+    if node.args.get("db") or not isinstance(node.this, exp.Identifier):
+        raise refused("from", at, node)
+    if node.args.get("sample"):
+        raise refused("sample", at, node)
+    if extra := [part for part, value in node.args.items() if value and part not in _TABLE_PARTS]:
+        raise at.error(f"FROM {node.name} with {', '.join(extra)} is not answered: remove it", node)
+
+
+def table_relation(table: Table, at: Context) -> Relation:
+    """All columns of a table under its name; the owner is a field, and no column."""
+    owners = at.catalog.owner_names(table) if table.kind == "private" else frozenset()
+    refers = {mine for mine, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
+    fields = tuple(
+        Field(
+            table.name,
+            column.name,
+            None if column.name in owners else Column(column.name),
+            anchor=_anchor(table, column.name, at.catalog) if isinstance(column, Id) else None,
+            is_reference=column.name in refers,
+            public=table.kind == "public",
+        )
+        for column in table.columns
+    )
+    return Relation(Scan(table.name), fields)
+
+
+def _anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
+    """The part of a parent's key that an id is, where registration made sure that the key has one owner."""
+    if table.kind == "public":
+        return None
+    references = [(table.owner, 0)] if isinstance(table.owner, OwnerReference) else []
+    references += [
+        (child.owner, 1)
+        for child in catalog.private_tables
+        if isinstance(child.owner, OwnerReference) and child.owner.references == table.name
+    ]
+    for reference, side in references:
+        for pair in reference.by:
+            if pair[side] == column:
+                return reference.references, tuple(theirs for _, theirs in reference.by), pair[1]
+    return None

@@ -1,0 +1,95 @@
+"""Every row of the table of refusals: its example is refused in its words, its rewrite is answered, the page shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import clinic_sql
+from dither import QueryError
+from dither.plan.facts import Facts
+from dither.sql.bind import bind
+from dither.sql.refusals import REFUSALS, reference
+
+CATALOG = clinic_sql.catalog()
+FACTS = Facts(
+    (("counties", ("county",), 1), ("counties", ("region",), 2), ("stations", ("county",), 2)),
+    (("counties", "county", ("ash", "elm", "oak", "yew")),),
+)
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sql.md"
+SHOWN = {name: row for name, row in REFUSALS.items() if row.example}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_example_is_refused_and_the_rewrite_is_answered(name):
+    row = SHOWN[name]
+    with pytest.raises(QueryError) as caught:
+        bind(row.example, CATALOG, FACTS)
+    assert str(caught.value).split("\n")[0] == row.message
+    assert bind(row.rewrite, CATALOG, FACTS).queries
+
+
+def test_a_refusal_shows_its_place():
+    placed = 0
+    for row in SHOWN.values():
+        with pytest.raises(QueryError) as caught:
+            bind(row.example, CATALOG, FACTS)
+        placed += caught.value.end > caught.value.start
+    assert placed >= 0.8 * len(SHOWN)
+
+
+FIXTURES = [
+    ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.date = b.date",
+     "a join of two private tables that does not say that both rows have the same owner: rows of different people would meet. "
+     "Instead: add AND a.patient_id = b.patient_id (or join by the foreign key that leads to the owner) "
+     "[rule: no row meets another owner's row]\n"
+     "  SELECT COUNT(*) FROM visits a JOIN visits b ON a.date = b.date\n"
+     "                                                 ^^^^^^^^^^^^^^^"),
+    ("SELECT COUNT(*) FROM patients p JOIN visits v ON p.patient_id = v.doctor_id",
+     "a join of two private tables that does not say that both rows have the same owner"),
+    ("SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > c.beds",
+     "a condition on the left side, or on both, in the ON of a LEFT JOIN: the left side keeps all of its rows. "
+     "Instead: put it in WHERE, or in a subquery of the right side [rule: every row has one owner]\n"
+     "  SELECT COUNT(*) FROM visits v LEFT JOIN counties c ON v.county = c.county AND v.cost > c.beds\n"
+     "                                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"),
+    ("SELECT COUNT(*) FROM visits WHERE county IN (SELECT county FROM stations)",
+     "stations has up to 2 rows with the same county, and each would count: use a column that is unique there "
+     "[rule: no outer row is counted twice]"),
+    ("SELECT MAX(cost) OVER () FROM visits",
+     "window functions: their value depends on the order of rows, or on other people's rows. Instead: aggregate per person in a "
+     "subquery with GROUP BY patient_id [rule: inside a person rows are a set]\n"
+     "  SELECT MAX(cost) OVER () FROM visits\n"
+     "             ^^^^"),
+    ("SELECT COUNT(*) FROM counties c JOIN stations s ON c.county = s.county",
+     "a join of two public tables comes after the private one: put the private table first"),
+    ("SELECT COUNT(*) FROM visits WHERE date + 4000000 > DATE '2025-01-01'",
+     "add_days: the day could lie outside the years 1 to 9999: narrow the bounds of its arguments "
+     "[rule: functions take their declared arguments]\n"
+     "  SELECT COUNT(*) FROM visits WHERE date + 4000000 > DATE '2025-01-01'\n"
+     "                                    ^^^^^^^^^^^^^^"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "message"), FIXTURES)
+def test_messages(sql, message):
+    with pytest.raises(QueryError) as caught:
+        bind(sql, CATALOG, FACTS)
+    assert str(caught.value).startswith(message), str(caught.value)
+    assert "\n" not in message or str(caught.value) == message
+
+
+def test_the_reference_page_has_the_table():
+    assert reference() in PAGE.read_text()
+
+
+def test_every_refusal_of_the_code_is_in_the_table_and_none_is_left_over():
+    import re
+
+    folder = Path(__file__).parents[2] / "src" / "dither" / "sql"
+    used = set()
+    for file in folder.glob("*.py"):
+        used |= set(re.findall(r'refused\(\s*"([a-z ]+)"', file.read_text()))
+        used |= set(re.findall(r'REFUSALS\["([a-z ]+)"\]', file.read_text()))
+        used |= set(re.findall(r'refused\("[a-z ]+" if .*? else "([a-z ]+)"', file.read_text()))
+    assert used == set(REFUSALS)
