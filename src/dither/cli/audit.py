@@ -256,7 +256,13 @@ class _Place:
         self._state = State(file.with_suffix(".dither"))
         done = steward.register(file, state=self._state, dev=True)
         purpose = dict.fromkeys(("question", "population", "recipient"), "Does the software keep its promise?")
-        steward.open_pot(self._state, done.catalog, "total", epsilon="1000000", ceiling="1000000", purpose=purpose)
+        terms: Any = {
+            "epsilon": "1000000",
+            "ceiling": "1000000",
+            "delta": "1/1000",
+            "delta_per_question": "1/1000000000",
+        }
+        steward.open_pot(self._state, done.catalog, "total", rule="approx", purpose=purpose, **terms)
         self.connection = connect(file, state=self._state.root)
         self._catalog = done.catalog
 
