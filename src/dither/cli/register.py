@@ -12,6 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from dither import steward
+from dither.cli.output import AsJson, print_json
 from dither.state import State
 
 CatalogFile = Annotated[Path, typer.Argument(help="The catalog, e.g. clinic.yaml.")]
@@ -33,9 +34,10 @@ def register(
         str | None,
         typer.Option("--memory", help="How much the engine may hold, e.g. 2GB; beyond it spills, encrypted."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Read the source that CATALOG names, repair and limit its rows, and make them the next registered version."""
-    console = Console()
+    console = Console(stderr=as_json)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting")
@@ -48,6 +50,11 @@ def register(
             memory=memory,
             stage=lambda text: progress.update(task, description=text),
         )
+    if as_json:
+        repaired = {each.table: dict(each.counts) for each in done.repairs}
+        print_json({"dataset": done.catalog.dataset, "version": done.version, "context": done.context,
+                    "for_the_steward_only": repaired})  # fmt: skip
+        return
     console.print(f"registered [bold]{done.catalog.dataset}[/] version {done.version} ({done.context})")
     for repairs in done.repairs:
         table = Table("for the steward only", "rows", title=f"table {repairs.table}", title_justify="left")
@@ -56,4 +63,4 @@ def register(
         console.print(table)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     console.print(f"peak memory {peak:.1f} GiB", highlight=False)
-    console.print("next: [bold]dither budget open total --help[/]", highlight=False)
+    console.print(f"next: [bold]dither budget open {catalog} total --help[/]", highlight=False)
