@@ -33,9 +33,11 @@ def seconds(work: Callable[[], object], times: int = 7) -> float:
     return statistics.median(taken)
 
 
-def line(name: str, ours: float, base: float, target: float, *, extra: float = 0.0) -> dict[str, object]:
-    """One line: `ratio` is ours / base; ok if ours <= target * base + extra seconds."""
-    return {
+def line(
+    name: str, ours: float, base: float, target: float, *, extra: float = 0.0, unit: str = "s"
+) -> dict[str, object]:
+    """One line: `ratio` is ours / base; ok if ours <= target * base + extra. Other units than seconds are said."""
+    return ({} if unit == "s" else {"unit": unit}) | {
         "name": name,
         "ours_s": ours,
         "base_s": base,
@@ -49,7 +51,8 @@ def report(bench: str, lines: list[dict[str, object]], packages: tuple[str, ...]
     console = Console(width=120)
     table = Table("what", "ours", "base", "ratio", "target", "met")
     for each in lines:
-        numbers = [f"{each[name] * 1e3:,.3g} ms" for name in ("ours_s", "base_s")]  # type: ignore[operator]
+        factor, unit = (1, each["unit"]) if "unit" in each else (1e3, "ms")
+        numbers = [f"{each[name] * factor:,.3g} {unit}" for name in ("ours_s", "base_s")]  # type: ignore[operator]
         table.add_row(
             str(each["name"]), *numbers, f"{each['ratio']:.3g}", f"{each['target']:g}", "yes" if each["ok"] else "NO"
         )

@@ -299,7 +299,7 @@ def main() -> None:
         measured, predicted = mse(oracles()[name], size, runs)
         lines.append(line(f"{name} MSE / theory ({runs} runs)", measured, predicted, 1.05, more_is_better=False))
     if found["here"]:
-        few, times = (4_000, 4) if options.quick else (20_000, 12)
+        few, times = (4_000, 8) if options.quick else (20_000, 12)
         for name, (peer, theirs, mine_mse) in peer_mse(few, times).items():
             lines.append(line(f"{name} MSE / {peer}'s ({times} runs)", mine_mse, theirs, 1.05, more_is_better=False))
     lines.append(stream(options.stream or (4_000_000 if options.quick else 100_000_000)))

@@ -1,19 +1,31 @@
-"""One question the whole way against the same question on the bare engine.
+"""Questions the whole way against the same questions on the bare engine, and their error against the least possible.
 
 ours: con.sql (parse, bind, price, prepare, reserve, measure, noise, commit, intervals) on the registered copy.
-base: the plain DuckDB query on the raw table, no limits, no clamps, no noise. Target: 3x plus 25 ms at 1e6 rows.
+base: the plain DuckDB query on the raw tables, no limits, no clamps, no noise. Target: 3x plus 25 ms.
+
+Errors: 200 repetitions; the figures are then root mean squared errors, in the unit shown. The optimum for one price
+epsilon and k rows per person: noise of a count has standard deviation sqrt(2) k / epsilon_1, of a sum of values up to U
+sqrt(2) k U / epsilon_2, of an average of n values (sum and count as above, centred) sqrt(v_sum + (mean - middle)^2
+v_count) / n; epsilon_1 + epsilon_2 = epsilon is split so that the sum of squared errors, each against what one person
+can move, is least: epsilon_i ~ demand_i^(1/3), found here by trying all splits. A median is the law of the exponential
+mechanism over the same grid, computed exactly.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import tempfile
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import numpy as np
 from common import line, options, report, seconds
 
 KEYS = 100
+REPETITIONS = 200
 CATALOG = f"""\
 dither: 1
 dataset: bench
@@ -23,60 +35,151 @@ neighbours: add_remove
 unit: {{kind: person}}
 people:
   owner: {{protected: true}}
-source: {{engine: csv, location: .}}
+source: {{engine: parquet, location: .}}
 tables:
-  t:
+  patients:
     kind: private
-    from: t.csv
+    from: patients.parquet
     owner: {{column: owner}}
+    unique: [[owner]]
+    rows_per_unit: 1
+    max_rows: 100000000
+    columns:
+      owner: {{type: id}}
+      sex:   {{type: category, values: [f, m], other: drop, nulls: keep}}
+      age:   {{type: integer, bounds: [0, 110], nulls: drop, provenance: invented}}
+  visits:
+    kind: private
+    from: visits.parquet
+    owner: {{references: patients, by: owner}}
     unique: []
     rows_per_unit: 10
     max_rows: 100000000
     columns:
       owner: {{type: id}}
-      key:   {{type: category, values: [{", ".join(f"k{i}" for i in range(KEYS))}], other: keep, nulls: keep}}
-      age:   {{type: integer, bounds: [0, 110], nulls: drop, provenance: invented}}
-      x:     {{type: decimal, bounds: [0, 1000], resolution: 0.01, nulls: keep, provenance: invented}}
+      key:   {{type: category, values: [{", ".join(f"k{i}" for i in range(KEYS))}], other: drop, nulls: drop}}
+      x:     {{type: decimal, bounds: [0, 1000], resolution: 0.01, nulls: drop, provenance: invented}}
 """
-QUESTION = "SELECT key, COUNT(*) AS n, SUM(x) AS x FROM t WHERE age >= 18 GROUP BY key"
+BY_KEY = "SELECT key, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a FROM visits GROUP BY key"
+JOINED = (
+    "SELECT p.sex, COUNT(*) AS n, AVG(v.x) AS a FROM visits v JOIN patients p ON v.owner = p.owner "
+    "WHERE p.age >= 18 GROUP BY p.sex"
+)
+MEDIANS = "SELECT key, MEDIAN(x) AS m FROM visits GROUP BY key"
 
 
 def main() -> None:
     asked = options(__doc__ or "")
-    lines = []
-    for rows in (1_000_000,) if asked.quick else (100_000, 1_000_000, 10_000_000):
+    lines: list[dict[str, object]] = []
+    for rows, owners in ((1_000_000, 100_000),) if asked.quick else ((1_000_000, 100_000), (10_000_000, 1_000_000)):
         with tempfile.TemporaryDirectory() as folder:
             os.environ["XDG_STATE_HOME"] = str(Path(folder) / "heads")
-            lines.append(measure(Path(folder) / "data", rows))
+            con, bare = registered(Path(folder) / "data", rows, owners)
+            lines += times(con, bare, rows)
+            if rows == 1_000_000:
+                lines += errors(con, bare, 40 if asked.quick else REPETITIONS)
     report("sql", lines, ("duckdb", "sqlglot", "numpy"), as_json=asked.json)
+    print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 
-def measure(folder: Path, rows: int) -> dict[str, object]:
+def registered(folder: Path, rows: int, owners: int) -> tuple[Any, Any]:
     from dither import connect, steward
     from dither.catalog import load
+    from dither.state import State
 
     folder.mkdir()
     file = folder / "bench.yaml"
     file.write_text(CATALOG)
     bare = duckdb.connect()
     bare.execute(
-        f"CREATE TABLE t AS SELECT 'u' || (i * 7919 % {rows // 8}) AS owner, 'k' || (i * 104729 % {KEYS}) AS key, "
-        f"CAST(i * 31 % 100 AS INTEGER) AS age, (i * 37 % 99991) / 100.0 AS x FROM range({rows}) r(i)"
+        f"CREATE TABLE patients AS SELECT 'u' || i AS owner, CASE WHEN i % 3 = 0 THEN 'f' ELSE 'm' END AS sex, "
+        f"CAST(i * 31 % 100 AS INTEGER) AS age FROM range({owners}) r(i)"
     )
-    bare.execute(f"COPY t TO '{folder / 't.csv'}' (HEADER)")
+    bare.execute(
+        f"CREATE TABLE visits AS SELECT 'u' || (i % {owners}) AS owner, "
+        f"'k' || (i * 104729 // 7 % {KEYS}) AS key, (i * 37 % 99991) / 100.0 AS x FROM range({rows}) r(i)"
+    )
+    for table in ("patients", "visits"):
+        bare.execute(f"COPY {table} TO '{folder / table}.parquet' (FORMAT parquet)")
     steward.register(file)
-    from dither.state import State
-
     purpose = {
         "question": "How fast is one question?",
         "population": "people who were invented",
         "recipient": "a person at a desk",
     }
-    steward.open_pot(State.beside(file), load(file), "total", epsilon="1000", ceiling="1000", purpose=purpose)
-    con = connect(file)
-    ours = seconds(lambda: con.sql(QUESTION, epsilon=0.1, fresh=True))
-    base = seconds(lambda: bare.execute(QUESTION).fetchall())
-    return line(f"{rows:,} rows, {KEYS} keys, COUNT and SUM", ours, base, 3.0, extra=0.025)
+    steward.open_pot(State.beside(file), load(file), "total", epsilon="9000", ceiling="10000", purpose=purpose)
+    return connect(file), bare
+
+
+def times(con: Any, bare: Any, rows: int) -> list[dict[str, object]]:
+    found = []
+    for what, sql in (
+        (f"{KEYS} keys, COUNT+SUM+AVG", BY_KEY),
+        ("patients join visits, COUNT+AVG", JOINED),
+        (f"median by {KEYS} keys", MEDIANS),
+    ):
+        ours = seconds(lambda sql=sql: con.sql(sql, epsilon=0.1, fresh=True))  # type: ignore[misc]
+        base = seconds(lambda sql=sql: bare.execute(sql).fetchall())  # type: ignore[misc]
+        found.append(line(f"{rows:,} rows, {what}", ours, base, 3.0, extra=0.025))
+    return found
+
+
+def errors(con: Any, bare: Any, repetitions: int) -> list[dict[str, object]]:
+    epsilon, k, top = 1.0, 10, 1000.0
+    truth = {row[0]: row[1:] for row in bare.execute(BY_KEY).fetchall()}
+    n, mean = np.mean([row[0] for row in truth.values()]), np.mean([row[2] for row in truth.values()])
+    squares = np.zeros(3)
+    medians = {row[0]: row[1] for row in bare.execute(MEDIANS.replace("MEDIAN(x)", "quantile_disc(x, 0.5)")).fetchall()}
+    off = 0.0
+    for _ in range(repetitions):
+        answer = con.sql(BY_KEY, epsilon=epsilon, fresh=True).to_dict(intervals=False)
+        for place, name in enumerate(("n", "s", "a")):
+            gap = np.array(answer[name], float) - [float(truth[key][place]) for key in answer["key"]]
+            squares[place] += np.mean(gap**2)
+    for _ in range(max(2, repetitions // 10)):
+        answer = con.sql(MEDIANS, epsilon=epsilon, fresh=True).to_dict(intervals=False)
+        off += float(np.mean((np.array(answer["m"], float) - [float(medians[key]) for key in answer["key"]]) ** 2))
+    ours = np.sqrt(squares / repetitions)
+    best = optimum(epsilon, k, top, float(n), float(mean))
+    found = [
+        line(f"RMSE of {name} at epsilon 1, {KEYS} keys", float(mine), least, 1.1, unit=unit)
+        for name, unit, mine, least in zip(("counts", "sums", "averages"), ("rows", "x", "x"), ours, best, strict=True)
+    ]
+    law = median_rmse(bare, epsilon, k)
+    mine = float(np.sqrt(off / max(2, repetitions // 10)))
+    return [*found, line(f"RMSE of medians at epsilon 1, {KEYS} keys", mine, law, 1.1, unit="x")]
+
+
+def optimum(epsilon: float, k: int, top: float, n: float, mean: float) -> tuple[float, float, float]:
+    """Standard errors of count, sum and average at the split with the least sum of squared relative errors."""
+    best = None
+    for share in np.linspace(0.01, 0.99, 981):
+        count, total = 2**0.5 * k / (epsilon * share), 2**0.5 * k * top / (epsilon * (1 - share))
+        average = (total**2 + mean**2 * count**2) ** 0.5 / n
+        loss = (count / k) ** 2 + (total / (k * top)) ** 2 + (average * n / (k * top)) ** 2
+        if best is None or loss < best[0]:
+            best = (loss, (count, total, average))
+    assert best is not None
+    return best[1]
+
+
+def median_rmse(bare: Any, epsilon: float, k: int) -> float:
+    """Of the exponential mechanism on ranks over the column's grid, a person in up to k groups; exact law, float64."""
+    found = []
+    rows = bare.execute("SELECT key, CAST(round(x * 100) AS BIGINT) AS c, count(*) FROM visits GROUP BY ALL").fetchall()
+    scale = float(2 * k * Fraction(1) / (Fraction(epsilon) / k))
+    for key in [f"k{i}" for i in range(0, KEYS, 10)]:
+        counts = np.zeros(100_001)
+        for _, cell, count in (row for row in rows if row[0] == key):
+            counts[min(100_000, cell)] += count
+        upto = np.cumsum(counts)
+        below, above = upto - counts, upto[-1] - upto
+        score = -np.maximum(0, np.maximum(2 * below - upto[-1], 2 * above - upto[-1]))
+        weights = np.exp(score / scale)
+        weights /= weights.sum()
+        middle = np.searchsorted(upto, upto[-1] / 2)
+        found.append(float((weights * (np.arange(100_001) - middle) ** 2).sum()) / 1e4)
+    return float(np.mean(found)) ** 0.5
 
 
 if __name__ == "__main__":

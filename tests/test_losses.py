@@ -57,6 +57,7 @@ WRAPPED = [
     Composed((Pure(1), Pure(2))),
     Parallel((Pure(1), Pure(2))),
     RandomizedResponse(1),
+    losses.Shuffled(1, 100, theorem="FMT21"),
 ]
 
 towards = st.fixed_dictionaries(

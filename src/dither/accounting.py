@@ -7,6 +7,7 @@
 """
 
 from dither.privacy.accounting.bounds import Bounds
+from dither.privacy.accounting.calibration import Plan, calibrate
 from dither.privacy.accounting.curves import delta, epsilon
 from dither.privacy.accounting.explain import Explanation, explain
 from dither.privacy.accounting.expressions import parse
@@ -22,10 +23,10 @@ from dither.privacy.accounting.filters import (
     guarantee,
     parallel_spent,
 )
+from dither.privacy.accounting.odometers import Meter, RenyiOdometer, ZcdpOdometer
 from dither.privacy.accounting.planning import (
-    Plan,
+    accuracy_floor,
     amplify,
-    calibrate,
     cautions,
     group,
     marginal_cost,
@@ -55,6 +56,7 @@ from dither.privacy.losses import (
     RandomizedResponse,
     Repeated,
     SampledWithoutReplacement,
+    Shuffled,
     compose,
     from_json,
 )
@@ -77,6 +79,7 @@ __all__ = [
     "GaussianSum",
     "Laplace",
     "Loss",
+    "Meter",
     "Parallel",
     "Plan",
     "PoissonSampled",
@@ -84,13 +87,17 @@ __all__ = [
     "Pure",
     "PureRule",
     "RandomizedResponse",
+    "RenyiOdometer",
     "RenyiRule",
     "Repeated",
     "Rule",
     "SampledWithoutReplacement",
+    "Shuffled",
     "Spent",
     "TradeOff",
+    "ZcdpOdometer",
     "ZcdpRule",
+    "accuracy_floor",
     "amplify",
     "calibrate",
     "cautions",

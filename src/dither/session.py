@@ -42,6 +42,7 @@ from dither.privacy.request import Price, Request
 from dither.privacy.windows import horizon
 from dither.signing import signing_key
 from dither.sql.bind import bind
+from dither.sql.spoken import Spoken, spoken, with_ends
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
 
@@ -138,7 +139,8 @@ class Connection:
         level = level_of(confidence)
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        found = self._offer(recipe, _price(epsilon, rho), weights, group_size, level)
+        found = self._offer(recipe, _price(epsilon, rho, sql), weights, group_size, level)
+        self._check_delta(sql, found.priced)
         release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
         result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
         return replace(result, _certify=self._certificate)
@@ -188,7 +190,22 @@ class Connection:
 
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price."""
-        return bind(sql, self._kernel.catalog, facts_of(self._kernel), max_groups=max_groups)
+        said = spoken(sql)
+        self._check_unit(said)
+        limits = [limit for limit in (max_groups, said.max_groups) if limit is not None]
+        with said.placed():
+            recipe = bind(said.sql, self._kernel.catalog, facts_of(self._kernel), min(limits) if limits else None)
+            return with_ends(replace(recipe, sql=sql), said)
+
+    def _check_unit(self, said: Spoken) -> None:
+        """A question may name the unit, as GoogleSQL does; it cannot choose another."""
+        owners = {name for table in self.catalog.private_tables for name in self.catalog.owner_names(table)}
+        if said.unit is not None and said.unit.lower() not in {name.lower() for name in owners}:
+            told = ", ".join(sorted(owners)) or "each row by itself"
+            raise RefusedError(
+                f"privacy_unit_column {said.unit}: the catalog protects {told}",
+                rule="the unit is the catalog's",
+            )
 
     def request(
         self,
@@ -202,7 +219,7 @@ class Connection:
         """The request that a question makes at a price."""
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        return self._offer(recipe, _price(epsilon, rho), weights, None, Fraction(95, 100)).priced.request
+        return self._offer(recipe, _price(epsilon, rho, sql), weights, None, Fraction(95, 100)).priced.request
 
     def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...]) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
@@ -251,7 +268,7 @@ class Connection:
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
         if within is None:
-            price = _price(epsilon, rho)
+            price = _price(epsilon, rho, sql)
         else:
             if epsilon is not None or rho is not None:
                 raise ParameterError("within= finds the price: leave epsilon= and rho= out")
@@ -293,6 +310,17 @@ class Connection:
             return meets_widths(columns, wanted)
 
         return priced(least_price(meets))
+
+    def _check_delta(self, sql: str, priced: Priced) -> None:
+        """A delta in the question is a limit on what the pot's share may be."""
+        limit = spoken(sql).delta
+        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == self._pot), None)
+        if limit is not None and pot is not None and (taken := charge(pot.filter, priced.loss).delta) > limit:
+            raise RefusedError(
+                f"the question allows delta {float(limit):g}, and its pot takes {float(taken):g}: ask from a pot with "
+                "a smaller delta per question",
+                rule="options tighten, never loosen",
+            )
 
     def _released(self, priced: Priced, fresh: bool) -> Release:
         self._check_pot()
@@ -339,10 +367,17 @@ class Connection:
             "dither_version": __version__,
             "loss_version": LOSS_VERSION,
             "unprotected": list(UNPROTECTED),
+            **({"person": str(self.budget().person())} if catalog.unit.column else {}),
         }
 
 
-def _price(epsilon: Number | None, rho: Number | None) -> Price:
+def _price(epsilon: Number | None, rho: Number | None, sql: str = "") -> Price:
+    """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
+    said = spoken(sql).epsilon
+    if said is not None:
+        if epsilon is not None or rho is not None:
+            raise ParameterError("the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out")
+        epsilon = said
     return Price(
         None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
         None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),

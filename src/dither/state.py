@@ -1,7 +1,7 @@
 """Where a dataset keeps its state: paths only. `clinic.yaml` has its state in `clinic.dither/`, mode 0700.
 
 ledger.sqlite, or ledger.url (names a PostgreSQL database) · id (names the head outside this folder) ·
-key (32 bytes, made once, never replaced) ·
+key (32 bytes, made once, never replaced) · source (where the data was read from) ·
 versions/0001/{catalog.json, facts.json, data.duckdb} · steward.log
 """
 
@@ -48,6 +48,10 @@ class State:
     @property
     def key_file(self) -> Path:
         return self.root / "key"
+
+    @property
+    def source_file(self) -> Path:
+        return self.root / "source"
 
     @property
     def log(self) -> Path:

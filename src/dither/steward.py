@@ -57,8 +57,13 @@ def register(
     ledger_url: str | None = None,
     stage: Callable[[str], None] = lambda _: None,
     memory: str | None = None,
+    spill: Path | None = None,
+    share: Callable[[float], None] | None = None,
 ) -> Registration:
-    """Register the data that the catalog names as the next version; above `memory` ("2GB") the engine spills."""
+    """Register the data that the catalog names as the next version; above `memory` ("2GB") the engine spills.
+
+    It spills encrypted into the state folder, or in plain into a folder inside `spill`, removed afterwards.
+    """
     if memory is not None and not re.fullmatch(r"[1-9][0-9]{0,5}(MB|GB)", memory):
         raise DitherError(f"memory must be written as 512MB or 2GB, got {memory[:20]!r}")
     no_core_dumps()
@@ -76,8 +81,13 @@ def register(
                     "use another state folder for another purpose",
                     rule="dev is a property of a lineage that never had a prod pot",
                 )
+            source = str(folder.resolve())
+            if dev:
+                lineages.check_never_prod(place.installation_id(), catalog.lineage, source)
+            _write(place.source_file, source.encode())
             version = 1 if before is None else before.version + 1
-            repairs, facts = _write_version(catalog, folder, place, version, stage, memory)
+            spilling = _Spilling(memory, spill)
+            repairs, facts = _write_version(catalog, folder, place, version, stage, spilling, share)
             public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}
             ledger.record_register(version, catalog_hash(catalog), public)
         finally:
@@ -126,17 +136,37 @@ def draft_catalog(place: Path, engine: Literal["csv", "parquet", "duckdb"]) -> s
         connection.close()
 
 
+@dataclass(frozen=True)
+class _Spilling:
+    """How much the engine may hold, and where the steward lets it spill in plain."""
+
+    memory: str | None
+    plain: Path | None
+
+    def folder(self, place: State) -> Path:
+        return place.root / "spill" if self.plain is None else self.plain / f"dither-{place.installation_id()}"
+
+
 def _write_version(
-    catalog: Catalog, folder: Path, place: State, version: int, stage: Callable[[str], None], memory: str | None
+    catalog: Catalog,
+    folder: Path,
+    place: State,
+    version: int,
+    stage: Callable[[str], None],
+    spilling: _Spilling,
+    share: Callable[[float], None] | None,
 ) -> tuple[list[Repairs], Facts]:
-    new, spill = place.versions / "new", place.root / "spill"
+    new, spill = place.versions / "new", spilling.folder(place)
     for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
     spill.mkdir(mode=0o700)
     try:
         key = place.key_file.read_bytes()
-        repairs, facts = write_copy_and_facts(catalog, folder, key, new / "data.duckdb", spill, stage, memory)
+        plain = spilling.plain is not None
+        repairs, facts = write_copy_and_facts(
+            catalog, folder, key, new / "data.duckdb", spill, stage, spilling.memory, share, plain_spill=plain
+        )
         _write(new / "catalog.json", dumps(to_json(catalog)).encode())
         _write(new / "facts.json", dumps(facts.to_json()).encode())
         _sync(new / "data.duckdb")

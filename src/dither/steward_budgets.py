@@ -102,7 +102,8 @@ def _sketch(name: str, told: dict[str, Any], version: int) -> Pot:
 
 def _known(place: State, catalog: Catalog) -> Known:
     where = str(Path(place.root).resolve())
-    return Known(place.installation_id(), catalog.dataset, catalog.lineage, catalog.population, where)
+    source = place.source_file.read_text(encoding="utf-8") if place.source_file.exists() else ""
+    return Known(place.installation_id(), catalog.dataset, catalog.lineage, catalog.population, where, source=source)
 
 
 def raise_cap(place: State, pot: str, cap: Number, reason: str) -> Pot:

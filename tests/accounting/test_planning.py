@@ -83,7 +83,61 @@ def test_group_privacy():
     assert float(grouped.delta) == pytest.approx(1e-9 * (1 + math.e), rel=1e-12)
     assert acc.group(acc.Laplace(3) * 4, 2).count == 4
     with pytest.raises(RefusedError, match="group"):
-        acc.group(acc.PoissonSampled(0.1, acc.Gaussian(1)), 2)
+        acc.group(acc.SampledWithoutReplacement(1, 10, acc.Gaussian(1, neighbours="replace")), 2)
+
+
+def test_groups_of_sampled_units():
+    """Two units that move the same way, each drawn or not: brute force of the mixture lies below the group's loss."""
+    grouped = acc.group(acc.PoissonSampled(0.1, acc.Gaussian(1)), 2)
+    assert grouped == acc.PoissonSampled("0.19", acc.Gaussian(1, 2, unit="2 x unit"))
+    from scipy.special import ndtr
+
+    def mixture(edge):  # P(output >= edge) with both, one or none drawn
+        return 0.81 * ndtr(-edge) + 0.18 * ndtr(1 - edge) + 0.01 * ndtr(2 - edge)
+
+    for epsilon in (0.1, 0.5, 1.0, 2.0):
+        truth = max(mixture(edge) - math.exp(epsilon) * ndtr(-edge) for edge in (k / 50 for k in range(-200, 400)))
+        assert truth <= acc.delta(grouped, epsilon).upper
+        assert acc.delta(acc.PoissonSampled(0.1, acc.Gaussian(1)), epsilon).upper < truth, "the group was forgotten"
+    swapped = acc.group(acc.PoissonSampled(0.1, acc.GaussianSum(1, 1, neighbours="replace")), 3)
+    assert swapped.loss.clip_norm == 3 and swapped.q == 1 - Fraction(9, 10) ** 3
+
+
+@pytest.mark.parametrize(
+    ("noise", "sensitivity", "steps", "q"),
+    [
+        ("laplace", 2, 20, 1),
+        ("discrete_laplace", 1, 20, 1),
+        ("discrete_gaussian", 1, 5, 1),
+        ("discrete_laplace", 1, 50, 0.1),
+    ],
+)
+def test_other_noises_are_calibrated_too(noise, sensitivity, steps, q):
+    plan = acc.calibrate(epsilon=2, delta=1e-5, noise=noise, sensitivity=sensitivity, steps=steps, q=q)
+    assert plan.epsilon.upper <= 2 < plan.epsilon.upper * (1 + 1e-4)
+    count = acc.calibrate(
+        sigma=plan.sigma, epsilon=2, delta=1e-5, noise=noise, sensitivity=sensitivity, steps=None, q=q
+    )
+    assert count.steps == steps
+    with pytest.raises(ParameterError, match="noise"):
+        acc.calibrate(epsilon=1, delta=1e-6, noise="cauchy")
+    with pytest.raises(ParameterError, match="integer"):
+        acc.calibrate(epsilon=1, delta=1e-6, noise="discrete_laplace", sensitivity=1.5)
+
+
+def test_pure_calibration_is_exact_and_rates_are_found():
+    assert acc.calibrate(epsilon=1, delta=0, noise="laplace", steps=3).sigma == 3
+    rate = acc.calibrate(sigma=5, q=None, epsilon=0.05, delta=0, noise="laplace")
+    assert float(rate.q) == pytest.approx(math.expm1(0.05) / math.expm1(0.2), rel=1e-6)
+
+
+def test_the_accuracy_floor():
+    """Theorem 3.24; numbers of composition.md section 11."""
+    assert acc.accuracy_floor(1, 1e-6, 1000, 10**6) == pytest.approx(0.0363735, abs=1e-7)
+    assert acc.accuracy_floor(1, 1e-6, 1000, 590_498) is None
+    assert acc.accuracy_floor(1, 1e-6, 1000, 590_500) is not None
+    assert acc.accuracy_floor(1, 1e-4, 1000, 10**6) is None
+    assert acc.accuracy_floor(1, 1e-6, 1000, 10**9) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(

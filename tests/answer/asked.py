@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import clinic_sql
-
 from dither import connect, steward
 from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.state import State

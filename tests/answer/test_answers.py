@@ -10,12 +10,12 @@ from fractions import Fraction as F
 from types import SimpleNamespace
 
 import asked
-import clinic_sql
 import handmade
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+import clinic_sql
 import hospital
 from dither.answer.blocks import blocks
 from dither.answer.evaluate import evaluate, given

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dither import catalog
 from dither.catalog import parse
 from dither.catalog.decide import COLUMN_KEYS, DECIDE
 
@@ -39,3 +40,8 @@ def test_every_key_and_type_is_documented(key):
 
 def test_every_key_of_a_column_type_says_what_to_decide():
     assert {key for keys in COLUMN_KEYS.values() for key in keys} == set(DECIDE["column"])
+
+
+@pytest.mark.parametrize("name", catalog.__all__)
+def test_every_public_name_is_documented(name):
+    assert re.search(rf"`[^`\n]*\b{name}\b[^`\n]*`", PAGE)

@@ -17,6 +17,7 @@ from dither import steward
 from dither.cli.main import app
 from dither.errors import DitherError, RefusedError
 from dither.privacy.ledger import Ledger, default_head_path
+from dither.state import State
 
 pytest_plugins = ["clinic7_fixtures"]
 SENTENCES = [part for key, value in PURPOSE.items() for part in (f"--{key}", value)]
@@ -229,6 +230,19 @@ def test_a_population_over_windows_sums_all_of_a_persons_windows(
 
 
 ID = "{type: text, width: 4, nulls: keep}"
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_what_ever_had_a_budget_cannot_be_dev_elsewhere(clinic: Clinic, renamed: bool) -> None:
+    """A dev lineage shows exact answers (privacy-rules 34): neither the lineage nor its source, in any folder."""
+    steward.register(clinic.file)  # also with no total yet
+    clinic.open()
+    if renamed:
+        clinic.file.write_text(clinic.file.read_text().replace("lineage: clinic", "lineage: toy"))
+    other = State(clinic.file.parent.parent / "toy.dither")
+    with pytest.raises(RefusedError, match="what ever had a budget cannot be dev"):
+        steward.register(clinic.file, state=other, dev=True)
+    assert steward.open_ledger(other).registered() is None
 
 
 def test_a_lost_ledger_and_head_open_no_second_total(clinic: Clinic) -> None:

@@ -355,6 +355,28 @@ def register(folder, rows, *, dev=False, **pot):
 
 
 class TestReleased:
+    @pytest.mark.parametrize(
+        "rows", [hospital.raws(), hospital.raws([hospital.patient("p")], [hospital.visit("v", "p")])]
+    )
+    def test_an_empty_table_and_a_single_row_are_answered_like_any_other(self, tmp_path, rows):
+        """privacy-rules 1: a failure after the charge that depends on rows would be an answer about them."""
+        terms = {"rule": "approx", "delta": "0.01", "delta_per_question": "0.0001"}
+        kernel = Kernel(register(tmp_path, rows, epsilon="1000", ceiling="1000", **terms))
+        nobody = Filter(VISITS, Compare("score", ">", F(4)))
+        for plan in (VISITS, nobody):
+            keys = Keys(plan, ("diag",))
+            asked = (
+                (keys, Cells(plan, ("diag", "score"), (Count(), Sum("cost")))),
+                (keys, Quantiles(plan, ("diag", "urgent"), "cost", (F(1, 2),))),
+                (Quantiles(plan, (), "cost", (F(1, 2),)), Quantiles(plan, ("score",), "cost", (F(1, 4), F(1, 2)))),
+                (Cells(plan, (), (Count(), Sum("cost"), CountUnits())), Cells(plan, ("county",), (Count(),))),
+            )
+            for queries in asked:
+                for family in ("laplace", "gaussian"):
+                    values = kernel.release(request(*queries, epsilon=F(1), family=family)).values
+                    assert [len(each) for each in values][1:] or values
+        assert kernel.ledger.incidents_open() == ()
+
     def test_keys_medians_and_rollups_in_one_release_and_again_for_free(self, tmp_path):
         place = register(
             tmp_path,

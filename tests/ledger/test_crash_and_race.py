@@ -23,7 +23,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from ledger_place import Place, reserve, release, TIME
-ledger = Place(Path(sys.argv[1])).open()
+ledger = Place(Path(sys.argv[1]), *sys.argv[2:]).open()
 release(ledger)
 reservation = reserve(ledger, "0.2")
 print("reserved", flush=True)
@@ -31,27 +31,27 @@ time.sleep(60)
 """
 
 
-def test_a_crash_between_reserve_and_commit_keeps_the_charge(place: Place) -> None:
-    place.create().close()
+def test_a_crash_between_reserve_and_commit_keeps_the_charge(both: Place) -> None:
+    both.create().close()
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
-    command = [sys.executable, "-c", CHILD, str(place.folder)]
+    command = [sys.executable, "-c", CHILD, str(both.folder), *([both.url] if both.url else [])]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stdout.readline() == b"reserved\n"
         child.send_signal(signal.SIGKILL)
-    assert place.path.with_name("ledger.sqlite-wal").stat().st_size  # it died with its log
-    report = place.verify()
+    assert both.url or both.path.with_name("ledger.sqlite-wal").stat().st_size  # it died with its log
+    report = both.verify()
     assert report.ok and (report.entries, report.releases) == (4, 1)
-    ledger = place.open()
+    ledger = both.open()
     assert ledger.pot("total").spent == Fraction(3, 10)
     assert len(ledger.history(unreleased=True)) == 2 and len(ledger.history()) == 1
     release(ledger, "0.7")
     with pytest.raises(BudgetError):
         reserve(ledger, "0.01")
-    assert place.verify().ok
+    assert both.verify().ok
 
 
-def _spend(folder: Path, start: threading.Barrier, paid: Queue[int]) -> None:
-    ledger, count = Place(folder).open(), 0
+def _spend(place: Place, start: threading.Barrier, paid: Queue[int]) -> None:
+    ledger, count = place.open(), 0
     start.wait(20)
     try:
         while True:
@@ -61,11 +61,11 @@ def _spend(folder: Path, start: threading.Barrier, paid: Queue[int]) -> None:
         paid.put(count)
 
 
-def test_four_processes_race_for_a_pot_that_fits_exactly_24(place: Place) -> None:
-    place.create(cap=1).close()
+def test_four_processes_race_for_a_pot_that_fits_exactly_24(both: Place) -> None:
+    both.create(cap=1).close()
     context = get_context("fork")
     start, paid = context.Barrier(4), context.Queue()
-    workers = [context.Process(target=_spend, args=(place.folder, start, paid)) for _ in range(4)]
+    workers = [context.Process(target=_spend, args=(both, start, paid)) for _ in range(4)]
     for worker in workers:
         worker.start()
     counts = [paid.get(timeout=30) for _ in workers]
@@ -73,13 +73,13 @@ def test_four_processes_race_for_a_pot_that_fits_exactly_24(place: Place) -> Non
         worker.join(30)
     assert [worker.exitcode for worker in workers] == [0] * 4
     assert sum(counts) == 24
-    report = place.verify()
+    report = both.verify()
     assert report.ok and report.releases == 24 and report.pots[0].left == 0
-    assert Place(place.folder).open().pot("total").spent == 1
+    assert both.open().pot("total").spent == 1
 
 
-def test_threads_share_one_ledger(place: Place) -> None:
-    ledger = place.create(cap=1)
+def test_threads_share_one_ledger(both: Place) -> None:
+    ledger = both.create(cap=1)
     refused: list[bool] = []
 
     def spend() -> None:
@@ -94,7 +94,7 @@ def test_threads_share_one_ledger(place: Place) -> None:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert len(refused) == 4 and place.verify().releases == 20
+    assert len(refused) == 4 and both.verify().releases == 20
 
 
 def _release_in_child(ledger: Ledger, parents: Engine) -> None:
@@ -102,8 +102,8 @@ def _release_in_child(ledger: Ledger, parents: Engine) -> None:
     release(ledger, "0.1")
 
 
-def test_a_forked_child_uses_connections_of_its_own(place: Place) -> None:
-    ledger = place.create()
+def test_a_forked_child_uses_connections_of_its_own(both: Place) -> None:
+    ledger = both.create()
     release(ledger)
     context = get_context("fork")
     children = [context.Process(target=_release_in_child, args=(ledger, ledger._database.engine)) for _ in range(2)]
@@ -114,16 +114,16 @@ def test_a_forked_child_uses_connections_of_its_own(place: Place) -> None:
         child.join(30)
     assert [child.exitcode for child in children] == [0, 0]
     assert ledger.pot("total").spent == Fraction(4, 10)
-    assert place.verify().ok
+    assert both.verify().ok
 
 
-def test_creating_at_once_makes_one_ledger(place: Place) -> None:
+def test_creating_at_once_makes_one_ledger(both: Place) -> None:
     context = get_context("fork")
     made = context.Queue()
 
     def create() -> None:
         try:
-            place.create().close()
+            both.create().close()
             made.put(True)
         except Exception as error:
             made.put(type(error).__name__)
@@ -135,5 +135,5 @@ def test_creating_at_once_makes_one_ledger(place: Place) -> None:
     for child in children:
         child.join(30)
     assert results.count(True) == 1 and results.count("RefusedError") == 2
-    assert place.verify().ok
-    assert [file.name for file in place.path.parent.iterdir() if "new" in file.name] == []
+    assert both.verify().ok
+    assert both.url or [file.name for file in both.path.parent.iterdir() if "new" in file.name] == []

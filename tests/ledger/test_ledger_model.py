@@ -128,7 +128,7 @@ class Model(RuleBasedStateMachine):
         assert len(self.ledger.history()) == self.releases
 
 
-@pytest.mark.parametrize(("store", "examples"), [("sqlite", 40), ("postgres", 12)])
+@pytest.mark.parametrize(("store", "examples"), [("sqlite", 30), ("postgres", 8)])
 def test_the_ledger_is_its_model(store: str, examples: int, request: pytest.FixtureRequest) -> None:
     server = request.getfixturevalue("server") if store == "postgres" else None
     run_state_machine_as_test(

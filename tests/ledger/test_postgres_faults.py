@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -157,6 +158,42 @@ def test_two_ledgers_in_one_database_do_not_wait_for_each_other(place: Place, se
     release(first)
 
 
+def test_a_full_disk_says_so_and_spends_nothing(place: Place) -> None:
+    """The server's own report of a full disk (SQLSTATE 53100), in the middle of a charge."""
+    ledger = place.create()
+    release(ledger)
+    place.change(
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; END'",
+        "CREATE TRIGGER t BEFORE UPDATE ON pot_state FOR EACH ROW EXECUTE FUNCTION full_disk()",
+    )
+    with pytest.raises(RefusedError, match="the disk is full; free some space. Nothing was recorded"):
+        reserve(ledger)
+    place.change("DROP TRIGGER t ON pot_state")
+    assert ledger.pot("total").spent == Fraction(1, 10) and place.verify().ok
+    release(ledger)
+
+
+def test_a_server_with_another_default_isolation_serves_as_well(place: Place) -> None:
+    """A snapshot older than the lock would see totals of before: check and spend would be two steps."""
+    place.create().close()
+    strict = Place(place.folder, f"{place.url}%20-cdefault_transaction_isolation%3Dserializable")
+    failed: list[Exception] = []
+
+    def spend() -> None:
+        try:
+            for _ in range(8):
+                release(strict.open(), "1/24")
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=spend) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not failed and place.verify().pots[0].left == 0
+
+
 def test_two_search_paths_to_one_ledger_share_its_lock(
     place: Place, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,8 +202,8 @@ def test_two_search_paths_to_one_ledger_share_its_lock(
     (name,) = (place.url or "").split("search_path%3D")[1:]
     server.psql(f"CREATE SCHEMA before_{name};")
     other = Place(place.folder, (place.url or "").replace(name, f"before_{name},{name}"))
-    through = other.open()
     monkeypatch.setattr("dither.privacy.ledger.postgres._WAIT_MS", 200)
+    through = other.open()
     with ledger._database.transaction(write=True), pytest.raises(RefusedError, match="locked for too long"):
         reserve(through)
     release(through)

@@ -69,6 +69,7 @@ PURE_LOSSES: list[tuple[Loss, Fraction]] = [
     (losses.Laplace(4, 2), Fraction(1, 2)),
     (losses.RandomizedResponse(1), Fraction(1)),
     (losses.BoundedRange("1/3"), Fraction(1, 3)),
+    (losses.Shuffled("1/3", 100, theorem="FMT21"), Fraction(1, 3)),
     (losses.Approx(1, 0), Fraction(1)),
     (Pure(1) + losses.DiscreteLaplace(10, 1), Fraction(11, 10)),
     (losses.DiscreteLaplace(10, 1) * 7, Fraction(7, 10)),
@@ -121,8 +122,8 @@ def test_losses_for_others_than_the_pot_protects_have_no_sum(both: Place) -> Non
 
 @pytest.mark.parametrize("which", ["question", "population", "recipient"])
 @pytest.mark.parametrize("vague", ["", "   ", "research", "data analysis", "1 2 3 4", "- - - -"])
-def test_vague_purposes_are_refused(place: Place, which: str, vague: str) -> None:
-    ledger = place.create()
+def test_vague_purposes_are_refused(both: Place, which: str, vague: str) -> None:
+    ledger = both.create()
     terms: dict[str, Any] = TERMS | {which: vague}
     with pytest.raises(ParameterError, match=f"{which} of pot 'second' is a sentence"):
         ledger.open_pot("second", 1, 2, inside="total", kind="group", **terms)
@@ -132,8 +133,8 @@ def test_vague_purposes_are_refused(place: Place, which: str, vague: str) -> Non
 @pytest.mark.parametrize(
     ("cap", "ceiling"), [(2, 1), (0, 1), (-1, 1), ("nan", 1), (float("inf"), 1), (1, float("nan")), ("1e-70", 1)]
 )
-def test_impossible_limits_are_refused(place: Place, cap: Any, ceiling: Any) -> None:
-    ledger = place.create()
+def test_impossible_limits_are_refused(both: Place, cap: Any, ceiling: Any) -> None:
+    ledger = both.create()
     with pytest.raises(ParameterError):
         ledger.open_pot("second", cap, ceiling, inside="total", kind="group", **TERMS)
 

@@ -38,10 +38,10 @@ def test_an_older_copy_put_back_is_refused(place: Place) -> None:
     assert not report.ok and report.first_bad is None and "older copy" in report.problem
 
 
-def test_a_running_ledger_notices_an_older_copy_too(place: Place) -> None:
-    ledger = place.create()
+def test_a_running_ledger_notices_an_older_copy_too(both: Place) -> None:
+    ledger = both.create()
     release(ledger)
-    Head(place.head, place.path).advance(Anchor(9, HASH))  # as if another process had gone on with the true ledger
+    Head(both.head, both.path).advance(Anchor(9, HASH))  # as if another process had gone on with the true ledger
     with pytest.raises(RefusedError, match="rolled back"):
         reserve(ledger)
 
@@ -59,43 +59,43 @@ def test_another_ledger_of_the_same_length_is_refused(place: Place, tmp_path: Pa
     assert place.verify().first_bad == 3
 
 
-def test_a_ledger_ahead_of_its_head_goes_on_and_repairs_it(place: Place) -> None:
-    ledger = place.create()
+def test_a_ledger_ahead_of_its_head_goes_on_and_repairs_it(both: Place) -> None:
+    ledger = both.create()
     release(ledger)
-    kept = place.head.read_bytes()
+    kept = both.head.read_bytes()
     release(ledger)
-    place.head.write_bytes(kept)  # killed between COMMIT and head
-    assert place.verify().ok
-    release(place.open())
-    assert anchored(place) == 7
-    place.head.write_bytes(kept)
-    place.open()
-    assert anchored(place) == 7
+    both.head.write_bytes(kept)  # killed between COMMIT and head
+    assert both.verify().ok
+    release(both.open())
+    assert anchored(both) == 7
+    both.head.write_bytes(kept)
+    both.open()
+    assert anchored(both) == 7
 
 
-def test_a_missing_head_is_refused_with_a_remedy_that_works(place: Place) -> None:
-    ledger = place.create()
+def test_a_missing_head_is_refused_with_a_remedy_that_works(both: Place) -> None:
+    ledger = both.create()
     release(ledger)
-    place.head.unlink()
+    both.head.unlink()
     with pytest.raises(RefusedError, match="no head") as caught:
-        place.open()
+        both.open()
     with pytest.raises(RefusedError, match="no head"):
         reserve(ledger)
-    assert "no head" in place.verify().problem
+    assert "no head" in both.verify().problem
     command = str(caught.value).split("write it anew: ")[1].split(" [rule")[0]
-    assert place.folder.as_posix() in command
+    assert both.folder.as_posix() in command
     subprocess.run(["sh", "-c", command], check=True)
-    assert place.verify().ok
-    release(place.open())
+    assert both.verify().ok
+    release(both.open())
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"seq": 3}', '{"hash": "00", "seq": 3, "v": 1}', "[]", "\0"])
-def test_a_damaged_head_is_refused(place: Place, content: str) -> None:
-    place.create()
-    place.head.write_text(content)
+def test_a_damaged_head_is_refused(both: Place, content: str) -> None:
+    both.create()
+    both.head.write_text(content)
     with pytest.raises(RefusedError, match="damaged"):
-        place.open()
-    assert not place.verify().ok
+        both.open()
+    assert not both.verify().ok
 
 
 def test_a_lost_ledger_gives_nothing_back(place: Place) -> None:
@@ -111,13 +111,13 @@ def test_a_lost_ledger_gives_nothing_back(place: Place) -> None:
     assert not place.path.exists()
 
 
-def test_an_empty_ledger_may_have_lost_its_head(place: Place) -> None:
+def test_an_empty_ledger_may_have_lost_its_head(both: Place) -> None:
     # killed in `create`, between the file and its head
-    Ledger.create(place.path, place.head).close()
-    place.head.unlink()
-    ledger = place.open()
+    Ledger.create(both.location, both.head).close()
+    both.head.unlink()
+    ledger = both.open()
     ledger.open_pot("total", 1, 1, **TERMS)
-    assert place.verify().ok
+    assert both.verify().ok
 
 
 def test_the_head_lies_elsewhere(place: Place) -> None:
@@ -161,18 +161,18 @@ def test_concurrent_writers_never_move_the_head_back(place: Place) -> None:
     assert anchor is not None and anchor.seq == 59
 
 
-def test_a_power_cut_while_the_head_is_written_leaves_the_one_before(place: Place) -> None:
-    ledger = place.create()
+def test_a_power_cut_while_the_head_is_written_leaves_the_one_before(both: Place) -> None:
+    ledger = both.create()
     release(ledger)
-    content = place.head.read_bytes()
+    content = both.head.read_bytes()
     assert len(content) == 8192
     newest = 0 if b'"seq":3' in content[:4096] else 4096
     for spoilt in (b"\0" * 4096, b"x" * 4096, content[newest : newest + 20].ljust(4096)):
-        place.head.write_bytes(content[:newest] + spoilt + content[newest + 4096 :])
-        assert anchored(place) == 1  # behind the ledger, which may be
-        assert place.verify().ok
-    release(place.open())
-    assert anchored(place) == 5
+        both.head.write_bytes(content[:newest] + spoilt + content[newest + 4096 :])
+        assert anchored(both) == 1  # behind the ledger, which may be
+        assert both.verify().ok
+    release(both.open())
+    assert anchored(both) == 5
 
 
 def test_a_head_read_while_it_is_written_is_not_believed(place: Place) -> None:
@@ -218,9 +218,9 @@ def test_two_copies_of_a_ledger_that_race_for_one_head_do_not_both_send(
     assert len(sent) == 1
 
 
-def test_a_head_that_moved_on_with_another_ledger_is_refused(place: Place) -> None:
-    place.create()
-    head = Head(place.head, place.path)
+def test_a_head_that_moved_on_with_another_ledger_is_refused(both: Place) -> None:
+    both.create()
+    head = Head(both.head, both.path)
     with head.locked(), pytest.raises(RefusedError, match="another ledger"):
         head.advance(Anchor(1, HASH))
 

@@ -36,6 +36,7 @@ SAMPLES: list[Loss] = [
     losses.ZCDP("0.1", "1e-9"),
     losses.RDP(16, "0.2"),
     losses.PoissonSampled("0.01", losses.Gaussian(1)),
+    losses.Shuffled(1, 100, theorem="FMT21"),
     losses.SampledWithoutReplacement(1, 10, Pure(1)),
     losses.Repeated(Pure("0.1"), 3),
     Pure(1) + losses.DiscreteGaussian(10, 1),

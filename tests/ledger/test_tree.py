@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
-from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.errors import BudgetError, DitherError, ParameterError, RefusedError
 from dither.privacy import losses
-from dither.privacy.ledger import Ledger, Pot, Rule, pots, tree
+from dither.privacy.ledger import Ledger, Pot, Rule, pots, rows, tree
 from dither.privacy.losses import Loss, Pure
 
 F = Fraction
@@ -387,3 +387,60 @@ def test_a_reserve_forged_into_a_suspended_ledger_is_named(place: Place) -> None
     place.head.unlink()
     report = place.verify()
     assert report.first_bad == 4 and "suspended" in report.problem
+
+
+# -- windows --------------------------------------------------------------------------------------------------------
+
+WEEKS = ("2026-01-05", "2026-01-12", "2026-01-19")
+
+
+def test_windows_pay_beside_the_pot_that_was_asked(both: Place) -> None:
+    """privacy-rules 10, on both stores: the total stands at the dearest window, an analyst's pot at her sum."""
+    ledger = both.create(cap=3, ceiling=4)
+    ledger.open_windows("weeks", 1, 2, "*.day every week +0s", WEEKS, **TERMS, inside="total")
+    ledger.open_pot("ann", 3, 3, inside="total", kind="analyst", **TERMS)
+    loss = Pure("0.4", unit="person")
+    for leaves, total in (
+        (("total", "weeks-2026-01-05"), "0.4"),
+        (("ann", "weeks-2026-01-12"), "0.4"),
+        (("ann", "weeks-2026-01-12", "weeks-2026-01-19"), "0.8"),
+        (("total", "weeks-2026-01-05"), "0.8"),
+    ):
+        reservation = ledger.reserve(leaves, loss, HASH, {})
+        ledger.commit(reservation, b"42", {}, released_at=TIME)
+        assert ledger.pot("total").spent == ledger.pot("weeks").spent == Fraction(total)
+    assert ledger.pot("ann").spent == Fraction("0.8") and ledger.pot("weeks-2026-01-19").spent == Fraction("0.4")
+    with pytest.raises(BudgetError, match="pot 'weeks-2026-01-12' cannot pay"):
+        ledger.reserve(("total", "weeks-2026-01-12"), loss, HASH, {})
+    for wrong in (
+        "total",
+        "ann",
+        "weeks",
+        "weeks-2026-01-05",
+        ("weeks-2026-01-05", "ann"),
+        ("total", "ann", "weeks-2026-01-19"),
+    ):
+        with pytest.raises(DitherError):
+            ledger.reserve(wrong, Pure("0.1", unit="person"), HASH, {})
+    with pytest.raises(RefusedError, match="opened in advance"):
+        ledger.open_pot("late", 1, 2, inside="weeks", kind="part", value="2026-01-26", **TERMS)
+    report = both.verify()
+    assert report.ok and report.releases == 4, report
+
+
+def test_windows_are_opened_all_or_none(both: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = both.create(cap=3, ceiling=4)
+    true, opened = rows.write_new, list[str]()
+
+    def dies(transaction: Any, pot: Any) -> None:
+        opened.append(pot.name)
+        if len(opened) == 3:
+            raise RuntimeError("killed")
+        true(transaction, pot)
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(rows, "write_new", dies)
+        ledger.open_windows("weeks", 1, 2, "*.day every week +0s", WEEKS, **TERMS, inside="total")
+    assert [pot.name for pot in ledger.pots()] == ["total"] and both.verify().ok
+    release(ledger)  # no windows: the total alone pays
+    assert ledger.pot("total").spent == Fraction(1, 10)

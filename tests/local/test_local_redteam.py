@@ -95,6 +95,45 @@ def test_one_report_has_the_law_of_many(protocol: local.Protocol) -> None:
         assert lost == 0 and single == many
 
 
+def _work_is_silent(protocol: local.Protocol, way: str) -> bool:
+    def send(player: Player, value: Any) -> tuple[bytes, int]:
+        if way == "one":
+            sent = protocol.one(value, player)
+        else:
+            sent = protocol.permanent(one_row(value), player.source())[0].tobytes()
+        return sent, player.place
+
+    for group in protocol.neighbours()[:4]:
+        ratio = largest_ratio([played_law(lambda player, v=value: send(player, v))[0] for value in group])
+        if ratio is None or not at_most_exp(ratio, protocol.epsilon):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class EarlyReturn(local.Direct):
+    """Draws a lie only when it lies: an observer of the work knows which answers are true."""
+
+    def one(self, value: Any, coins: Any, device: int = 0) -> bytes:
+        if coins.coin(chance(self.p)):
+            return bytes([value])
+        other = coins.below(self.domain - 1)
+        return bytes([other + (other >= value)])
+
+
+def test_work_that_tells_is_caught() -> None:
+    protocol = EarlyReturn(1, 3)
+    assert played_law(lambda player: protocol.one(1, player))[0] == protocol.law(1)  # its reports alone are right
+    assert not _work_is_silent(protocol, "one")
+
+
+@pytest.mark.parametrize("protocol", EVERY, ids=IDS)
+@pytest.mark.parametrize("way", ["one", "permanent"])
+def test_the_number_of_draws_tells_no_more(protocol: local.Protocol, way: str) -> None:
+    """Work is an output too: payload and number of draws together stay within e**epsilon."""
+    assert _work_is_silent(protocol, way)
+
+
 def test_subsets_are_drawn_by_their_law() -> None:
     """The loop has no last step: cut after 11 draws, what is known lies below the law, and all but little is known."""
     protocol = local.Subset(1, 4)
@@ -262,6 +301,11 @@ def test_old_states_are_refused_where_they_can_be_seen() -> None:
     shared = local.DeviceBudget(3)
     with pytest.raises(ParameterError, match="older than this client"):
         local.Client.from_json(client.to_json(), budget=shared)
+    shared = local.DeviceBudget.from_json(client.budget.to_json())
+    shared.charge("another collection", Fraction(1))
+    assert local.Client.from_json(client.to_json(), budget=shared, known_answers=3).left == 0
+    with pytest.raises(ParameterError, match="older than this client"):
+        local.Client.from_json(client.to_json(), budget=shared, known_answers=4)
 
 
 def test_states_that_contradict_themselves_are_refused() -> None:
@@ -336,6 +380,10 @@ def test_labels_and_otherwise() -> None:
         local.Client(local.Direct(1, 3), lifetime_epsilon=9, labels=["a", "a", "other"])
     with pytest.raises(ParameterError):
         local.Client(local.Direct(1, 3), lifetime_epsilon=9, otherwise=3)
+    with pytest.raises(ParameterError, match="more labels"):
+        local.Client(local.Direct(1, 3), lifetime_epsilon=9, labels=["a", "b", "c", "other"])
+    client = local.Client(local.VectorMean(1, -1, 1, 2, 1), lifetime_epsilon=9, otherwise=np.zeros(2))
+    assert json.dumps(client.to_json())
 
 
 REPORTERS = [*EVERY, local.Subset(1, 5), local.Degrees(1), local.PlanarLaplace(1, radius=9)]

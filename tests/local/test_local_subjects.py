@@ -58,8 +58,30 @@ class Doubled(local.OptimisedUnary):
         return local.OptimisedUnary(2 * self.epsilon, self.domain).q
 
 
+@dataclass(frozen=True)
+class HalfNoise(local.Degrees):
+    """Noise of scale 1/(2 epsilon): the sensitivity of a link that both ends count, forgotten."""
+
+    def permanent(self, values, source, devices=None):  # type: ignore[no-untyped-def]
+        return local.Degrees(2 * self.epsilon, self.groups).permanent(values, source)
+
+
+@dataclass(frozen=True)
+class TagsInTheOpen(local.FragmentPuzzle):
+    """The tag of the word sent beside the randomised piece, because it is only eight bits."""
+
+    def permanent(self, values, source, devices=None):  # type: ignore[no-untyped-def]
+        rows = super().permanent(values, source).copy()
+        rows[:, -1] = [self.tag(int(value)) for value in values]
+        return rows
+
+
 def test_a_doubled_epsilon_is_refuted() -> None:
     assert refuted(subject(Doubled(1, 4), source=SeededWords(41)))
+    assert refuted(subject(HalfNoise(1), source=SeededWords(42)))
+    open_tags = TagsInTheOpen(1, 4, 2, 1, "d", 3)
+    assert open_tags.tag(0) != open_tags.tag(7)
+    assert refuted(subject(open_tags, source=SeededWords(43)))
 
 
 @pytest.mark.skipif(find_spec("dither.audit.black_box") is None, reason="the audit kit is not here")

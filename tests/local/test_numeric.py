@@ -58,6 +58,9 @@ def test_printed_variances() -> None:
             printed = r**2 / (s - 1) + (s + 3) / (3 * (s - 1) ** 2)
             assert float(Piecewise(epsilon).user_variance(r)[0]) == pytest.approx(printed, rel=0.01)
         assert abs(Piecewise(epsilon).grid_error) < 0.01
+        assert abs(Hybrid(epsilon).grid_error) < 0.01 and abs(SquareWave(epsilon, 0, 1, 256).grid_error) < 0.03
+    # b of Li et al. 2020 at epsilon 1 is 0.256: a window of 2b of the unit
+    assert SquareWave(1, 0, 1, 1000).width == 512
 
 
 def test_hybrid_is_no_worse_than_its_parts() -> None:

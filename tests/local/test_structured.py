@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import exp
@@ -20,6 +21,7 @@ from dither.local.odds import at_most_exp
 from dither.local.sgd import LocalSGD
 from dither.local.simulate import measure, population
 from dither.local.spatial import norm_above
+from dither.privacy.losses import Loss, Pure
 
 SMALL = [
     local.Marginals(1, 3, 2),
@@ -147,6 +149,31 @@ def test_haar_range_variance_is_exact() -> None:
     assert chi2.isf(1 - 5e-10, runs) * 0.9 < squares < chi2.isf(5e-10, runs)
 
 
+def _metric_holds(noise: local.PlanarLaplace, pairs: int = 4_000) -> bool:
+    """For random places within `radius`: does the largest exponent between their lattice points stay within epsilon?"""
+    generator, radius = np.random.default_rng(0), float(noise.radius)
+    start = generator.uniform(-2 * radius, 2 * radius, (pairs, 2))
+    turn, length = generator.uniform(0, 6.3, pairs), generator.uniform(0, radius, pairs)
+    end = start + np.stack([np.cos(turn), np.sin(turn)], axis=1) * length[:, None]
+    for (x, y), apart in zip((noise.cells(start) - noise.cells(end)).tolist(), length, strict=True):
+        worst = float(noise.weight_exponent(x, y))  # seen at one of the two lattice points
+        if worst > min(float(noise.loss(Fraction(apart)).epsilon), float(noise.epsilon)) * (1 + 1e-12):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class ForgetsToRound(local.PlanarLaplace):
+    """epsilon * distance for *places*, as if they lay on the lattice: what this library claimed before its red team."""
+
+    @property
+    def _step(self) -> Fraction:
+        return self.epsilon * self.side / self.radius
+
+    def loss(self, distance: object = None) -> Loss:
+        return Pure(self.epsilon * Fraction(distance) / self.radius, neighbours="replace", unit="user")  # type: ignore[arg-type]
+
+
 def test_planar_laplace_never_passes_its_metric() -> None:
     """Weights of all displacements in a window: |log ratio| <= step * distance, in exact exponents.
 
@@ -161,13 +188,7 @@ def test_planar_laplace_never_passes_its_metric() -> None:
         gap = abs(noise.weight_exponent(x, y) - noise.weight_exponent(x - dx, y - dy))
         assert gap**2 <= step**2 * (dx * dx + dy * dy)  # compared as squares
     assert norm_above(3, 4) == 5 and norm_above(1, 1) ** 2 >= 2
-    generator = np.random.default_rng(0)
-    start = generator.uniform(-2, 2, (4_000, 2))
-    turn, length = generator.uniform(0, 6.3, 4_000), generator.uniform(0, 1, 4_000)
-    end = start + np.stack([np.cos(turn), np.sin(turn)], axis=1) * length[:, None]
-    for (x, y), apart in zip((noise.cells(start) - noise.cells(end)).tolist(), length, strict=True):
-        worst = float(noise.weight_exponent(x, y))  # seen at one of the two lattice points
-        assert worst <= float(noise.loss(Fraction(apart)).epsilon) <= 2 * (1 + 1e-12)
+    assert _metric_holds(noise) and not _metric_holds(ForgetsToRound(2, side="1/2", radius=1))
     near = noise.cells([[0.2499, 0.2499], [0.2501, 0.2501]])
     assert (near[1] - near[0]).tolist() == [1, 1]  # a fifth of a thousandth apart, and a whole cell
 
@@ -251,6 +272,15 @@ def test_edges_and_triangles_are_unbiased() -> None:
     assert at_most_exp(ratio, Fraction(2)) and answer.loss().unit == graph.EDGE_UNIT
 
 
+@dataclass(frozen=True)
+class EdgesAtTwice(graph.EdgeResponse):
+    """The budget of both ends of a link spent by one of them."""
+
+    @property
+    def p(self) -> Fraction:
+        return graph.EdgeResponse(2 * self.epsilon, self.users).p
+
+
 def test_edge_reports_are_private_entry_by_entry() -> None:
     protocol = graph.EdgeResponse(1, users=4)
     assert local.check(protocol, moments=False).ok
@@ -260,6 +290,7 @@ def test_edge_reports_are_private_entry_by_entry() -> None:
     assert len(client.report((2, [True, False]))) == 10 and client.spent == 1 and "link list" in client.statement()
     with pytest.raises(ParameterError, match=r"users 0\.\.u-1"):
         client.report((2, [True]))
+    assert not local.check(EdgesAtTwice(1, users=4), moments=False).ok
     # the whole list of a user is *not* protected: two lists of two entries each differ by e**2
     both = local.check(protocol, inputs=[(2, (False, False)), (2, (True, True))], moments=False)
     assert not both.ok
@@ -300,6 +331,8 @@ def test_models_are_learnt_from_private_gradients(model: str) -> None:
     found = learner.coefficients
     cosine = found @ truth / np.linalg.norm(found) / np.linalg.norm(truth)
     assert cosine > 0.95 and learner.loss().epsilon == 4
+    with pytest.raises(ParameterError, match="users answer once"):
+        learner.fit(x, y)
 
 
 def test_shuffling_bounds() -> None:
@@ -375,6 +408,7 @@ def test_presets_name_their_sources() -> None:
         local.PRESETS["microsoft"].protocol()
     assert local.PRESETS["microsoft"].protocol(epsilon=1, high=24, step=6, flip="1/5").most_keys == 5
     assert local.PRESETS["apple-hcms"].protocol().payload_bytes == 8
+    assert local.PRESETS["apple-puzzle"].protocol(epsilon=4, bits=30, step=10).positions == 3
 
 
 def test_simulation_matches_its_formula() -> None:
@@ -400,6 +434,7 @@ MEASURED: list[tuple[local.Protocol, object]] = [
     (local.CountMeanSketch(1, 20, 4, 16), 7),
     (local.HadamardSketch(1, 20, 4, 16), 7),
     (local.bloom_rappor(bits=8, hashes=2, cohorts=2, f="1/2", p="1/2", q="3/4"), "dark"),
+    (local.SquareWave(1, 0, 1, 6), 0.4),
 ]
 
 
@@ -416,4 +451,31 @@ def test_measured_variance_matches_the_formula(protocol: local.Protocol, value: 
         place = places[run % len(places)]
         found = protocol.debias(protocol.tally(part), users)[place]
         scores.append((float(found) - users * float(mean[place])) / (users * float(variance[place])) ** 0.5)
+    assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)
+
+
+@pytest.mark.parametrize(
+    "protocol", [local.PrefixSearch(2, 12, 4, 4), local.FragmentPuzzle(2, bits=12, step=6)], ids=lambda p: p.type
+)
+def test_measured_variance_of_searches_matches_the_formula(protocol: local.PrefixSearch) -> None:
+    """200 runs of 400 users, a third of whom hold one value; its count by the reports on whole values; 1e-9."""
+    runs, users, value = 200, 400, 1234
+    held = np.where(np.arange(users) % 3 == 0, value, np.arange(users))
+    truth, scores = int((held == value).sum()), []
+    whole = [i for i, oracle in enumerate(protocol.oracles) if oracle == protocol.oracles[-1]]
+    groups, oracle = len(protocol.oracles) / len(whole), protocol.oracles[-1]
+    payloads = protocol.randomise(np.tile(held, runs), SeededWords(22)).reshape(runs, users, -1)
+    exact = groups * float(oracle.variances(np.array([float(truth)]), users)[0]) + (groups - 1) * truth
+    for part in payloads:
+        mine = np.concatenate([protocol.answers(part, group) for group in whole])
+        count = oracle.debias(oracle.support(mine, np.array([value])), len(mine))[0]
+        scores.append((groups * count - truth) / exact**0.5)
+    assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)
+
+
+def test_measured_variance_of_degrees_matches_the_formula() -> None:
+    """300 runs of 200 users: the sum of many numbers is normal, its square chi-square."""
+    protocol, runs, users = graph.Degrees(1, groups=2), 300, 200
+    rows = protocol.permanent(np.tile([[5, 9]], (runs * users, 1)), SeededWords(23)).reshape(runs, users, -1)
+    scores = [(protocol.total(part).values[0] - 5 * users) / (users * protocol.variance) ** 0.5 for part in rows]
     assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs)

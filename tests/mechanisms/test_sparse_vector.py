@@ -102,6 +102,7 @@ def test_sparse_vector_exact_law():
         (rule_for(4, 2), (0, 1, 1), (1, 0, 0)),
         (rule_for(4, 2), (0, 0, 1, 0, 0, 1), (1, 1, 0, 1, 1, 0)),
         (rule_for(4, 1, values=True), (0, 0, 0, 0), (1, 1, 1, 0)),
+        (rule_for(4, 1, values=True), (0, 0, 0, 0, 0, 1), (1, 1, 1, 1, 1, 0)),
         (rule_for(4, 1, monotone=True), (0, 0, 1), (1, 1, 1)),
     )
     for rule, one, two in cases:
@@ -179,7 +180,9 @@ def test_refusals_and_adaptive_runs():
     assert answers[0] is False and len(answers) == 3 and abs(answers[1] - 10**6) < 10**4
 
 
-# The variants as printed (Lyu, Su, Li 2017, figure 1), each at the price its authors claimed: epsilon in total.
+# The variants as printed, each at the price its authors claimed: epsilon in total. Scales of algorithms 3 to 6 of Lyu, Su
+# and Li 2017 (figure 1) agree with the code of DP-Sniper (sparse_vector_technique.py) and StatDP (iSVT1 to iSVT4); those
+# of BadGapSVT with CheckDP (badgapsparsevector.c). `dither.audit.zoo.sparse` has the same table.
 
 
 def broken(threshold, query, *, stops=True, shows=False, refresh=False):
@@ -227,6 +230,11 @@ BUGS = {
         "generalised private threshold testing (Chen, Machanavajjhala): never stops, any split of epsilon",
         test_sparse_vector_exact_law,
         broken(lambda rule: Fraction(4), lambda rule: Fraction(4, 3), stops=False),
+    ),
+    "svt-bad-gap-2020": Bug(
+        "CheckDP's BadGapSVT: shows the noisy query instead of its gap to the noisy threshold; scales 2 and 4N",
+        test_sparse_vector_exact_law,
+        broken(HALF, lambda rule: Fraction(4 * rule.hits), shows=True),
     ),
     "svt-restarted-for-free": Bug(
         "AboveThreshold of one hit (Dwork, Roth 2014, algorithm 1) started anew after each hit, charged once",

@@ -187,6 +187,8 @@ ERRORS = [
     ("SELECT ANY_VALUE(age) FROM visits", "any_value is refused: its value depends on the order of rows, and so on other people's rows [rule: a function without a rule is refused]\n"),
     ("SELECT SUM(clmp(age, 0, 3)) FROM visits", "no function clmp: did you mean clamp? [rule: a function without a rule is refused]\n  SELECT SUM(clmp(age, 0, 3)) FROM visits\n             ^^^^^^^^^^^^^^"),
     ("SELECT COUNT(*) FROM visits WHERE kind LIKE '%%%%%%%%%a'", "like: the pattern has at most 8 % and no backslash [rule: functions take their declared arguments]"),
+    ("SELECT COUNT(*) FROM visits HAVING COUNT(*)", "COUNT(*) is no truth value: compare it, as in COUNT(*) > 0"),
+    ("SELECT NOT SUM(age) AS x FROM visits", "SUM(age) is no truth value: compare it, as in SUM(age) > 0\n  SELECT NOT SUM(age) AS x FROM visits\n             ^^^^^^^"),
     ("SELECT SUM(age) FROM visits HAVING", "the question is not SQL"),
     ("SELECT COUNT(*) FRM visits", "the question is not SQL"),
     ("SELECT COUNT(*) FROM visits QUALIFY 1 = 1", "window functions: their value depends on the order of rows"),

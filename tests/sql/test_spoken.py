@@ -6,7 +6,8 @@ from fractions import Fraction as F
 
 import pytest
 
-from dither import QueryError
+import clinic
+from dither import ParameterError, QueryError, RefusedError, connect
 from dither.sql.refuse import refuse
 from dither.sql.spoken import IntervalColumn, spoken
 
@@ -118,3 +119,52 @@ def test_snowflakes_interval_columns_name_columns_that_are_there():
     found = spoken(sql)
     assert found.sql.split() == ["SELECT", "k,", "COUNT(*)", "AS", "n", "FROM", "t", "GROUP", "BY", "k"]
     assert found.intervals == (IntervalColumn("n", "low", "lo"), IntervalColumn("n", "high", "n_high"))
+
+
+@pytest.fixture
+def con(tmp_path):
+    text = clinic.CATALOG.replace("values: [north, south], other: keep", "values: undeclared, width: 9")
+    rows = [clinic.row(f"v{i}", f"p{i // 3}", ward="north" if i % 2 else "south") for i in range(600)]
+    file, place = clinic.register(tmp_path, rows, text)
+    clinic.open_total(place, rule="approx", delta="1e-3", delta_per_question="1e-6")
+    return connect(file)
+
+
+class TestAsked:
+    """A BigQuery user pastes a question, a Snowflake user another; both get what they expect, or a reason."""
+
+    GOOGLE = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=3, delta=1e-5, max_groups_contributed=2, "
+        "privacy_unit_column=patient) ward, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits "
+        "GROUP BY ward"
+    )
+
+    def test_a_bigquery_question(self, con):
+        found = con.sql(self.GOOGLE)
+        assert F(found.info["price_asked"]) == 3 and found.info["sql"] == self.GOOGLE
+        assert found.to_dict()["ward"] == ["north", "south"]
+        assert all(abs(n - 200) < 40 for n in found.to_dict()["n"])  # every person once in both wards: 200, not 300
+        assert con.preview(self.GOOGLE).smallest_group < 60
+
+    def test_its_options_tighten_and_never_loosen(self, con):
+        with pytest.raises(RefusedError, match="its pot takes 1e-06"):
+            con.sql(self.GOOGLE.replace("delta=1e-5", "delta=1e-9"))
+        with pytest.raises(RefusedError, match="the catalog protects patient"):
+            con.sql(self.GOOGLE.replace("privacy_unit_column=patient", "privacy_unit_column=visit"))
+        with pytest.raises(ParameterError, match="OPTIONS"):
+            con.sql(self.GOOGLE, epsilon=1)
+        assert con.kernel.ledger.pot("total").spent == 0
+
+    def test_a_snowflake_question(self, con):
+        sql = (
+            "SELECT kind, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) AS hi FROM visits GROUP BY kind"
+        )
+        found = con.sql(sql, epsilon=1)
+        assert list(found.to_dict()) == ["kind", "n", "lo", "hi"]
+        assert all(
+            low < n < high for n, low, high in zip(*(found.to_dict()[k] for k in ("n", "lo", "hi")), strict=True)
+        )
+        assert "lo" in found.interval(0.5).to_dict() and "95% interval" in str(found)
+        assert "<table>" in found._repr_html_()
+        with pytest.raises(QueryError, match="there is no value column m"):
+            con.sql("SELECT COUNT(*) AS n, DP_INTERVAL_LOW(m) FROM visits", epsilon=1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
-import clinic_sql
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import clinic_sql
 from dither import DitherError, QueryError
 from dither.plan.facts import Facts
 from dither.sql.bind import bind

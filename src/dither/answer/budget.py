@@ -88,7 +88,7 @@ class Budget:
                 yield f"  deltas add up to {float(pot.delta_spent):g} of {float(pot.filter.delta_cap):g}"
             yield f"  {pot.question} About {pot.population}, for {pot.recipient}; unit {pot.unit}, {pot.neighbours}"
         root = next((pot for pot in self.pots if pot.inside is None), None)
-        if root is not None and len(self.pots) > 1:
+        if root is not None:
             yield f"policy {root.policy}: " + _POLICIES[root.policy or "global"]
             yield str(self.worst_case())
         if hidden := len(self.pots) - len(self.shown()):

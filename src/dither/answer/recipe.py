@@ -70,10 +70,14 @@ class Output:
     role: Literal["key", "value"]
     aggregate: str = ""
     note: str = ""
+    low: str = ""
+    high: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.name,) if self.role == "key" else (self.name, f"{self.name}_low", f"{self.name}_high")
+        """The column, and those of its interval, which may be named otherwise."""
+        ends = (self.low or f"{self.name}_low", self.high or f"{self.name}_high")
+        return (self.name,) if self.role == "key" else (self.name, *ends)
 
 
 @dataclass(frozen=True)

@@ -176,9 +176,9 @@ class Result:
         return found
 
     def _cells(self, row: dict[str, Any]) -> Iterator[str]:
-        for each in self.columns:
+        for place, each in enumerate(self.columns):
             if each.role == "low":
-                yield f"{_text(row[each.name])} … {_text(row[each.name.removesuffix('_low') + '_high'])}"
+                yield f"{_text(row[each.name])} … {_text(row[self.columns[place + 1].name])}"
             elif each.role != "high":
                 yield _text(row[each.name])
 
@@ -188,11 +188,11 @@ class Result:
         lines = []
         for row in self.table.to_pylist():
             cells = []
-            for each in self.columns:
+            for place, each in enumerate(self.columns):
                 if each.role == "key":
                     cells.append(f"<td>{html.escape(_text(row[each.name]))}</td>")
                 elif each.role == "value":
-                    low, high = (_text(row[f"{each.name}_{end}"]) for end in ("low", "high"))
+                    low, high = (_text(row[end.name]) for end in self.columns[place + 1 : place + 3])
                     ends = f"<br><small style='color:gray'>{html.escape(low)} … {html.escape(high)}</small>"
                     cells.append(f"<td style='text-align:right'>{html.escape(_text(row[each.name]))}{ends}</td>")
             lines.append(f"<tr>{''.join(cells)}</tr>")

@@ -81,8 +81,8 @@ def owner_of(raw: Raw, table: Table, catalog: Catalog, raws: dict[str, list[Raw]
         if all(raw[mine] for mine, _ in by):
             for above in raws[parent.name]:
                 meets = all(raw[mine] == above[theirs] for mine, theirs in by)
-                found = meets and _same_window(raw, table, above, parent, catalog)
-                if found and (owner := owner_of(above, parent, catalog, raws)):
+                owner = owner_of(above, parent, catalog, raws) if meets else None
+                if owner and _same_window(raw, table, above, parent, catalog):
                     return owner
         return None
     return ""

@@ -143,13 +143,20 @@ def _join(plan: plans.Join, at: Database) -> list[Owned]:
 
 
 def _names(plan: Plan, at: Database) -> list[str]:
-    while not isinstance(plan, plans.Scan):
-        if isinstance(plan, plans.Project):
-            return [column.name for column in plan.columns]
-        plan = plans.sources_of(plan)[0]
-    table = at.catalog.table(plan.table)
-    owner = at.catalog.owner_column(table) if table.kind == "private" else None
-    return [name for name in table.column_names if name != owner]
+    """The columns of a plan that may have no row to show them."""
+    match plan:
+        case plans.Project(_, columns):
+            return [column.name for column in columns]
+        case plans.PerUnit(_, keys, columns) | plans.Group(_, keys, columns):
+            return [*keys, *(column.name for column in columns)]
+        case plans.Join(left, right, on, _):
+            paired = {theirs for mine, theirs in on if mine == theirs}
+            return [*_names(left, at), *(name for name in _names(right, at) if name not in paired)]
+        case plans.Scan(name):
+            table = at.catalog.table(name)
+            owner = at.catalog.owner_column(table) if table.kind == "private" else None
+            return [each for each in table.column_names if each != owner]
+    return _names(plans.sources_of(plan)[0], at)
 
 
 def owner_hash(owner: str, key: bytes) -> tuple[int, int]:

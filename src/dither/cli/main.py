@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from dither import DitherError, __version__
-from dither.cli import ask, bench, budget, catalog, ledger, local, registry
+from dither.cli import ask, audit, bench, budget, catalog, ledger, local, registry
 from dither.cli.account import account
 from dither.cli.demo import demo
 from dither.cli.interpret import interpret
@@ -65,7 +65,7 @@ _COMMANDS = (
 )
 for command, example in _COMMANDS:
     app.command(epilog=f"Example: {example}")(command)
-for group in (budget.app, ledger.app, catalog.app, registry.app, local.app):
+for group in (budget.app, ledger.app, catalog.app, registry.app, local.app, audit.app):
     app.add_typer(group)
 
 

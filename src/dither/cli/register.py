@@ -8,12 +8,27 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from dither import steward
 from dither.cli.output import AsJson, print_json
 from dither.state import State
+
+
+class _Shown:
+    """The bar: which step it is, and how far the engine says it is within the step."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.task, self.step = progress, progress.add_task("starting", total=1.0), 0
+
+    def stage(self, text: str) -> None:
+        self.step += 1
+        self.progress.reset(self.task, total=1.0, description=f"{self.step}. {text}")
+
+    def share(self, done: float) -> None:
+        self.progress.update(self.task, completed=done)
+
 
 CatalogFile = Annotated[Path, typer.Argument(help="The catalog, e.g. clinic.yaml.")]
 StateFolder = Annotated[
@@ -34,13 +49,17 @@ def register(
         str | None,
         typer.Option("--memory", help="How much the engine may hold, e.g. 2GB; beyond it spills, encrypted."),
     ] = None,
+    spill: Annotated[
+        Path | None,
+        typer.Option("--spill", help="A folder where rows may lie in plain while registration runs; removed after."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read the source that CATALOG names, repair and limit its rows, and make them the next registered version."""
     console = Console(stderr=as_json)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting")
+        shown = _Shown(progress)
         place = State.beside(catalog, state)
         done = steward.register(
             catalog,
@@ -48,7 +67,9 @@ def register(
             dev=dev,
             ledger_url=ledger,
             memory=memory,
-            stage=lambda text: progress.update(task, description=text),
+            spill=spill,
+            stage=shown.stage,
+            share=shown.share,
         )
     if as_json:
         repaired = {each.table: dict(each.counts) for each in done.repairs}

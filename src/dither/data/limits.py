@@ -13,6 +13,7 @@ from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, RANK, index_
 from dither.data.repair import is_text
 
 KEY = "concat('64:', getvariable('dither_key'))"
+PREFIX = "CAST(concat('0x', left(dither_digest, 16)) AS UBIGINT)"
 TIE = "dither: two rows share the prefix of their digests"
 
 
@@ -41,8 +42,7 @@ def limited_rows(catalog: Catalog, table: Table, source: str, *, by_prefix: bool
         return f"SELECT {_shown(columns)} FROM ({_with_hash(sql)})"
     order = f"dither_digest, {names}, dither_n"
     if by_prefix:
-        prefix = "CAST(concat('0x', left(dither_digest, 16)) AS UBIGINT)"
-        sql, order = f"SELECT {names}, {prefix} AS dither_prefix FROM ({sql})", "dither_prefix"
+        sql, order = f"SELECT {names}, {PREFIX} AS dither_prefix FROM ({sql})", "dither_prefix"
     for unique in table.unique:
         parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}
         sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_ranked(sql, sorted(parts), order)}) WHERE {RANK} = 1"

@@ -17,7 +17,7 @@ import duckdb
 
 from dither.catalog import Catalog, Category, OwnerColumn, OwnerReference, Table, Undeclared
 from dither.data import repair
-from dither.data.engines.duckdb import name, open_for_registration
+from dither.data.engines.duckdb import CANNOT_ENCRYPT, name, open_for_registration
 from dither.data.limits import TIE, limited_rows, stored_columns
 from dither.data.lower.columns import OWNER
 from dither.data.owners import RegistrationError, build_map, key_of, owner_sql, window_sql, with_window
@@ -77,12 +77,14 @@ def write_copy_and_facts(
     stage: Callable[[str], None],
     memory: str | None = None,
     share: Callable[[float], None] | None = None,
+    *,
+    plain_spill: bool = False,
 ) -> tuple[list[Repairs], Facts]:
-    """As `write_copy`; also the public facts of the version. Above `memory` the engine spills.
+    """As `write_copy`; also the public facts of the version. Above `memory` the engine spills, encrypted or in plain.
 
     `stage` is told each of `stages(catalog)` as it begins, `share` (from another thread) the part of it that is done.
     """
-    connection = open_for_registration(target, spill, memory)
+    connection = open_for_registration(target, spill, memory, plain=plain_spill)
     at = _Registering(connection, catalog, folder, stage, share)
     try:
         connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
@@ -95,6 +97,12 @@ def write_copy_and_facts(
     except SourceError as error:
         raise RegistrationError(str(error)) from None
     except duckdb.Error as error:
+        if CANNOT_ENCRYPT in str(error):
+            raise RegistrationError(
+                "the data does not fit in memory, and this DuckDB cannot encrypt what it spills (its extension httpfs "
+                "can). Nothing was registered: give more --memory, or say with --spill FOLDER where rows may lie "
+                "in plain while registration runs"
+            ) from None
         raise RegistrationError(f"the engine could not register the data: {error}") from None
     finally:
         connection.close()
@@ -243,7 +251,7 @@ def _spellings(at: _Registering, table: Table) -> Counts:
     if not isinstance(table.owner, OwnerColumn):
         return []
     person = OWNER if at.catalog.unit.column is None else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
-    folded = "regexp_replace(lower(person), '\\s', '', 'g')"
+    folded = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
     owners = f"SELECT DISTINCT {person} AS person FROM {name(table.name)}"
     alike = f"SELECT count(*) AS n FROM ({owners}) GROUP BY {folded} HAVING count(*) > 1"
     return [("owners that differ from another by case or spaces only", at.one(f"SELECT sum(n) FROM ({alike})"))]

@@ -50,12 +50,12 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
     >>> local.check(local.Direct(1, domain=5)).ok
     True
     """
-    values = protocol.inputs() if inputs is None else inputs
-    problems: list[str] = []
-    laws = [protocol.law(value) for value in values]
-    problems += _sums(laws)
     groups = protocol.neighbours() if inputs is None else [inputs]
-    ratios = [largest_ratio([protocol.law(value) for value in group]) for group in groups]
+    values = [value for group in groups for value in group]
+    laws_of = [[protocol.law(value) for value in group] for group in groups]
+    laws = [law for group in laws_of for law in group]
+    problems = _sums(laws)
+    ratios = [largest_ratio(group) for group in laws_of]
     ratio = None if None in ratios else max(r for r in ratios if r is not None)
     if ratio is None:
         problems.append("privacy: an output is possible for one value and impossible for another")

@@ -72,7 +72,12 @@ class Client:
         self._places = {label: place for place, label in enumerate(self.labels or ())}
         if len(self._places) != len(self.labels or ()):
             raise ParameterError("labels must be different from each other")
-        self.otherwise = otherwise if otherwise is not None else self._places.get("other")
+        if len(self._places) > getattr(protocol, "domain", len(self._places)):
+            raise ParameterError(
+                "there are more labels than values in the protocol's domain: some could not be reported"
+            )
+        plain = otherwise.tolist() if isinstance(otherwise, (np.ndarray, np.generic)) else otherwise  # for JSON
+        self.otherwise = plain if plain is not None else self._places.get("other")
         self._device = protocol.enrol(Coins().source())
         self._memos: dict[str, bytes] = {}
         self._save = save
@@ -222,8 +227,8 @@ class Client:
         """
         if state.get("dither_local_client") != 1:
             raise ParameterError("not the state of a local client in format 1")
-        stored = DeviceBudget.from_json(state["budget"], known_answers=known_answers)
-        if budget is not None and not budget.includes(state["budget"]):
+        stored = DeviceBudget.from_json(state["budget"], known_answers=known_answers if budget is None else 0)
+        if budget is not None and (budget.answers < known_answers or not budget.includes(state["budget"])):
             raise ParameterError("the shared budget is older than this client's state: it lacks charges made before")
         client = cls(
             from_json(state["protocol"]),

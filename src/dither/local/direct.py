@@ -33,11 +33,9 @@ def respond(values: NDArray[np.int64], size: int, truth: Fraction, source: Words
 
 
 def respond_one(value: int, size: int, truth: Chance, coins: Coins) -> int:
-    """`respond` for one value."""
-    if coins.coin(truth):
-        return value
-    other = coins.below(size - 1)
-    return other + (other >= value)
+    """`respond` for one value; draws the lie always, so that the work does not tell whether it was used."""
+    keep, other = coins.coin(truth), coins.below(size - 1)
+    return (other + (other >= value), value)[keep]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import ceil, log, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -93,3 +93,16 @@ def error_of_users(variance_per_user: float, users: int) -> float:
     0.001919
     """
     return sqrt(variance_per_user / users)
+
+
+def users_for(variance_per_user: float, error: float, level: float = 0.95) -> int:
+    """How many users make the interval of a *share* at `level` no wider than +- `error`: z**2 variance / error**2.
+
+    >>> from dither import local
+    >>> users_for(float(local.Direct(1, 2).noise_variance), 0.01)
+    35368
+    """
+    if not error > 0 or not 0 < level < 1:
+        raise ParameterError("error must be positive and level between 0 and 1")
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    return ceil(z * z * variance_per_user / error**2)

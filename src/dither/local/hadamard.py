@@ -146,13 +146,12 @@ class Hadamard(Oracle):
     def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
         held, (inside, opposite, order, width) = read_value(value, self.domain), self._facts
         block, row = held % self.blocks, 1 + held // self.blocks
-        place, hit = coins.below(order), coins.coin(inside)
-        if hit or coins.coin(opposite):
-            if ((row & place).bit_count() % 2 == 0) != hit:
-                place ^= row & -row
-        else:
-            away = coins.below(self.blocks - 1)
-            block = away + (away >= block)
+        # all draws are made, whatever they decide, so that the work tells nothing
+        place, hit, stay = coins.below(order), coins.coin(inside), coins.coin(opposite)
+        away = coins.below(max(1, self.blocks - 1))
+        stay |= hit
+        turned = place ^ (row & -row) if ((row & place).bit_count() % 2 == 0) != hit else place
+        block, place = (block, turned) if stay else (away + (away >= block), place)
         return (block * order + place).to_bytes(width, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:

@@ -161,6 +161,11 @@ class Hybrid(Mean):
         return self.piecewise.rounding if self.mix else Fraction(0)
 
     @property
+    def grid_error(self) -> float:
+        """As of the piecewise part; one bit has no grid of outputs."""
+        return self.piecewise.grid_error if self.mix else 0.0
+
+    @property
     def payload_bytes(self) -> int:
         return int_width(self.cells + 1)
 

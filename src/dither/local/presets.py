@@ -18,6 +18,7 @@ from dither.local.bitflip import BitFlip
 from dither.local.bloom import BloomRappor, bloom_rappor
 from dither.local.onebit import RepeatedOneBit
 from dither.local.protocol import Protocol
+from dither.local.puzzle import FragmentPuzzle
 from dither.local.sketch import CountMeanSketch, HadamardSketch
 
 
@@ -122,6 +123,28 @@ APPLE_HCMS = Preset(
 )
 
 
+def _puzzle(**given: Any) -> FragmentPuzzle:
+    return FragmentPuzzle(**given)
+
+
+_WORDS = "not public; Apple's white paper (2017) describes the algorithm"
+APPLE_PUZZLE = Preset(
+    "Apple sequence fragment puzzle (new words)",
+    {
+        "epsilon": (None, _WORDS),
+        "bits": (None, "dither's own: letters times bits of a letter"),
+        "step": (None, "dither's own: bits of a fragment, two letters in the published example"),
+        "tag_bits": (8, "the implementation in pure-LDP, as read for spec section 6"),
+        "name": ("apple-puzzle", _FREE),
+    },
+    _puzzle,
+    (
+        "state epsilon, bits and step yourself",
+        "Apple splits epsilon between fragment and word and uses count-mean sketches; here the users are split",
+    ),
+)
+
+
 def _one_bit(**given: Any) -> RepeatedOneBit:
     return RepeatedOneBit(**given)
 
@@ -159,6 +182,7 @@ PRESETS = {
     "chromium": CHROMIUM,
     "apple-cms": APPLE_CMS,
     "apple-hcms": APPLE_HCMS,
+    "apple-puzzle": APPLE_PUZZLE,
     "microsoft": MICROSOFT,
     "microsoft-histogram": MICROSOFT_HISTOGRAM,
 }

@@ -71,7 +71,12 @@ class LocalSGD:
         self.path.append(self.theta)
 
     def fit(self, features: Any, labels: Any, *, source: Words | None = None) -> LocalSGD:
-        """Train on users' rows, each used in exactly one batch; the coefficients are the mean of the later half."""
+        """Train on users' rows, each used in exactly one batch; the coefficients are the mean of the later half.
+
+        Once: a second pass would ask the same users again, and cost them epsilon again.
+        """
+        if self.path:
+            raise ParameterError("this model has been trained: users answer once; make a new one for other users")
         x, y = np.asarray(features, np.float64), np.asarray(labels, np.float64)
         if x.ndim != 2 or x.shape[1] != self.dimensions or len(x) != len(y):
             raise ParameterError(f"features must be rows of {self.dimensions} numbers, one label each")

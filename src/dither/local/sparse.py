@@ -68,13 +68,14 @@ class SparseMean(Mean):
         # more than `most` entries: one of all of them, each with probability 1 / size
         slots = np.maximum(sizes, self.most)
         drawn = np.array([uniform_below(int(s), source=source) for s in slots], np.int64)
-        found = np.full(len(held), 2 * self.items, np.int64)
-        full = np.flatnonzero(drawn < sizes)
-        picked = [list(held[u].items())[drawn[u]] for u in full]
-        if picked:
-            up = round_at_random(self.grid([number for _, number in picked]), 1, source)
-            found[full] = 2 * np.array([item for item, _ in picked], np.int64) + up
-        return found
+        # an empty slot is rounded too, for nothing: the work must not tell whether a slot was full
+        nothing = (self.items, float(self.low))
+        picked = [
+            [*entries.items(), nothing][min(slot, len(entries))] for entries, slot in zip(held, drawn, strict=True)
+        ]
+        up = round_at_random(self.grid([number for _, number in picked]), 1, source)
+        items = np.array([item for item, _ in picked], np.int64)
+        return np.where(items < self.items, 2 * items + up, 2 * self.items)
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         return self.symbols.permanent(self._symbol(values, source), source)
@@ -163,6 +164,6 @@ class SparseMean(Mean):
 
 def _checked(value: Any, items: int) -> dict[int, float]:
     held = {int(item): float(number) for item, number in dict(value).items()}
-    if any(not 0 <= item < items for item in held):
-        raise ParameterError(f"an entry lies outside the public items 0..{items - 1}")
+    if any(not 0 <= item < items or number != number for item, number in held.items()):
+        raise ParameterError(f"an entry lies outside the public items 0..{items - 1}, or is nan")
     return held

@@ -49,6 +49,12 @@ class SquareWave(Mean):
         return max(1, round(2 * half * self.buckets))
 
     @property
+    def grid_error(self) -> float:
+        """Relative difference of the window's width from the paper's: what rounding to cells cost, in utility only."""
+        e, x = exp(float(self.epsilon)), float(self.epsilon)
+        return self.width * e * (e - 1 - x) / ((x * e - e + 1) * self.buckets) - 1
+
+    @property
     def cells(self) -> int:
         return self.buckets + self.width - 1
 

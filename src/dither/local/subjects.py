@@ -72,7 +72,7 @@ EXAMPLES: tuple[Protocol, ...] = (
     _of(Hierarchy, 1, 16, 4),
     _of(Haar, 1, 8),
     _of(PrefixSearch, 1, 3, 1, 1, 3),
-    _of(FragmentPuzzle, 1, 4, 2, 1, "x", 3),
+    _of(FragmentPuzzle, 1, 4, 2, 1, "d", 3),
     _of(PlanarLaplace, 2, 1, 8),
     _of(Degrees, 1),
     _of(EdgeResponse, 1, 4),

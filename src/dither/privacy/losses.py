@@ -373,3 +373,28 @@ class GaussianSum(Loss):
     type = "gaussian_sum"
     sigma: Fraction = _number(positive)
     clip_norm: Fraction = _number(positive)
+
+
+def _theorem(value: Any, name: str) -> str:
+    if value != "FMT21":  # Feldman, McMillan and Talwar 2021
+        raise ParameterError(f"shuffling is accounted by a named theorem only: {name}='FMT21', got {value!r}")
+    return str(value)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Shuffled(Loss):
+    """One report of each of `users` by an `epsilon`-local randomiser, mixed by a trusted shuffler, to who sees the mix.
+
+    Known by a theorem, which is named; the number of users is public, so units are replaced, never added.
+    """
+
+    type = "shuffled"
+    epsilon: Fraction = _number(positive)
+    users: int = _number(count)
+    theorem: str = _number(_theorem, kw_only=True)
+    neighbours: Neighbours = field(default="replace", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.neighbours != "replace":
+            raise ParameterError("shuffling has a public number of users: its theorem holds for neighbours='replace'")

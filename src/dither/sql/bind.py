@@ -18,7 +18,7 @@ from dither.errors import QueryError
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
 from dither.sql.aggregates import aggregate, histogram, said, sums_in
-from dither.sql.formulas import Outer, formula
+from dither.sql.formulas import Outer, condition, formula
 from dither.sql.groups import Sets, grouping_sets
 from dither.sql.inner import has_aggregates
 from dither.sql.keyed import Listed
@@ -141,7 +141,7 @@ def _question(query: exp.Select, question: Question) -> _Read:
     sums_in([*query.expressions, *later, *([ordered] if ordered else [])], question)
     outputs = _outputs(query, question, sets)
     by_name = {output.name.lower(): output.formula for output in outputs}
-    kept = [formula(having.this, Outer(question, by_name))] if having else []
+    kept = [condition(having.this, Outer(question, by_name))] if having else []
     last = Outer(question, by_name, outputs_first=True)
     orders = tuple(_order(each, outputs, last) for each in (ordered.expressions if ordered else ()))
     _check_outputs(query, question, outputs, sets, distinct is not None)
@@ -176,7 +176,7 @@ def _after(query: exp.Select, inner: _Read, at: Context) -> _Read:
             outputs.append(Output(name, made, "value", said(node)) if _is_noisy(made) else Output(name, made, "key"))
     _check_names(outputs, at)
     where = query.args.get("where")
-    kept = [formula(where.this, outer)] if where else []
+    kept = [condition(where.this, outer)] if where else []
     ordered = query.args.get("order")
     renamed = {**outer.outputs, **{output.name.lower(): output.formula for output in outputs}}
     last = Outer(inner.question, renamed, outputs_only=True)

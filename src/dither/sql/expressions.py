@@ -307,7 +307,8 @@ def _is_so(node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(node.expression, exp.Null):
         if isinstance(node.this, exp.Column):
             found = scope.field(node.this)
-            if found.marker is not None:
+            is_id = found.of is None or scope.domain(found.of, node).kind == "id"
+            if is_id and found.marker is not None:
                 return Call("is_null", (found.marker,))
             if found.of is None:
                 return constants.truth(False)

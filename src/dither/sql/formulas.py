@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.answer.expressions import Apply, Constant, Formula, Grouping, KeyValue
+from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue
 from dither.catalog import scalars
 from dither.errors import QueryError
 from dither.plan.algebra import Value
@@ -42,7 +42,6 @@ _ONE: dict[type[exp.Expr], str] = {
     exp.Sign: "sign",
     exp.Ln: "ln",
     exp.Exp: "exp",
-    exp.Not: "not",
 }
 _MANY: dict[type[exp.Expr], str] = {exp.Least: "least", exp.Greatest: "greatest", exp.Coalesce: "coalesce"}
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UINT", "UBIGINT")
@@ -92,6 +91,35 @@ def _output(node: exp.Column, outer: Outer) -> Formula:
         at = outer.question.scope.at
         raise at.error(f"no column {node.name}: {did_you_mean(node.name, list(outer.outputs))}", node)
     return found
+
+
+def condition(node: exp.Expr, outer: Outer) -> Formula:
+    """The formula of a condition: a truth value, and no other number."""
+    made = formula(node, outer)
+    if not _is_truth(made, outer.question):
+        shown = node.sql(dialect="duckdb")[:40]
+        raise outer.question.scope.at.error(f"{shown} is no truth value: compare it, as in {shown} > 0", node)
+    return made
+
+
+def _is_truth(made: Formula, question: Question) -> bool:
+    if isinstance(made, Constant):
+        return made.value in (None, 0, 1)
+    if isinstance(made, KeyValue):
+        return question.scope.domain(question.keys[made.key].value).kind == "boolean"
+    if isinstance(made, Apply) and made.name in ("case", "coalesce"):
+        values = made.arguments if made.name == "coalesce" else (*made.arguments[1:-1:2], made.arguments[-1])
+        return all(_is_truth(each, question) for each in values)
+    return isinstance(made, Apply) and (FUNCTIONS[made.name] == "conditions")
+
+
+def _tests(node: exp.Expr) -> list[exp.Expr]:
+    """The conditions of a CASE or IF."""
+    if isinstance(node, exp.Case) and node.args.get("this") is None:
+        return [each.this for each in node.args["ifs"]]
+    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Boolean):
+        return [node.this]
+    return [node.this] if isinstance(node, exp.If) else []
 
 
 def _named(node: exp.Column, outer: Outer) -> Formula | None:
@@ -151,12 +179,17 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
     kind = type(node)
     if kind in _PLAIN:
         return Apply(_PLAIN[kind], of(node.this, node.expression))
+    if isinstance(node, exp.Not):
+        return Apply("not", (condition(node.this, outer),))
     if kind in _ONE:
         return Apply(_ONE[kind], of(node.this))
     if kind in _MANY:
         return Apply(_MANY[kind], of(node.this, *node.expressions))
     if isinstance(node, (exp.And, exp.Or)):
-        return Apply("and" if isinstance(node, exp.And) else "or", of(*flattened(node, kind)))
+        parts = tuple(condition(each, outer) for each in flattened(node, kind))
+        return Apply("and" if isinstance(node, exp.And) else "or", parts)
+    for test in _tests(node):
+        condition(test, outer)
     if rule := _RULES.get(kind):
         return rule(node, of)
     if kind in REFUSED_TYPES or not list(node.find_all(exp.Column)):

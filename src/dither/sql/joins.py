@@ -204,7 +204,8 @@ def match(
     for each in right.fields:
         of = None if each.of is None else substituted(each.of, by)
         inner = None if each.marker is None else substituted(each.marker, by)
-        fields.append(replace(each, of=of, marker=(inner or marker) if kind == "left" else inner))
+        is_id = of is None or (isinstance(each.of, Column) and right_columns[each.of.name].kind == "id")
+        fields.append(replace(each, of=of, marker=(inner or marker) if kind == "left" and is_id else inner))
     return Relation(made, tuple(fields), left.listed | right.listed, left.public_rows or right.public_rows)
 
 

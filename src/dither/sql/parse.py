@@ -40,6 +40,8 @@ def parse(sql: str) -> exp.Query:
     ):
         query = query.this
     if not isinstance(query, (exp.Select, exp.SetOperation)):
+        if sql.split(None, 1)[0].upper() == "EXPLAIN":
+            raise QueryError(REFUSALS["explain"].message)
         raise QueryError(f"only SELECT is answered, not {query.key.upper()}: questions never change data")
     return query
 

@@ -375,6 +375,14 @@ REFUSALS: dict[str, Refusal] = {
         "SELECT COUNT(*) FROM visits WHERE date + INTERVAL 3 HOUR > DATE '2025-01-01'",
         "SELECT COUNT(*) FROM visits WHERE date + INTERVAL 3 DAY > DATE '2025-01-01'",
     ),
+    "explain": Refusal(
+        "EXPLAIN",
+        "it shows how an engine runs a question on the data, and so tells about the data",
+        "EXPLAIN PRIVACY SELECT ... shows plan, noise and price, and reads no data",
+        "only noisy aggregates leave",
+        "EXPLAIN SELECT COUNT(*) FROM visits",
+        "SELECT COUNT(*) FROM visits",
+    ),
     "max groups": Refusal(
         "max_groups over rows without an owner",
         "groups are limited per owner",
@@ -392,3 +400,9 @@ REFUSALS: dict[str, Refusal] = {
         "",
     ),
 }
+
+
+def reference() -> str:
+    """The table as the reference page shows it."""
+    rows = [f"| {row.what} | {row.why} | {row.instead} | {row.rule} |" for row in REFUSALS.values()]
+    return "\n".join(["| refused | why | instead | rule |", "|---|---|---|---|", *rows]) + "\n"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +24,7 @@ from sqlglot.dialects import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
+from dither.answer.recipe import Recipe
 from dither.errors import QueryError
 from dither.sql.refuse import refuse
 
@@ -284,6 +285,24 @@ class _Reader:
             name, last = self.tokens[last + 2].text, last + 2
         self.intervals.append(IntervalColumn(of, end, name))
         self._blank(place - 1, last)
+
+
+def with_ends(recipe: Recipe, said: Spoken) -> Recipe:
+    """The columns of intervals under the names that the question gave them."""
+    outputs = list(recipe.outputs)
+    for one in said.intervals:
+        place = next((i for i, out in enumerate(outputs) if out.role == "value" and out.name == one.of), None)
+        if place is None:
+            names = ", ".join(output.name for output in outputs if output.role == "value")
+            raise QueryError(
+                f"DP_INTERVAL_{one.end.upper()}({one.of}): there is no value column {one.of}, only {names}"
+            )
+        low, high = (one.name, outputs[place].high) if one.end == "low" else (outputs[place].low, one.name)
+        outputs[place] = replace(outputs[place], low=low, high=high)
+    taken = [name.lower() for output in outputs for name in output.names]
+    if twice := next((name for name in taken if taken.count(name) > 1), None):
+        raise QueryError(f"two columns would be called {twice}: rename one with AS")
+    return replace(recipe, outputs=tuple(outputs))
 
 
 def _number(text: str | None) -> Fraction | None:

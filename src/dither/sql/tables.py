@@ -62,7 +62,7 @@ def _anchor(table: Table, column: str, catalog: Catalog) -> tuple[str, str] | No
     if isinstance(table.owner, OwnerReference) and len(table.owner.by) == 1 and table.owner.by[0][0] == column:
         return table.owner.references, table.owner.by[0][1]
     for child in catalog.private_tables:
-        if isinstance(child.owner, OwnerReference) and child.owner.references == table.name:
-            if [theirs for _, theirs in child.owner.by] == [column]:
-                return table.name, column
+        above = child.owner
+        if isinstance(above, OwnerReference) and (above.references, *(b for _, b in above.by)) == (table.name, column):
+            return table.name, column
     return None

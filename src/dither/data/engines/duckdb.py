@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -22,10 +23,22 @@ def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(str(path), read_only=True, config=settings)
 
 
-def open_for_registration(path: Path, spill: Path, memory: str | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection that writes a new file; what does not fit in memory spills, encrypted, inside the state folder."""
+CANNOT_ENCRYPT = "read-only crypto module"
+"""What DuckDB says where it must spill and has no library that it trusts to encrypt."""
+
+
+def open_for_registration(
+    path: Path, spill: Path, memory: str | None = None, *, plain: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """A connection that writes a new file; what does not fit in memory spills, encrypted unless `plain`.
+
+    DuckDB encrypts with OpenSSL, which comes with its extension httpfs; nothing is downloaded here.
+    """
     connection = duckdb.connect(str(path))
-    connection.execute("SET temp_file_encryption = true")
+    connection.execute("SET autoinstall_known_extensions = false")
+    with suppress(duckdb.Error):
+        connection.execute("LOAD httpfs")
+    connection.execute(f"SET temp_file_encryption = {'false' if plain else 'true'}")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET preserve_insertion_order = false")
     connection.execute("SET enable_progress_bar = true")  # for query_progress; nothing is printed

@@ -13,11 +13,12 @@ MULTIPLIER = 48_271
 
 def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
     """Ties are broken by the keys themselves, so that the choice is a function of the owner's own rows."""
-    mixed = " + ".join(
-        f"({_index(key, here.columns[key])} * {pow(MULTIPLIER, place, PRIME)}) % {PRIME}"
-        for place, key in enumerate(plan.keys)
-    )
-    order = f"(CAST({HASH_A} AS BIGINT) * (({mixed}) % {PRIME}) + CAST({HASH_B} AS BIGINT)) % {PRIME}"
+    parts = [_index(key, here.columns[key]) for key in plan.keys]
+    mixed = parts[0]
+    if len(parts) > 1:
+        scaled = (f"({part} * {pow(MULTIPLIER, place, PRIME)}) % {PRIME}" for place, part in enumerate(parts))
+        mixed = f"(({' + '.join(scaled)}) % {PRIME})"
+    order = f"(CAST({HASH_A} AS BIGINT) * {mixed} + CAST({HASH_B} AS BIGINT)) % {PRIME}"
     keys = ", ".join(f"{name(key)} NULLS LAST" for key in plan.keys)
     ranked = (
         f"SELECT *, dense_rank() OVER (PARTITION BY {OWNER} ORDER BY {order}, {keys}) AS dither_place FROM ({source})"
@@ -28,5 +29,10 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
 def _index(key: str, domain: Domain) -> str:
     """SQL: the index of a key, from 0 to p - 1; null has p - 1."""
     value = name(index_column(key)) if domain.undeclared else name(key)
-    whole = f"CAST({value} AS BIGINT)" if domain.undeclared else integer(value, domain)
-    return f"CAST(coalesce(({whole} % {PRIME} + {PRIME}) % {PRIME}, {PRIME - 1}) AS BIGINT)"
+    first, last = domain.listed
+    if not domain.undeclared and min(first, domain.low) >= 0 and max(last, domain.high) < PRIME:
+        index = f"CAST({value} AS BIGINT)"  # most keys are their own index
+    else:
+        whole = f"CAST({value} AS BIGINT)" if domain.undeclared else integer(value, domain)
+        index = f"CAST(({whole} % {PRIME} + {PRIME}) % {PRIME} AS BIGINT)"
+    return f"coalesce({index}, {PRIME - 1})" if domain.nullable or domain.undeclared else index

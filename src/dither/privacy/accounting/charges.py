@@ -125,7 +125,7 @@ def pair(event: Loss) -> Pair | None:
 
 def _pair(event: Loss) -> Pair:
     match event:
-        case losses.Pure() | losses.RandomizedResponse() | losses.BoundedRange():
+        case losses.Pure() | losses.RandomizedResponse() | losses.BoundedRange() | losses.Shuffled():
             return event.epsilon, _ZERO
         case losses.DiscreteLaplace() | losses.Laplace():
             return event.sensitivity / event.scale, _ZERO

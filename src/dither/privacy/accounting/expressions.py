@@ -27,6 +27,11 @@ def _parallel(*parts: ls.Loss) -> ls.Loss:
     return ls.Parallel(tuple(parts))
 
 
+def _shuffled(epsilon: Fraction, users: Fraction, **common: Any) -> ls.Loss:
+    """The one theorem for shuffling that is implemented; the name says which."""
+    return ls.Shuffled(epsilon, users, theorem="FMT21", **common)  # type: ignore[arg-type]
+
+
 NAMES: dict[str, tuple[Callable[..., ls.Loss], bool]] = {
     "gaussian": (ls.Gaussian, True),
     "gaussian_sum": (ls.GaussianSum, True),
@@ -41,6 +46,7 @@ NAMES: dict[str, tuple[Callable[..., ls.Loss], bool]] = {
     "exponential": (ls.BoundedRange, True),
     "zcdp": (ls.ZCDP, True),
     "rdp": (ls.RDP, True),
+    "shuffled_fmt21": (_shuffled, True),
     "poisson": (ls.PoissonSampled, False),
     "fixed_size": (ls.SampledWithoutReplacement, False),
     "parallel": (_parallel, False),

@@ -47,7 +47,7 @@ def amplified_epsilon(epsilon: Fraction, q: Fraction) -> Fraction:
 
 def pure_epsilon(event: ls.Loss) -> Fraction | None:
     """An epsilon for which the event is epsilon-DP up to its mass at infinity, or None."""
-    if isinstance(event, (ls.Pure, ls.Approx, ls.RandomizedResponse, ls.BoundedRange)):
+    if isinstance(event, (ls.Pure, ls.Approx, ls.RandomizedResponse, ls.BoundedRange, ls.Shuffled)):
         return event.epsilon
     if isinstance(event, (ls.Laplace, ls.DiscreteLaplace)):
         return event.sensitivity / event.scale

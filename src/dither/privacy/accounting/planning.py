@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -20,85 +19,7 @@ from dither.privacy.accounting.curves import delta as curve_delta
 from dither.privacy.accounting.curves import epsilon as curve_epsilon
 from dither.privacy.accounting.guarantees import amplified_epsilon, infinite_mass, pure_epsilon
 
-_MOST_STEPS = 10**12
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A workload of equal Gaussian steps with every parameter known; `solved` names the one that was asked for."""
-
-    solved: str
-    sigma: Fraction
-    q: Fraction
-    steps: int
-    delta: Fraction
-    epsilon: Bounds
-    loss: ls.Loss
-
-
-def calibrate(
-    *,
-    delta: Number,
-    sigma: Number | None = None,
-    epsilon: Number | None = None,
-    steps: int | None = 1,
-    q: Number | None = 1,
-    sensitivity: Number = 1,
-    neighbours: ls.Neighbours = "add_remove",
-    unit: str = "unit",
-) -> Plan:
-    """Solve Gaussian noise for the one of sigma, epsilon, steps and q that is None.
-
-    `sensitivity` is the clip norm when q < 1 under 'replace' (see GaussianSum).
-
-    >>> round(float(calibrate(epsilon=1, delta=1e-6).sigma), 6)
-    4.224679
-    >>> calibrate(sigma=1.1, q=0.01, steps=None, epsilon=5, delta=1e-5).steps
-    9355
-    """
-    missing = [
-        name for name, value in (("sigma", sigma), ("epsilon", epsilon), ("steps", steps), ("q", q)) if value is None
-    ]
-    if len(missing) != 1:
-        raise ParameterError(f"leave exactly one of sigma, epsilon, steps and q as None, got {missing or 'none'}")
-    norm, target = positive(sensitivity, "sensitivity"), exact(delta, "delta")
-    goal = None if epsilon is None else positive(epsilon, "epsilon")
-
-    def build(noise: Fraction, rate: Fraction, count: int) -> ls.Loss:
-        if rate < 1 and neighbours == "replace":
-            one: ls.Loss = ls.GaussianSum(noise, norm, neighbours=neighbours, unit=unit)
-        else:
-            one = ls.Gaussian(noise, norm, neighbours=neighbours, unit=unit)
-        one = one if rate == 1 else ls.PoissonSampled(rate, one)
-        return one if count == 1 else one * count
-
-    def spends(loss: ls.Loss) -> bool:
-        assert goal is not None
-        return curve_epsilon(loss, target).upper <= goal
-
-    noise = Fraction(1) if sigma is None else positive(sigma, "sigma")
-    rate = Fraction(1) if q is None else positive(q, "q")
-    count = 1 if steps is None else int(steps)
-    if sigma is None:
-        noise = smallest(lambda x: spends(build(x, rate, count)), norm)
-    elif steps is None:
-        count = largest_count(lambda k: spends(build(noise, rate, k)), _clt_steps(noise / norm, rate, goal, target))
-    elif q is None:
-        if spends(build(noise, Fraction(1), count)):
-            rate = Fraction(1)
-        else:
-            inverse = smallest(lambda x: x >= 1 and spends(build(noise, 1 / x, count)), Fraction(2))
-            rate = 1 / inverse
-    loss = build(noise, rate, count)
-    return Plan(missing[0], noise, rate, count, target, curve_epsilon(loss, target), loss)
-
-
-def _clt_steps(noise: Fraction, rate: Fraction, goal: Fraction | None, target: Fraction) -> int:
-    """Where to start looking: the Gaussian limit of sampled Gaussians, which is no bound."""
-    assert goal is not None
-    one = float(rate) ** 2 * math.expm1(min(1 / float(noise) ** 2, 600.0)) if rate < 1 else 1 / float(noise) ** 2
-    mu = float(goal) / math.sqrt(2 * max(1.0, -math.log(float(target)) + float(goal)))
-    return max(1, min(_MOST_STEPS, int(mu * mu / one)))
+MOST_STEPS = 10**12
 
 
 def smallest(fits: Callable[[Fraction], bool], start: Fraction, *, relative: float = 1e-9) -> Fraction:
@@ -127,7 +48,7 @@ def _short(value: Fraction) -> Fraction:
     return Fraction(float(value)).limit_denominator(10**15) if value < 10**6 else Fraction(float(value))
 
 
-def largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = _MOST_STEPS) -> int:
+def largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = MOST_STEPS) -> int:
     """The largest count that fits, for a property that smaller counts keep; zero is refused."""
     low, high = 0, max(1, min(guess, most))
     if fits(high):
@@ -221,8 +142,10 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     if isinstance(loss, ls.Gaussian):
         return ls.Gaussian(loss.sigma, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.GaussianSum):
-        factor = 1 if loss.neighbours == "add_remove" else 2
-        return ls.Gaussian(loss.sigma, loss.clip_norm * factor * size, **keep)  # type: ignore[arg-type]
+        return ls.GaussianSum(loss.sigma, loss.clip_norm * size, **keep)  # type: ignore[arg-type]
+    if isinstance(loss, ls.PoissonSampled):
+        # some of them is drawn with probability 1 - (1-q)^size; then all of them at worst (composition.md, section 7)
+        return ls.PoissonSampled(1 - (1 - loss.q) ** size, group(loss.loss, size))
     if isinstance(loss, ls.Laplace):
         return ls.Laplace(loss.scale, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.DiscreteLaplace):
@@ -269,6 +192,26 @@ def unamplify(epsilon: Number, q: Number) -> float:
     rate, goal = float(positive(q, "q")), float(positive(epsilon, "epsilon"))
     value = math.log1p(math.expm1(goal) / rate) if goal < 700 else goal - math.log(rate)
     return value * (1 - 1e-14)
+
+
+def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> float | None:
+    """A root-mean-square error that no (epsilon, delta)-DP algorithm beats on every dataset of `units` answers.
+
+    For the means of `queries` yes/no questions (theorem 3.24): needs delta <= 1/(100 n) and at least
+    200 (e^eps - 1)^2 n questions; None where the theorem says nothing.
+
+    >>> round(accuracy_floor(1, 1e-6, 1000, 1_000_000), 7)
+    0.0363735
+    >>> accuracy_floor(1, 1e-6, 1000, 590_000) is None
+    True
+    """
+    eps, target = float(positive(epsilon, "epsilon")), exact(delta, "delta")
+    if units < 1 or queries < 1:
+        raise ParameterError("units and queries are positive integers")
+    grown = math.expm1(eps) * (1 + 1e-14)
+    if target * 100 * units > 1 or queries < 200 * grown**2 * units * (1 + 1e-14):
+        return None
+    return min(math.sqrt(queries) / (16 * units * grown), 0.1) * (1 - 1e-14)
 
 
 def cautions(loss: ls.Loss, delta: Number, units: int | None = None) -> list[str]:

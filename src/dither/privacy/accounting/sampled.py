@@ -104,9 +104,15 @@ class SampledGroup:
         return known
 
     def decay(self, c: float, y: float) -> float:
+        known = _falls.get((self.key, c, y))
+        if known is not None:
+            return known
         mass, lengths = self._layers(c)
         gap = np.sum(mass * sinc_envelope_gap(0.5 * y * lengths), axis=1) * (1 - 1e-9)
-        return float(np.sum(self.arrays[2] * np.log1p(-np.clip(gap, 0.0, 1.0 - 1e-16)))) * (1 - 1e-12)
+        fall = float(np.sum(self.arrays[2] * np.log1p(-np.clip(gap, 0.0, 1.0 - 1e-16)))) * (1 - 1e-12)
+        _falls[self.key, c, y] = fall
+        _trim(_falls)
+        return fall
 
     def _layers(self, c: float) -> tuple[Real, Real]:
         """The layers of every factor, those that are not known yet made together."""
@@ -129,6 +135,7 @@ class SampledGroup:
 def forget() -> None:
     """Drop everything that was kept from earlier workloads (a cold start, for measuring)."""
     _known.clear()
+    _falls.clear()
     _staircases.clear()
     rows_forget()
 
@@ -152,6 +159,7 @@ def _row(factor: SampledGaussianFactor, c: float, tolerance: float) -> Row:
 
 
 _known: dict[tuple[tuple[object, ...], float], tuple[float, float, float]] = {}
+_falls: dict[tuple[tuple[object, ...], float, float], float] = {}
 _staircases: dict[tuple[object, ...], tuple[Real, Real]] = {}
 
 

@@ -30,6 +30,7 @@ from dither.privacy.accounting.integer_laws import (
 )
 from dither.privacy.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.privacy.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
+from dither.privacy.accounting.shuffled import clones, responses
 from dither.privacy.accounting.transforms import AtomsFactor, GaussianFactor, LaplaceFactor
 
 Direction = Literal["remove", "add"]
@@ -73,6 +74,14 @@ def _names(loss: ls.Loss) -> tuple[str, ...]:
 
 
 def _key(loss: ls.Loss) -> Hashable:
+    """What makes two events equal; remembered on the (frozen) loss, since workloads grow by appending to old ones."""
+    known: Hashable = loss.__dict__.get("_accounting_key")
+    if known is None:
+        known = loss.__dict__["_accounting_key"] = _made_key(loss)
+    return known
+
+
+def _made_key(loss: ls.Loss) -> Hashable:
     values: list[Hashable] = [loss.type]
     for name in _names(loss):
         value = getattr(loss, name)
@@ -161,7 +170,8 @@ class Workload:
 def workload(events: Events, neighbours: str) -> Workload:
     """Pairs for every event of one alternative."""
     result = Workload(events, neighbours)
-    asymmetric = any(isinstance(event, ls.PoissonSampled) for event in events)
+    # under replace the pair of a sample is its own mirror image
+    asymmetric = neighbours == "add_remove" and any(isinstance(event, ls.PoissonSampled) for event in events)
     for side in ("upper", "lower"):
         if side == "lower" and not result.loose:
             result.lower = result.upper
@@ -253,6 +263,12 @@ def _sampled_or_integer(result: Workload, event: ls.Loss, count: int, side: str,
         except OutOfReach:
             result.loose = result.vague = True
             return []
+    if isinstance(event, ls.Shuffled):
+        result.loose = True
+        try:
+            return [(clones if side == "upper" else responses)(event.epsilon, event.users, count)]
+        except OutOfReach:
+            return [randomized_response(event.epsilon, count)] if side == "upper" else []
     if isinstance(event, ls.PoissonSampled):
         return _poisson(result, event, count, side, direction)
     if isinstance(event, ls.SampledWithoutReplacement):

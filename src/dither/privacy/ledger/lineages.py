@@ -30,6 +30,7 @@ class Known:
     population: str
     ledger: str
     opened: bool = False
+    source: str = ""
 
     @property
     def name(self) -> str:
@@ -54,6 +55,17 @@ def check_not_lost(installation: str) -> None:
                 f"the total of lineage {each.lineage!r} was opened before, and this ledger does not know it: restore "
                 "the ledger and its head. A lost ledger does not give back what was spent",
                 rule="budgets follow the data",
+            )
+
+
+def check_never_prod(installation: str, lineage: str, source: str) -> None:
+    """Refused where this lineage or source has a budget elsewhere: a dev lineage shows exact answers."""
+    for each in known(installation):
+        if each.lineage == lineage or each.source == source:
+            raise RefusedError(
+                f"lineage {each.lineage!r} has a budget (in {each.ledger}) and is this lineage or reads this source: "
+                "what ever had a budget cannot be dev",
+                rule="privacy-rules 34",
             )
 
 

@@ -66,7 +66,10 @@ class Postgres(Database):
         )
 
     def _begin(self, raw: Any, write: bool) -> None:
-        raw.execute("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        level = (
+            "READ COMMITTED" if write else "REPEATABLE READ READ ONLY"
+        )  # said, since a server may have other defaults
+        raw.execute(f"BEGIN ISOLATION LEVEL {level}")
         if write:
             raw.execute(_TAKE_LOCK)
 

@@ -42,6 +42,7 @@ _ANSWERS = (
 )
 _SHARES = select(_SHARE.pot).where(_SHARE.release == bindparam("at"))
 _TOTALS = select(_POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap).where(_POT.pot == bindparam("name"))
+_ALL_TOTALS = select(_POT.pot, _POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap)
 _NEW_TOTALS = (
     update(tables.pot_state)
     .where(_POT.pot == bindparam("name"))
@@ -85,13 +86,18 @@ def openings(transaction: Transaction) -> dict[str, Pot]:
 
 
 def totals(transaction: Transaction, terms: Mapping[str, Pot], names: Iterable[str]) -> dict[str, Pot]:
-    """The pots of these names with their running totals."""
-    return {name: _with_totals(transaction, terms[name]) for name in names}
+    """The pots of these names with their running totals; many are read in one go."""
+    wanted = list(names)
+    if len(wanted) <= 4:
+        found = {name: row for name in wanted for row in transaction.rows(_TOTALS, {"name": name})}
+    else:
+        found = {row[0]: row[1:] for row in transaction.rows(_ALL_TOTALS)}
+    return {name: _with_totals(terms[name], found.get(name, ())) for name in wanted}
 
 
-def _with_totals(transaction: Transaction, pot: Pot) -> Pot:
+def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
     try:
-        ((spent, delta_spent, reissued, cap),) = transaction.rows(_TOTALS, {"name": pot.name})
+        spent, delta_spent, reissued, cap = row
         now = replace(
             pot,
             spent=Fraction(spent),

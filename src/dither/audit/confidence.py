@@ -1,0 +1,124 @@
+"""Exact confidence: Clopper-Pearson ends, what a sample size can show at best, and the power of a test.
+
+No asymptotics. An end at level a misses the truth with probability at most a, whatever the truth is; several ends share
+one rate by the union bound. docs/proofs/audit.md#confidence.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from scipy.special import betainccinv, betaincinv
+from scipy.stats import binom
+
+from dither.errors import ParameterError
+
+_OUTWARD = 1e-9  # relative: far above the error of the inverse beta function, which is tested
+
+
+def check_alpha(alpha: float) -> float:
+    if not 0 < float(alpha) < 1:
+        raise ParameterError(f"alpha must lie in (0, 1), got {alpha}: the rate of false alarms, e.g. 1e-6")
+    return float(alpha)
+
+
+def lower(hits: int, runs: int, alpha: float) -> float:
+    """With probability at least 1 - alpha the true probability is above this.
+
+    >>> round(lower(500, 1000, 0.025), 8)
+    0.46854917
+    """
+    if hits <= 0:
+        return 0.0
+    return float(betaincinv(hits, runs - hits + 1, alpha)) * (1 - _OUTWARD)
+
+
+def upper(hits: int, runs: int, alpha: float) -> float:
+    """With probability at least 1 - alpha the true probability is below this.
+
+    >>> round(upper(0, 1000, 0.025), 8)
+    0.00368208
+    """
+    if hits >= runs:
+        return 1.0
+    return min(1.0, float(betainccinv(hits + 1, runs - hits, alpha)) * (1 + _OUTWARD))
+
+
+def log_ratio(one: float, two: float, delta: float) -> float:
+    """The least epsilon with one <= e^epsilon two + delta: ln((one - delta) / two), at least 0."""
+    if one <= delta:
+        return 0.0
+    return math.inf if two <= 0 else max(0.0, math.log((one - delta) / two))
+
+
+def ceiling(runs: int, alpha: float, delta: float = 0.0) -> float:
+    """The largest epsilon that this many runs on each side can show, with the clearest event there is.
+
+    >>> round(ceiling(1000, 0.025, 1e-5), 5), round(ceiling(100, 0.025), 5)
+    (5.60058, 3.28135)
+    """
+    return log_ratio(lower(runs, runs, alpha), upper(0, runs, alpha), delta)
+
+
+def power(one: float, two: float, runs: int, epsilon: float, delta: float, alpha: float) -> float:
+    """A lower bound on the chance that an event of probabilities `one` and `two` is seen to break the claim.
+
+    The claim is refuted if lower(X) > e^epsilon upper(Y) + delta. For every threshold x the pair (X >= x, Y <= y(x))
+    refutes it, and X and Y are independent: the best product over x is a bound.
+
+    >>> power(0.5, 0.1, 10_000, 1.0, 0.0, 1e-9) > 0.99, power(0.5, 0.19, 100, 1.0, 0.0, 1e-9) < 0.01
+    (True, True)
+    """
+    best = 0.0
+    for chance in (1e-9, 1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 0.05, 0.1, 0.25, 0.5):
+        x = int(binom.ppf(chance, runs, one))
+        y = _largest_quiet(lower(x, runs, alpha), runs, epsilon, delta, alpha)
+        if y >= 0:
+            best = max(best, float(binom.sf(x - 1, runs, one)) * float(binom.cdf(y, runs, two)))
+    return best
+
+
+def runs_needed(one: float, two: float, epsilon: float, delta: float, alpha: float, wanted: float = 0.99) -> int | None:
+    """The runs on each side that give at least this power, within 2%; None above 10^15 or if the event breaks nothing.
+
+    >>> runs_needed(0.5, 0.1, 1.0, 0.0, 1e-9) < 3_000
+    True
+    """
+    if one <= math.exp(epsilon) * two + delta:
+        return None
+    low, high = 1, 64
+    while power(one, two, high, epsilon, delta, alpha) < wanted:
+        low, high = high, high * 2
+        if high > 10**15:
+            return None
+    while high > low * 1.02 + 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(one, two, middle, epsilon, delta, alpha) >= wanted else (middle, high)
+    return high
+
+
+def _largest_quiet(low: float, runs: int, epsilon: float, delta: float, alpha: float) -> int:
+    """The largest y with low > e^epsilon upper(y) + delta, or -1: where P[Binomial(runs, bar) <= y] < alpha."""
+    bar = (low - delta) * math.exp(-epsilon)
+    if not 0 < bar <= 1 or upper(0, runs, alpha) >= bar:
+        return -1
+    high = runs if bar == 1 else int(binom.ppf(alpha, runs, bar)) + 2
+    step = 1
+    while high - step > 0 and upper(high - step, runs, alpha) >= bar:  # the inverse may be off by rounding
+        step *= 2
+    low_end = max(0, high - step)
+    while high - low_end > 1:
+        middle = (low_end + high) // 2
+        low_end, high = (middle, high) if upper(middle, runs, alpha) < bar else (low_end, middle)
+    return low_end
+
+
+@lru_cache(maxsize=4096)
+def hoeffding_runs(error: float, alpha: float) -> int:
+    """The hold-out size after which |estimate - truth| >= error has probability at most alpha.
+
+    >>> hoeffding_runs(0.05, 0.05), hoeffding_runs(0.01, 0.05)
+    (738, 18445)
+    """
+    return math.ceil(math.log(2 / alpha) / (2 * error * error))

@@ -1,0 +1,269 @@
+"""Events, and the search for the best ones: half-lines, intervals, points, histogram cells, tails of a learned score.
+
+The search sees the first part of the runs only; what it finds is then tested on the others, so it may look at as much
+as it likes. For one view of the outputs, cells are counted on both sides. Half-lines are cumulative sums; the best
+interval for P1 - e^eps P2 is the maximal run of that difference (Kadane); the best set of cells is a tail of their
+smoothed likelihood ratio; a logistic classifier (as in DP-Sniper, Bichsel et al. 2021) turns vectors into one score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.audit.outputs import Batch, Numbers, View, views
+
+_BINS = 400
+_MOST_CELLS = 200_000
+_FEW_OUTPUTS = 300
+_TRAIN = 20_000
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A set of outputs: a view of the output that is at most, at least, between, or among given numbers."""
+
+    view: View
+    kind: Literal["at_most", "at_least", "between", "among", "holds"]
+    numbers: tuple[float, ...] = field(compare=False)
+    text: str
+
+    def holds(self, given: Batch) -> NDArray[np.bool_]:
+        """For every output, whether it lies in the event."""
+        value = self.view.of(given)
+        if self.kind == "holds":
+            return np.asarray(value, np.bool_)
+        if self.kind == "at_most":
+            return np.asarray(value <= self.numbers[0])
+        if self.kind == "at_least":
+            return np.asarray(value >= self.numbers[0])
+        if self.kind == "between":
+            return np.asarray((value >= self.numbers[0]) & (value <= self.numbers[1]))
+        known = np.array(self.numbers, value.dtype if value.dtype.kind == "i" else np.float64)
+        return np.asarray(known[np.minimum(np.searchsorted(known, value), len(known) - 1)] == value)
+
+
+def event(name: str, holds: Callable[[Any], Any]) -> Event:
+    """An event of one's own: `holds(outputs)` gets the outputs (an array where they are numbers) and marks some.
+
+    It is tested whatever the search finds, so its power can be computed in advance.
+    """
+    return Event(View(name, lambda given: np.asarray(holds(_outputs(given)), np.bool_)), "holds", (), name)
+
+
+def _outputs(given: Batch) -> Any:
+    if given.shown:
+        return [given.shown[int(key)] for key in given.whole]
+    return given.rows[:, 0] if given.names == ("value",) else given.rows
+
+
+@dataclass(frozen=True)
+class Found:
+    """An event, made only if it is chosen, with its shares on the two sides in the part that chooses."""
+
+    make: Callable[[], Event]
+    one: float
+    two: float
+
+
+def angles(one: Batch, two: Batch) -> list[View]:
+    """The views to search: of few possible outputs the whole output alone, whose likelihood ratio says it all."""
+    whole, *others = views(one)
+    if len(np.unique(np.concatenate([one.whole[:20_000], two.whole[:20_000]]))) > _FEW_OUTPUTS:
+        return [*learned(one, two), whole, *others]
+    return [whole, *([] if one.rows.dtype.kind == "i" else others)]
+
+
+def search(
+    seen: Sequence[View], one: Batch, two: Batch, epsilon: float, delta: float, runs: int, alpha: float, most: int = 5
+) -> list[Event]:
+    """The events that promise most at `runs` test runs each and rate `alpha`: at the claim, and along the profile."""
+    found: list[Found] = []
+    for view in seen:
+        found += _candidates(view, one, two, epsilon)
+    if not found:
+        return []
+    p, q = np.array([f.one for f in found]), np.array([f.two for f in found])
+    z = math.sqrt(2 * math.log(1 / alpha))
+    n = float(len(one))
+    spare = 1 / n  # nothing seen in n runs is not nothing
+    low = p - z * np.sqrt(np.maximum(p * (1 - p), spare) / runs) - np.sqrt(np.maximum(p, spare) / n)
+    high = (
+        np.maximum(q, spare)
+        + z * np.sqrt(np.maximum(q, spare) / runs)
+        + z * z / (2 * runs)
+        + np.sqrt(np.maximum(q, spare) / n)
+    )
+    chosen: dict[str, Event] = {}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(low > delta, np.log(np.maximum(low - delta, 1e-300) / high), -np.inf)
+    scores = [low - math.exp(epsilon) * high - delta, ratio]
+    scores += [low - math.exp(at) * high for at in (0.0, epsilon / 2, 1.5 * epsilon + 0.1)]
+    for score in scores[:most]:
+        best = found[int(np.argmax(score))].make()
+        chosen.setdefault(best.text, best)
+    return list(chosen.values())
+
+
+def _candidates(view: View, one: Batch, two: Batch, epsilon: float) -> Iterator[Found]:
+    a, b = view.of(one), view.of(two)
+    whole = a.dtype.kind in "bi"
+    if view.ordered:
+        found, p, q = cells(a, b, exact=whole)
+        if len(found) < 2:
+            return
+        below_p, below_q = np.cumsum(p), np.cumsum(q)
+        for i in _spread(len(found) - 1):
+            top = float(found[i])
+            start = float(found[i + 1]) if whole else float(np.nextafter(top, np.inf))
+            yield Found(partial(_line, view, "at_most", top), below_p[i], below_q[i])
+            yield Found(partial(_line, view, "at_least", start), 1 - below_p[i], 1 - below_q[i])
+        for at in (0.0, epsilon, 1.5 * epsilon):
+            i, j = _best_run(p - math.exp(at) * q)
+            before = -math.inf if i == 0 else float(np.nextafter(found[i - 1], np.inf))
+            first = float(found[i]) if whole else before
+            yield Found(partial(_interval, view, first, float(found[j])), p[i : j + 1].sum(), q[i : j + 1].sum())
+    if whole:
+        yield from _sets(view, one, a, b)
+
+
+def _line(view: View, kind: Literal["at_most", "at_least"], number: float) -> Event:
+    return Event(view, kind, (number,), f"{view.name} {'<=' if kind == 'at_most' else '>='} {number:.12g}")
+
+
+def _interval(view: View, first: float, last: float) -> Event:
+    return Event(view, "between", (first, last), f"{view.name} between {first:.12g} and {last:.12g}")
+
+
+def _among(view: View, numbers: Numbers, text: str) -> Event:
+    return Event(view, "among", tuple(np.sort(numbers).tolist()), text)
+
+
+def _point(view: View, sample: Batch, cell: Any) -> Event:
+    shown = sample.shown.get(int(cell), str(cell))
+    if view.name == "whole output" and not sample.shown:
+        seen = np.flatnonzero(sample.whole == cell)
+        shown = str(sample.rows[seen[0]].tolist()) if len(seen) else "an output of the other side alone"
+    return Event(view, "among", (int(cell),), f"{view.name} is {shown}")
+
+
+def _sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[Found]:
+    """Single cells, and unions of those of largest likelihood ratio; ranked on every other run, weighed on the rest.
+
+    Ranked and weighed on the same runs, a set of outputs that came once would always look best.
+    """
+    found, p, q = cells(a[::2], b[::2], exact=True)
+    if len(found) < 2 or found.dtype.kind == "f":
+        return
+    rest = np.concatenate([a[1::2], b[1::2]])
+    places = np.searchsorted(found, rest)
+    places = np.where(found[np.minimum(places, len(found) - 1)] == rest, places, len(found))
+    one = np.bincount(places[: len(a) // 2], minlength=len(found) + 1)[:-1] / max(1, len(a) // 2)
+    two = np.bincount(places[len(a) // 2 :], minlength=len(found) + 1)[:-1] / max(1, len(b) // 2)
+    for i in np.argsort(-p)[:40]:
+        yield Found(partial(_point, view, sample, found[i]), one[i], two[i])
+    order = np.argsort(-(p + 0.5 / len(a)) / (q + 1 / len(a)), kind="stable")
+    sum_one, sum_two = np.cumsum(one[order]), np.cumsum(two[order])
+    for k in _spread(len(order) - 1)[1:]:
+        text = f"{view.name} is among the {k + 1} of {len(found)} values with the largest likelihood ratio"
+        yield Found(partial(_among, view, found[order[: k + 1]], text), sum_one[k], sum_two[k])
+
+
+def cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floats]:
+    """Values (or upper ends of bins) in order, with their shares on both sides."""
+    if exact and a.dtype.kind in "bi":
+        found, places = np.unique(np.concatenate([a, b]), return_inverse=True)
+        if len(found) <= _MOST_CELLS:
+            p = np.bincount(places[: len(a)], minlength=len(found)) / len(a)
+            q = np.bincount(places[len(a) :], minlength=len(found)) / len(b)
+            return found, p, q
+    both = np.concatenate([a[:100_000], b[:100_000]]).astype(np.float64)
+    both = both[~np.isnan(both)]
+    if not len(both):
+        return np.array([]), np.array([]), np.array([])
+    few = np.unique(both)
+    if len(few) > _BINS:
+        few = np.unique(np.quantile(both, np.linspace(0, 1, _BINS), method="nearest"))
+        tails = np.sort(both)
+        few = np.unique(np.concatenate([few, tails[:20], tails[-20:]]))
+    top = np.append(few[:-1], np.inf)
+    p = np.bincount(np.searchsorted(top, a[~np.isnan(a)].astype(np.float64)), minlength=len(top)) / len(a)
+    q = np.bincount(np.searchsorted(top, b[~np.isnan(b)].astype(np.float64)), minlength=len(top)) / len(b)
+    return top, p, q
+
+
+def _spread(count: int, most: int = 250) -> list[int]:
+    """All places up to `count`, or some of them, dense at both ends."""
+    if count <= most:
+        return list(range(count))
+    ends = [*range(40), *range(count - 40, count)]
+    return sorted({*ends, *np.linspace(0, count - 1, most - 80).astype(int).tolist()})
+
+
+def _best_run(gain: Floats) -> tuple[int, int]:
+    """The run i..j of cells with the largest sum (Kadane)."""
+    total = np.concatenate([[0.0], np.cumsum(gain)])
+    lowest = np.minimum.accumulate(total)
+    j = int(np.argmax(total[1:] - lowest[:-1]))
+    return int(np.argmin(total[: j + 1])), j
+
+
+def learned(one: Batch, two: Batch) -> Sequence[View]:
+    """The score of a logistic classifier between the two sides, fitted on some of the runs."""
+    if one.rows.shape[1] < 2 or min(len(one), len(two)) < 200:
+        return []
+    half = min(len(one), len(two), _TRAIN) // 2
+    features, width = _features(one.rows[:half]), one.rows.shape[1]
+    x = np.vstack([features(one.rows[:half]), features(two.rows[:half])])
+    keep = x.std(axis=0) > 1e-12
+    middle, spread = x[:, keep].mean(axis=0), x[:, keep].std(axis=0)
+    weights = _logistic((x[:, keep] - middle) / spread, np.repeat([1.0, 0.0], half))
+    if weights is None:
+        return []
+
+    def score(given: Batch) -> Numbers:
+        rows = given.rows if given.rows.shape[1] == width else np.zeros((len(given), width))
+        return np.asarray(((features(rows)[:, keep] - middle) / spread) @ weights)
+
+    return [View("learned score", score)]
+
+
+def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
+    """Columns, distances from their medians, squares, and differences of neighbouring columns."""
+    columns = min(sample.shape[1], 40)
+    with np.errstate(invalid="ignore"):
+        finite = np.where(np.isfinite(sample[:, :columns]), sample[:, :columns], 0).astype(np.float64)
+    centre, cut = np.median(finite, axis=0), np.quantile(np.abs(finite), 0.999, axis=0) + 1e-9
+
+    def of(rows: NDArray[Any]) -> Floats:
+        raw = rows[:, :columns].astype(np.float64)
+        x = np.clip(np.where(np.isfinite(raw), raw, 0), -cut, cut)
+        away = np.abs(x - centre)
+        parts = [x, np.isnan(raw).astype(np.float64), away, np.abs(x - centre - 1), np.abs(x - centre + 1)]
+        if columns > 1:
+            parts += [np.abs(np.diff(x, axis=1)), (x.max(axis=1) == x.T).T.astype(np.float64)]
+        return np.hstack(parts)
+
+    return of
+
+
+def _logistic(x: Floats, y: Floats, steps: int = 8, ridge: float = 1e-3) -> Floats | None:
+    """Newton's method; a little ridge keeps separable data finite."""
+    x = np.hstack([x, np.ones((len(x), 1))])
+    weights = np.zeros(x.shape[1])
+    for _ in range(steps):
+        chance = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
+        slope = x.T @ (y - chance) / len(x) - ridge * weights
+        curve = (x * (chance * (1 - chance))[:, None]).T @ x / len(x) + ridge * np.eye(x.shape[1])
+        try:
+            weights = weights + np.linalg.solve(curve, slope)
+        except np.linalg.LinAlgError:
+            return None
+    return np.asarray(weights[:-1]) if np.isfinite(weights).all() else None

@@ -1,0 +1,186 @@
+"""End to end: SQL text to release, on tiny neighbouring databases that the audit invents and registers as *dev*.
+
+For every pair and question: binding has the same outcome on both (the same recipe, or the same words of refusal);
+the exact cells of the two databases differ by no more than the sensitivity that was charged for, in every norm; the
+answers have the same columns, types, keys, number of rows and public facts. Then the tester runs the whole path as a
+black box. A prod lineage is refused before anything is read (privacy-rules 35). Time is shown, not judged: embedded
+mode makes no promise about it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.stats import mannwhitneyu
+
+from dither.audit import questions
+from dither.audit.black_box import Budget, Verdict, test
+from dither.audit.year import share
+from dither.errors import DitherError, RefusedError
+from dither.plan.algebra import Cells
+from dither.plan.measure import sensitivity
+from dither.session import Connection
+
+EPSILON = Fraction(1, 10)  # a low claim: a hundred runs can refute it
+_VARYING = {"release_id", "released_at", "pot_spent_after", "charges", "repeated"}
+
+
+class Place(Protocol):
+    """A registered dev database: what the command line hands in, since only it may act as a steward."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    def truth(self, query: Cells) -> list[list[int]]: ...
+    def close(self) -> None: ...
+
+
+Registrar = Callable[[str, questions.Files], Place]
+
+
+@dataclass
+class Findings:
+    """What was tried and what was wrong."""
+
+    pairs: int = 0
+    answered: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    seconds: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def slower(self) -> float:
+        """The p-value of a rank test between the times of the two sides: for information."""
+        if len(self.seconds) < 8:
+            return 1.0
+        one, two = zip(*self.seconds, strict=True)
+        return float(mannwhitneyu(one, two).pvalue)
+
+
+def refuse_prod(connection: Connection) -> None:
+    """An audit never reads a prod lineage."""
+    if connection.kernel.at.context != "dev":
+        raise RefusedError("this lineage is prod: audits run on dev lineages only", rule="audits never read prod")
+
+
+def audit_system(
+    register: Registrar,
+    *,
+    seconds: float,
+    alpha: float = 1e-6,
+    per_pair: int = 20,
+    black_box_runs: int = 120,
+    black_box_share: float = 0.5,
+    tell: Callable[[Findings], None] = lambda _: None,
+) -> Findings:
+    """Pairs of neighbours until the time is used up; at least one. Sample sizes are fixed in advance, time is not."""
+    found, start, boxed = Findings(), time.monotonic(), 0.0
+    while not found.pairs or time.monotonic() - start < seconds:
+        files = questions.neighbours()
+        places = [register(questions.CATALOG, each) for each in files]
+        try:
+            for place in places:
+                refuse_prod(place.connection)
+            live = [sql for sql in (questions.question() for _ in range(per_pair)) if _compare(found, places, sql)]
+            if live and boxed < black_box_share * max(1.0, time.monotonic() - start):
+                before = time.monotonic()
+                part = share(len(found.verdicts) + 1, alpha)
+                found.verdicts.append(_black_box(places, live[0], black_box_runs, part))
+                boxed += time.monotonic() - before
+        finally:
+            for place in places:
+                place.close()
+        found.pairs += 1
+        tell(found)
+    found.faults += [f"black box: {verdict}" for verdict in found.verdicts if verdict.violated]
+    return found
+
+
+def _compare(found: Findings, places: list[Place], sql: str) -> bool:
+    """One question on both databases; whether it was answered."""
+    outcomes = [_bound(place.connection, sql) for place in places]
+    if repr(outcomes[0]) != repr(outcomes[1]):
+        found.faults.append(f"binding depends on data: {sql}: {outcomes}")
+        return False
+    if isinstance(outcomes[0], str):
+        found.refused[outcomes[0][:60]] += 1
+        return False
+    connection = places[0].connection
+    for query in outcomes[0].queries:
+        _check_sensitivity(found, sql, query, [place.truth(query) for place in places], connection)
+    answers, took = [], []
+    for place in places:
+        before = time.perf_counter()
+        answers.append(_answer(place.connection, sql))
+        took.append(time.perf_counter() - before)
+    found.seconds.append((took[0], took[1]))
+    shapes = [_shape(answer) for answer in answers]
+    if shapes[0] != shapes[1]:
+        found.faults.append(f"the shape of an answer depends on data: {sql}: {shapes}")
+    found.answered[_kind(sql)] += 1
+    return not isinstance(answers[0], str)
+
+
+def _bound(connection: Connection, sql: str) -> Any:
+    try:
+        return connection.bind(sql)
+    except DitherError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _answer(connection: Connection, sql: str) -> Any:
+    try:
+        return connection.sql(sql, epsilon=EPSILON, fresh=True)
+    except DitherError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _shape(answer: Any) -> Any:
+    """Everything that is not a noisy value: names, types, keys, rows, public facts; or the words of an error."""
+    if isinstance(answer, str):
+        return answer
+    table = answer.to_arrow(intervals=True)
+    keys = [column.name for column in answer.columns if column.role == "key"]
+    facts = {name: value for name, value in answer.info.items() if name not in _VARYING}
+    described = [(c.name, c.role, c.aggregate, c.noise, str(c.scale), c.limits) for c in answer.columns]
+    schema = [(each.name, str(each.type)) for each in table.schema]
+    return schema, table.select(keys).to_pydict(), table.num_rows, described, repr(facts)
+
+
+def _check_sensitivity(found: Findings, sql: str, query: Cells, cells: list[Any], connection: Connection) -> None:
+    if np.shape(cells[0]) != np.shape(cells[1]):
+        found.faults.append(f"the number of cells depends on data: {sql}")
+        return
+    moved = [abs(a - b) for one, two in zip(*cells, strict=True) for a, b in zip(one, two, strict=True)]
+    claim = sensitivity(query, connection.catalog)
+    measured = {
+        "l1": sum(moved),
+        "l0": sum(each > 0 for each in moved),
+        "linf": max(moved, default=0),
+        "l2_squared": sum(each * each for each in moved),
+    }
+    for name, size in measured.items():
+        if size > getattr(claim, name):
+            found.faults.append(f"{name} moved by {size}, claimed {getattr(claim, name)}: {sql}")
+
+
+def _black_box(places: list[Place], sql: str, runs: int, alpha: float) -> Verdict:
+    def mechanism(place: Place) -> Any:
+        answer: Any = place.connection.sql(sql, epsilon=EPSILON, fresh=True)
+        return [int(value) for column in answer.raw.columns for value in column.to_pylist()]
+
+    spend = Budget(runs, alpha)
+    return test(mechanism, places[0], places[1], float(EPSILON), budget=spend, name=sql, vectorised=False)
+
+
+def _kind(sql: str) -> str:
+    """A short name for a kind of question."""
+    words = [word for word in ("JOIN", "GROUP BY", "ROLLUP", "DISTINCT", "WHERE") if word in sql]
+    return " ".join(["COUNT/SUM", *words])

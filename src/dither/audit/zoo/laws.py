@@ -1,0 +1,124 @@
+"""Bugs whose two laws can be written down: found with no sampling; some would need more runs than anyone has."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy.stats import binom
+
+from dither.audit.confidence import runs_needed
+from dither.audit.exact import Law, renyi
+from dither.audit.zoo.bug import ALPHA, Bug, Catch, exact_law
+
+
+def modulo_coin() -> tuple[Law, Law]:
+    """Randomised response at ln 3 whose coin is `byte % 100 < 75`: 206 of 256 bytes, not three quarters."""
+    truth = Fraction(sum(byte % 100 < 75 for byte in range(256)), 256)
+    return {0: truth, 1: 1 - truth}, {0: 1 - truth, 1: truth}
+
+
+def integer_gaussian() -> tuple[Law, Law]:
+    """Integer Gaussian noise at the sigma of the continuous calibration for (1, 1e-5)."""
+    sigma = 3.73063
+    x = np.arange(-160, 161)
+    weight = np.exp(-(x.astype(np.float64) ** 2) / (2 * sigma * sigma))
+    weight /= weight.sum()
+    one = dict(zip(x.tolist(), weight.tolist(), strict=True))
+    return one, {k + 1: p for k, p in one.items()}
+
+
+def renormalised_geometric() -> tuple[Law, Law]:
+    """100 values on 1000 outputs, rate 0.2: rows cut at the ends and divided by their sum, not clipped."""
+    x = np.arange(1000)
+    laws = []
+    for centre in (0, 10):
+        weight = np.exp(-0.2 * np.abs(x - centre))
+        laws.append(dict(zip(x.tolist(), (weight / weight.sum()).tolist(), strict=True)))
+    return laws[0], laws[1]
+
+
+def unary_bits() -> tuple[Law, Law]:
+    """Unary encoding with every bit at epsilon 1, although two bits differ."""
+    keep = 1 / (1 + math.exp(-1))
+
+    def law(value: int) -> Law:
+        bits = [(a, b) for a in (0, 1) for b in (0, 1)]
+        return {
+            pair: math.prod(keep if bit == (i == value) else 1 - keep for i, bit in enumerate(pair)) for pair in bits
+        }
+
+    return law(0), law(1)
+
+
+def permute_and_flip() -> tuple[Law, Law]:
+    """Two candidates, epsilon 1, sensitivity 1: scores (0, 0), and (-1, 1)."""
+    best = 1 - math.exp(-1) / 2
+    return {0: 0.5, 1: 0.5}, {0: 1 - best, 1: best}
+
+
+def _priced_as_bounded_range() -> Bug:
+    rho, order, times = 1 / 8, 1.5, 64
+
+    def catch() -> Catch:
+        one, two = permute_and_flip()
+        found = renyi(one, two, order)
+        # a black box sees it only after composition: `times` choices against the zCDP curve of their price
+        up, down = math.log(0.5 / float(two[0])), math.log(0.5 / float(two[1]))
+        price, options = times * rho, []
+        for ups in range(times + 1):
+            epsilon = ups * up + (times - ups) * down - 1e-9
+            if epsilon > price:
+                delta = math.exp(-((epsilon - price) ** 2) / (4 * price))
+                p, q = float(binom.sf(ups - 1, times, 0.5)), float(binom.sf(ups - 1, times, float(two[0])))
+                spread = math.sqrt(p + math.exp(2 * epsilon) * q)
+                options.append(((p - math.exp(epsilon) * q - delta) / spread, p, q, epsilon, delta))
+        best = runs_needed(*max(options)[1:], ALPHA / 4)
+        told = "not visible at any composition tried" if best is None else f"{best:.2g} a side of {times} choices each"
+        evidence = f"Renyi divergence of order {order:g} is {found:.4f} > {order * rho:.4f} = order * eps^2/8"
+        return Catch(found > order * rho, evidence, needs=told)
+
+    return Bug(
+        "permute-and-flip-at-eps-squared-over-8",
+        "permute-and-flip charged as if its range were bounded",
+        "privacy-rules 7: the bound is the exponential mechanism's alone",
+        "zCDP 1/8",
+        "exact law",
+        catch,
+    )
+
+
+def bugs() -> list[Bug]:
+    return [
+        exact_law(
+            "biased-coin",
+            "a coin by `byte % 100 < 75`",
+            "modulo bias; randomised response at ln 3",
+            laws=modulo_coin,
+            epsilon=math.log(3),
+        ),
+        exact_law(
+            "integer-noise-at-the-continuous-sigma",
+            "integer Gaussian noise at sigma 3.73063",
+            "privacy-rules 6; Balle, Wang 2018 calibrate continuous noise",
+            laws=integer_gaussian,
+            epsilon=1.0,
+            delta=1e-5,
+        ),
+        exact_law(
+            "truncated-by-dividing",
+            "a geometric law cut at its ends and renormalised",
+            "attacks-and-testing 6.6: 2.535 where 2 is claimed",
+            laws=renormalised_geometric,
+            epsilon=2.0,
+        ),
+        exact_law(
+            "unary-bits-at-full-epsilon",
+            "unary encoding with every bit at epsilon",
+            "pure-LDP before 1.2.0, issue 11",
+            laws=unary_bits,
+            epsilon=1.0,
+        ),
+        _priced_as_bounded_range(),
+    ]

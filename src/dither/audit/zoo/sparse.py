@@ -1,0 +1,199 @@
+"""Wrong sparse vectors, as printed: noise scales from Lyu, Su and Li 2017 (figure 1), checked against the code of
+DP-Sniper (Bichsel et al. 2021) and StatDP (Ding et al. 2018), and from CheckDP (Wang et al. 2020). Laplace noise is on
+the integers; sensitivity 1, threshold 0, a hit if query + noise >= noisy threshold. Every attack fixes one sequence of
+answers; its exact probability is a sum over the noise of the threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dither.audit.zoo.bug import Bug, Integers, black_box, laplace_pmf, laplace_tail
+from dither.privacy.noise import discrete_laplace
+
+OVER = -10_000  # after the run has ended
+MISS = -9_999
+HIT = 9_999
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Scales in units of 1 / epsilon; `hits` None: never stops; `query` None: no noise on the queries."""
+
+    threshold: Fraction
+    query: Fraction | None
+    hits: int | None
+    shows_value: bool = False
+    renews: bool = False
+
+    def run(self, queries: Sequence[int], size: int) -> Integers:
+        """Answers of `size` runs, one column a query."""
+        out = np.full((size, len(queries)), OVER, np.int64)
+        left = np.full(size, 10**9 if self.hits is None else self.hits)
+        shift = discrete_laplace(self.threshold, size)
+        for i, value in enumerate(queries):
+            noise = 0 if self.query is None else discrete_laplace(self.query, size)
+            hit, going = value + noise >= shift, left > 0
+            shown: Any = value + noise if self.shows_value else HIT
+            out[:, i] = np.where(going, np.where(hit, shown, MISS), OVER)
+            left = left - (hit & going)
+            if self.renews:
+                shift = np.where(hit, discrete_laplace(self.threshold, size), shift)
+        return out
+
+    def chance(self, queries: Sequence[int], answers: Sequence[int]) -> float:
+        """The exact probability of a sequence of answers (MISS, HIT, or the value shown)."""
+        reach = int(60 * self.threshold) + 60
+        r = np.arange(-reach, reach + 1)
+        start = laplace_pmf(float(self.threshold), r)
+        total = start
+        for value, answer in zip(queries, answers, strict=True):
+            above = self._above(r - value)
+            total = total * (1 - above if answer == MISS else above if answer == HIT else self._value(answer, value, r))
+            if self.renews and answer != MISS:
+                total = start * float(total.sum())
+        return float(total.sum())
+
+    def _above(self, gap: Any) -> Any:
+        return (gap <= 0).astype(np.float64) if self.query is None else laplace_tail(float(self.query), gap)
+
+    def _value(self, answer: int, value: int, r: Any) -> Any:
+        return laplace_pmf(float(self.query or 1), answer - value) * (answer >= r)
+
+
+# scales at epsilon = 1
+ROTH = Variant(Fraction(2), Fraction(2), 1, shows_value=True)  # algorithm 3: Lap(1/eps1), Lap(c/eps2), c = 1
+LEE_CLIFTON = Variant(Fraction(4), Fraction(4, 3), 2)  # algorithm 4: eps1 = eps/4, Lap(1/eps2) whatever c
+STODDARD = Variant(Fraction(2), None, None)  # algorithm 5: no noise on queries, never stops
+CHEN = Variant(Fraction(2), Fraction(2), None)  # algorithm 6: Lap(1/eps2), never stops
+GPTT = Variant(Fraction(4), Fraction(4, 3), None)  # any split; here that of Lee and Clifton
+BAD_GAP = Variant(Fraction(2), Fraction(4), 1, shows_value=True)  # Lap(2/eps), Lap(4N/eps), N = 1
+RESTARTED = Variant(Fraction(2), Fraction(4), 4, renews=True)  # AboveThreshold of one hit, four times
+UNNOISED = Variant(Fraction(1, 1000), Fraction(2), 1)  # the threshold has no noise worth the name
+
+
+def _bug(
+    name: str,
+    what: str,
+    origin: str,
+    variant: Variant,
+    one: list[int],
+    answers: list[int],
+    runs: int,
+    shown_up_to: int | None = None,
+) -> Bug:
+    """Queries that one unit moves in opposite ways: where the answer is no it lifts them, where it is yes it lowers.
+
+    With `shown_up_to` the last answer is any value shown up to this one.
+    """
+
+    def mechanism(queries: list[int], size: int) -> Integers:
+        return variant.run(queries, size)
+
+    two = [1 - each for each in one]
+    lasts = answers[-1:] if shown_up_to is None else list(range(shown_up_to - 60, shown_up_to + 1))
+
+    def chance(queries: list[int]) -> float:
+        return sum(variant.chance(queries, [*answers[:-1], last]) for last in lasts)
+
+    def holds(rows: Any) -> Any:
+        return (rows[:, :-1] == np.array(answers[:-1])).all(axis=1) & np.isin(rows[:, -1], lasts)
+
+    text = " ".join("no" if each == MISS else "yes" for each in answers)
+    told = text if shown_up_to is None else f"{text.removesuffix(' yes')}, then a value up to {shown_up_to}"
+    return black_box(
+        name,
+        what,
+        origin,
+        mechanism=mechanism,
+        pair=(one, two),
+        epsilon=1.0,
+        named=(f"the answers are {told}", holds),
+        chances=lambda: (chance(one), chance(two)),
+        runs=runs,
+    )
+
+
+def bugs() -> list[Bug]:
+    figure = "Lyu, Su, Li 2017, figure 1, algorithm"
+    return [
+        _bug(
+            "svt-roth-2011",
+            "sparse vector that answers a hit with the noise of the comparison",
+            f"{figure} 3 (Roth, lecture notes 2011)",
+            ROTH,
+            [0] * 4 + [1],
+            [MISS] * 4 + [HIT],
+            140_000,
+            shown_up_to=2,
+        ),
+        _bug(
+            "svt-lee-clifton-2014",
+            "sparse vector whose query noise does not grow with the number of hits",
+            f"{figure} 4 (Lee, Clifton 2014)",
+            LEE_CLIFTON,
+            [0, 0, 1, 1],
+            [MISS] * 2 + [HIT] * 2,
+            40_000,
+        ),
+        _bug(
+            "svt-stoddard-2014",
+            "sparse vector without noise on the queries",
+            f"{figure} 5 (Stoddard, Chen, Machanavajjhala 2014)",
+            STODDARD,
+            [0, 1],
+            [MISS, HIT],
+            4_000,
+        ),
+        _bug(
+            "svt-chen-2015",
+            "sparse vector that never stops",
+            f"{figure} 6 (Chen, Xiao, Zhang, Xu 2015)",
+            CHEN,
+            [0] * 3 + [1] * 3,
+            [MISS] * 3 + [HIT] * 3,
+            80_000,
+        ),
+        _bug(
+            "svt-gptt-2015",
+            "generalised private threshold testing: never stops, any split of epsilon",
+            "Chen, Machanavajjhala 2015",
+            GPTT,
+            [0, 0, 1, 1],
+            [MISS] * 2 + [HIT] * 2,
+            40_000,
+        ),
+        _bug(
+            "svt-bad-gap-2020",
+            "sparse vector with gap that shows the noisy query, not its distance from the noisy threshold",
+            "CheckDP (Wang, Ding, Kifer, Zhang 2020), BadGapSVT",
+            BAD_GAP,
+            [0] * 6 + [1],
+            [MISS] * 6 + [HIT],
+            1_500_000,
+            shown_up_to=2,
+        ),
+        _bug(
+            "svt-restarted-for-free",
+            "AboveThreshold of one hit started anew after every hit, charged once",
+            "Dwork, Roth 2014, algorithm 1 in a loop",
+            RESTARTED,
+            [0, 1] * 4,
+            [MISS, HIT] * 4,
+            900_000,
+        ),
+        _bug(
+            "un-noised-threshold",
+            "sparse vector with noise on the queries only: misses are no longer free",
+            "AboveThreshold read as: the threshold is public, so it needs no noise",
+            UNNOISED,
+            [0] * 4,
+            [MISS] * 4,
+            110_000,
+        ),
+    ]

@@ -1,0 +1,76 @@
+"""Bugs that a property of the code shows, and no number of runs of one release."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dither.audit.zoo.bug import Bug, structure
+
+
+@dataclass
+class Trusting:
+    """A budget that adds whatever it is told, as Ektelo's `_request` does: no check of the sign."""
+
+    total: float
+    spent: float = 0.0
+    granted: list[float] = field(default_factory=list)
+
+    def request(self, epsilon: float) -> bool:
+        """Grants if the sum stays within the total."""
+        if self.spent + epsilon > self.total:
+            return False
+        self.spent += epsilon
+        self.granted.append(epsilon)
+        return True
+
+
+def refund_faults() -> Sequence[str]:
+    """The positive charges that were granted may never exceed the total, whatever was asked in between."""
+    budget = Trusting(total=1.0)
+    asked = [1.0, -1.0, 1.0, -1.0, 1.0]
+    answers = [budget.request(each) for each in asked]
+    paid = sum(each for each in budget.granted if each > 0)
+    if paid > budget.total:
+        return [f"asking {asked} was granted {answers}: {paid:g} spent from a budget of {budget.total:g}"]
+    return []
+
+
+def kept_rows(rows: Sequence[tuple[str, str]], limit: int = 1) -> set[tuple[str, str]]:
+    """The rows of each owner that a limit keeps, ranked by a keyed hash of the *position* in the file."""
+    ranked: dict[str, list[tuple[bytes, tuple[str, str]]]] = {}
+    for position, row in enumerate(rows):
+        rank = hashlib.sha256(f"key|{row[0]}|{position}".encode()).digest()
+        ranked.setdefault(row[0], []).append((rank, row))
+    return {row for group in ranked.values() for _, row in sorted(group)[:limit]}
+
+
+def rowid_faults() -> Sequence[str]:
+    """One row more of one person must not change which rows of the others are kept in the next version."""
+    others = [(f"p{i}", f"visit {j}") for i in range(200) for j in range(4)]
+    first = {row for row in kept_rows([("victim", "old"), *others]) if row[0] != "victim"}
+    second = {row for row in kept_rows([("victim", "new"), ("victim", "old"), *others]) if row[0] != "victim"}
+    moved = len({row[0] for row in first ^ second})
+    return [f"a row of the victim changed the kept rows of {moved} of 200 other people"] if moved else []
+
+
+def bugs() -> list[Bug]:
+    return [
+        structure(
+            "negative-epsilon-refund",
+            "a budget that accepts a negative charge",
+            "Ektelo `_request` (release-and-frameworks B5)",
+            claim="1 in total",
+            faults=refund_faults,
+            needs="one look: no draw is involved",
+        ),
+        structure(
+            "rank-by-rowid-over-two-versions",
+            "rows kept by a hash of their position in the file",
+            "privacy-rules 3; engineering-facts 1.3",
+            claim="one unit moves its own rows",
+            faults=rowid_faults,
+            needs="two versions compared: sums over others move by up to 69 rows",
+        ),
+    ]

@@ -1,0 +1,304 @@
+"""`dither audit`: try to break a promise, ours or anyone's. Never reads a registered dataset.
+
+dither audit mechanisms --report audit.html
+dither audit zoo --quick
+dither audit function mine.py:answer --first '[1, 0]' --second '[0, 0]' --epsilon 1
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from dither import connect, steward
+from dither.audit.accountant import audit_accountant
+from dither.audit.black_box import LIMITS, Budget, Verdict, test
+from dither.audit.ours import Subject, subjects
+from dither.audit.report import Section, write
+from dither.audit.system import audit_system
+from dither.audit.year import next_share
+from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
+from dither.errors import ParameterError
+from dither.plan.algebra import Cells
+from dither.state import State
+
+app = typer.Typer(name="audit", help="Try to break a promise: ours, or a function of your own.", no_args_is_help=True)
+Report = Annotated[Path | None, typer.Option(help="Write this HTML file, and the same as JSON beside it.")]
+Alpha = Annotated[float, typer.Option(help="Rate of false alarms of each test.")]
+
+
+@app.callback()
+def _group() -> None:
+    """Audits."""
+
+
+@app.command()
+def mechanisms(
+    names: Annotated[list[str] | None, typer.Argument(help="Which mechanisms; all by default.")] = None,
+    runs: Annotated[
+        int, typer.Option(help="Runs on each of two neighbours, where many can be drawn at once.")
+    ] = 200_000,
+    slow_runs: Annotated[int, typer.Option(help="Runs where each is one call.")] = 2_000,
+    alpha: Alpha = ALPHA,
+    report: Report = None,
+) -> None:
+    """Test every shipped mechanism against its whole claimed curve. Exit status 1 if one is refuted."""
+    console = Console()
+    known = {each.name: each for each in subjects()}
+    for name in names or []:
+        if name not in known:
+            raise ParameterError(f"no mechanism {name!r}: choose among {', '.join(known)}")
+    chosen = [known[name] for name in names] if names else list(known.values())
+    verdicts = [
+        each.audit(runs if each.vectorised else slow_runs, alpha)
+        for each in track(chosen, description="auditing", console=console, transient=True)
+    ]
+    table = Table("mechanism", "claimed epsilon", "delta", "shown at least", "ceiling", "runs", "verdict")
+    for verdict in verdicts:
+        table.add_row(*_row(verdict))
+    console.print(table)
+    _limits(console)
+    if report is not None:
+        head = ("mechanism", "claimed epsilon", "delta", "shown at least", "ceiling", "runs", "verdict")
+        text = (f"A mechanism that keeps its claim is accused with probability at most {alpha:g} for each test.",)
+        rows = tuple(_row(verdict) for verdict in verdicts)
+        _wrote(
+            console,
+            write(report, "Audit of the mechanisms", [Section("Mechanisms", text, head, rows, tuple(verdicts))]),
+        )
+    accused = [verdict.name for verdict in verdicts if verdict.violated]
+    console.print(_summary(accused, len(verdicts), alpha), soft_wrap=True)
+    raise typer.Exit(1 if accused else 0)
+
+
+@app.command()
+def zoo(
+    names: Annotated[list[str] | None, typer.Argument(help="Which bugs; all, and all of ours, by default.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs of our own mechanisms; under 50 seconds.")] = False,
+    report: Report = None,
+) -> None:
+    """Catch every planted bug, accuse none of our own mechanisms. Exit status 1 if a bug escapes or ours is accused."""
+    console = Console()
+    for name in names or []:
+        if name not in BUGS:
+            raise ParameterError(f"no bug {name!r}: choose among {', '.join(BUGS)}")
+    chosen = [BUGS[name] for name in names] if names else list(BUGS.values())
+    found = [(bug, bug.catch()) for bug in track(chosen, description="catching", console=console, transient=True)]
+    console.print(_catch_table(found))
+    fast, slow = (20_000, 300) if quick else (200_000, 2_000)
+    ours: list[Subject] = [] if names else subjects()
+    verdicts = [
+        each.audit(fast if each.vectorised else slow, ALPHA)
+        for each in track(ours, description="our own", console=console, transient=True)
+    ]
+    accused = [verdict.name for verdict in verdicts if verdict.violated]
+    escaped = [bug.name for bug, catch in found if not catch.caught]
+    _limits(console)
+    if report is not None:
+        rows = tuple(_catch_row(bug, catch) for bug, catch in found)
+        seen = tuple(catch.verdict for _, catch in found if catch.verdict is not None)
+        parts = [
+            Section("Planted bugs", ("Every bug keeps its real parameters.",), _CATCH_HEAD, rows, seen),
+            Section("Our own mechanisms", (_summary(accused, len(verdicts), ALPHA),), verdicts=tuple(verdicts)),
+        ]
+        _wrote(console, write(report, "Audit zoo", parts))
+    line = f"zoo: {len(found) - len(escaped)} of {len(found)} bugs caught"
+    line += f" (escaped: {', '.join(escaped)})" if escaped else ""
+    console.print(f"{line}; {_summary(accused, len(verdicts), ALPHA)}" if ours else line, soft_wrap=True)
+    raise typer.Exit(1 if accused or escaped else 0)
+
+
+@app.command()
+def function(
+    where: Annotated[str, typer.Argument(help="file.py:name or module:name; takes data, or data and size.")],
+    first: Annotated[str, typer.Option(help="The first input, as JSON.")],
+    second: Annotated[str, typer.Option(help="Its neighbour, as JSON.")],
+    epsilon: Annotated[float, typer.Option(help="The claim.")],
+    delta: Annotated[float, typer.Option(help="The claim's delta.")] = 0.0,
+    runs: Annotated[int, typer.Option(help="Runs on each input, fixed in advance.")] = 100_000,
+    alpha: Alpha = 1e-6,
+    report: Report = None,
+) -> None:
+    """Test a function of your own on two neighbours. Exit status 1 if its claim is refuted."""
+    console = Console()
+    mechanism = _load(where)
+    pair = json.loads(first), json.loads(second)
+    verdict = test(mechanism, *pair, epsilon, delta, budget=Budget(runs, alpha), name=where, progress=True)
+    console.print(str(verdict), soft_wrap=True, highlight=False, markup=False)
+    _limits(console)
+    if report is not None:
+        told = f"inputs {first} and {second}"
+        _wrote(console, write(report, f"Audit of {where}", [Section("Verdict", (told,), verdicts=(verdict,))]))
+    raise typer.Exit(1 if verdict.violated else 0)
+
+
+@app.command()
+def accountant(
+    compositions: Annotated[int, typer.Option(help="How many random compositions.")] = 20,
+    runs: Annotated[int, typer.Option(help="Draws of the privacy loss on each side.")] = 200_000,
+    alpha: Alpha = 1e-6,
+) -> None:
+    """Draw the loss of random compositions and compare with what the accountant says. Exit status 1 if refuted."""
+    console = Console()
+    claims = audit_accountant(compositions, runs=runs, alpha=alpha)
+    table = Table("composition", "epsilon", "accountant's delta", "shown at least")
+    for each in claims:
+        table.add_row(repr(each.loss)[:70], f"{each.epsilon:.4g}", f"{each.claimed:.4g}", f"{each.shown:.4g}")
+    console.print(table)
+    refuted = sum(each.refuted for each in claims)
+    console.print(f"{refuted} of {len(claims)} claims refuted; false alarms at most {alpha:g}", soft_wrap=True)
+    raise typer.Exit(1 if refuted else 0)
+
+
+@app.command()
+def system(
+    minutes: Annotated[float, typer.Option(help="How long.")] = 1.0,
+    alpha: Alpha = 1e-6,
+    year: Annotated[
+        Path | None, typer.Option(help="A file that counts runs: all runs of a year share alpha (nightly audits).")
+    ] = None,
+    report: Report = None,
+) -> None:
+    """SQL to release on tiny neighbouring databases invented here. Exit status 1 if anything depends on one person."""
+    console = Console()
+    part = alpha if year is None else next_share(year, alpha)
+    with tempfile.TemporaryDirectory(prefix="dither-audit-") as folder:
+        found = audit_system(_Registrar(Path(folder)), seconds=60 * minutes, alpha=part)
+    lines = [
+        f"{found.pairs:,} pairs of neighbours, {sum(found.answered.values()):,} questions answered on both, "
+        f"{sum(found.refused.values()):,} refused alike on both",
+        f"{len(found.verdicts)} black-box tests of the whole path, false alarms at most {part:g} together",
+        f"times of the two sides: rank test p = {found.slower:.3g} (shown, not judged: embedded mode promises nothing)",
+        *found.faults[:20],
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    _limits(console)
+    if report is not None:
+        rows = tuple((kind, str(count)) for kind, count in found.answered.most_common())
+        refused = tuple((words, str(count)) for words, count in found.refused.most_common(30))
+        parts = [
+            Section("What was asked", tuple(lines), ("kind", "questions"), rows, tuple(found.verdicts[:20])),
+            Section("Refused alike on both sides", (), ("words", "times"), refused),
+        ]
+        _wrote(console, write(report, "Audit of the whole path", parts))
+    state = "no fault" if not found.faults else f"{len(found.faults)} FAULTS"
+    console.print(f"system: {state} in {found.pairs:,} pairs", soft_wrap=True)
+    raise typer.Exit(1 if found.faults else 0)
+
+
+class _Registrar:
+    """Registers invented files as a dev lineage of their own, with a pot that is never empty."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._made = folder, 0
+
+    def __call__(self, catalog: str, files: dict[str, str]) -> _Place:
+        self._made += 1
+        folder = self._folder / str(self._made)
+        folder.mkdir()
+        for name, text in {"audit.yaml": catalog, **files}.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        return _Place(folder / "audit.yaml")
+
+
+class _Place:
+    def __init__(self, file: Path) -> None:
+        self._state = State(file.with_suffix(".dither"))
+        done = steward.register(file, state=self._state, dev=True)
+        purpose = dict.fromkeys(("question", "population", "recipient"), "Does the software keep its promise?")
+        steward.open_pot(self._state, done.catalog, "total", epsilon="1000000", ceiling="1000000", purpose=purpose)
+        self.connection = connect(file, state=self._state.root)
+        self._catalog = done.catalog
+
+    def truth(self, query: Cells) -> list[list[int]]:
+        """Exact cells, which a dev lineage may show."""
+        return steward.truth(self._state, query, self._catalog)
+
+    def close(self) -> None:
+        """Forget everything."""
+        steward.forget_head(self._state)
+        shutil.rmtree(self._state.root.parent, ignore_errors=True)
+
+
+def _row(verdict: Verdict) -> tuple[str, ...]:
+    numbers = (
+        f"{verdict.epsilon:.4g}",
+        f"{verdict.delta:.3g}",
+        f"{verdict.epsilon_lower:.4g}",
+        f"{verdict.ceiling:.4g}",
+    )
+    return (verdict.name, *numbers, f"{verdict.runs:,}", verdict.outcome)
+
+
+_CATCH_HEAD = ("bug", "what", "origin", "claim", "detector", "runs", "alpha", "power", "black box needs", "caught")
+
+
+def _catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
+    drawn = (f"{catch.runs:,}", f"{catch.alpha:g}", f"{catch.power:.4f}") if catch.runs else ("-", "-", "certain")
+    return (
+        bug.name,
+        bug.what,
+        bug.origin,
+        bug.claim,
+        bug.detector,
+        *drawn,
+        catch.needs,
+        "yes" if catch.caught else "NO",
+    )
+
+
+def _catch_table(found: list[tuple[Bug, Catch]]) -> Table:
+    table = Table("bug", "detector", "claim", "runs", "alpha", "power", "black box needs", "caught")
+    table.columns[0].overflow = "fold"
+    for bug, catch in found:
+        row = dict(zip(_CATCH_HEAD, _catch_row(bug, catch), strict=True))
+        table.add_row(*(row[name] for name in (str(column.header) for column in table.columns)))
+    return table
+
+
+def _summary(accused: list[str], tested: int, alpha: float) -> str:
+    rate = f"chance of any false alarm at most {min(1.0, alpha * tested):.2g}"
+    named = f" (accused: {', '.join(accused)})" if accused else ""
+    return f"{tested - len(accused)} of {tested} of our mechanisms not accused{named}, {rate}"
+
+
+def _limits(console: Console) -> None:
+    console.print(LIMITS[0], style="dim", soft_wrap=True)
+
+
+def _wrote(console: Console, files: tuple[Path, Path]) -> None:
+    console.print(f"wrote {files[0]} and {files[1]}", soft_wrap=True)
+
+
+def _load(where: str) -> Callable[..., Any]:
+    """The function at file.py:name or module:name."""
+    place, _, name = where.rpartition(":")
+    if not place:
+        raise ParameterError(f"name a function as file.py:name or module:name, got {where!r}")
+    if place.endswith(".py"):
+        spec = importlib.util.spec_from_file_location("audited", place)
+        if spec is None or spec.loader is None or not Path(place).exists():
+            raise ParameterError(f"there is no file {place}")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["audited"] = module
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(place)
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise ParameterError(f"{place} has no function {name}")
+    mechanism: Callable[..., Any] = found
+    return mechanism

@@ -1,0 +1,163 @@
+"""What a question costs and how far off it will be, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction as F
+
+import asked
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+from dither import ParameterError
+from dither.answer.explain import Explanation
+from dither.answer.preview import joint_level, least_price
+from dither.data.measure import Measurer
+from dither.privacy import noise
+
+SQL = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
+KEYS = "SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis"
+
+
+@pytest.fixture(scope="module")
+def con(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("heads")))
+        yield asked.connection(
+            tmp_path_factory.mktemp("previews") / "clinic", rows=asked.few_rows(), epsilon="10", ceiling="10"
+        )
+
+
+class TestFigures:
+    def test_laplace_against_the_formulas(self, con):
+        """spec D1: sd sqrt(2) b, half-width b ln(1/beta), m cells jointly b ln(m/beta); integer noise rounds up."""
+        shown = con.preview("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=F(1, 2)).column("n")
+        b = 20 / 0.5
+        assert shown.scale == b
+        assert shown.standard_error == pytest.approx(math.sqrt(2) * b, rel=1e-3)
+        assert shown.half_width == pytest.approx(b * math.log(20), abs=1)
+        assert shown.joint_half_width == pytest.approx(b * math.log(1 / -math.expm1(math.log(0.95) / 4)), abs=1)
+
+    def test_gaussian_against_the_formulas(self, con):
+        """sigma = sqrt(D2^2 / 2 rho), half-width z sigma."""
+        shown = con.preview("SELECT COUNT(*) AS n FROM visits", rho=F(1, 8)).column("n")
+        assert shown.scale == pytest.approx(40) and shown.half_width == pytest.approx(40 * norm.ppf(0.975), abs=1.1)
+
+    def test_relative_error_and_break_even(self, con):
+        shown = con.preview("SELECT COUNT(*) AS n FROM visits", epsilon=1, group_size=4000).column("n")
+        assert shown.relative_error == pytest.approx(shown.half_width / 4000)
+
+    def test_an_average_needs_a_group_size_and_errs_less_in_large_groups(self, con):
+        assert con.preview(SQL, epsilon=1).column("m").half_width is None
+        widths = [con.preview(SQL, epsilon=1, group_size=size).column("m").half_width for size in (2000, 8000, 32000)]
+        assert widths[0] > 3 * widths[1] > 9 * widths[2]
+        assert "pass group_size=" in str(con.preview(SQL, epsilon=1))
+
+    def test_the_average_errs_as_predicted(self, con):
+        """At the reference cell, AVG of 8,000 rows half at 0 and half at 5000: 1,000 draws, nine in ten inside."""
+        shown = con.preview(SQL, epsilon=1, group_size=8000, confidence=F(9, 10)).column("m")
+        priced = con.kernel.price(con.request(SQL, epsilon=1))
+        draws = {}
+        for each in priced.steps:
+            name = type(each.step.query.columns[0]).__name__
+            draws[name] = noise.discrete_laplace(each.mechanism.scale, 1000)
+        means = (draws["Sum"] / 100) / (8000 + draws["CountValues"])  # around the middle of the bounds
+        inside = (np.abs(means) <= shown.half_width * 1.02).sum()
+        assert binom.ppf(1e-9, 1000, 0.9) <= inside <= binom.isf(1e-9, 1000, 0.93)
+
+    def test_joint_intervals_hold_together(self):
+        """4,000 times 50 cells: all inside at once as often as said."""
+        level = joint_level(F(9, 10), 50)
+        from dither.privacy.mechanisms.error import LaplaceError
+
+        half = LaplaceError(F(30)).interval(level)
+        together = (np.abs(noise.discrete_laplace(30, (4000, 50))) <= half).all(axis=1).sum()
+        assert binom.ppf(1e-9, 4000, 0.9) <= together <= binom.isf(1e-9, 4000, 0.93)
+
+    def test_keys_that_are_not_listed(self, con):
+        shown = con.preview(KEYS, epsilon=1)
+        keys = next(e for e in con.kernel.price(con.request(KEYS, epsilon=1)).steps if e.step.family.endswith("keys"))
+        assert shown.smallest_group == keys.mechanism.size_shown(F(95, 100)) and shown.rows is None
+        assert keys.mechanism.error().chance(shown.smallest_group) >= 0.95
+        assert f"a group of {shown.smallest_group:,} persons is shown with 95%" in " ".join(str(shown).split())
+
+    def test_what_is_left(self, con):
+        shown = con.preview(SQL, epsilon=3)
+        assert "afterwards 7, about 2 more" in " ".join(str(shown).split())
+        too_much = con.preview(SQL, epsilon=11)
+        assert not too_much.fits and "it does not fit the pot" in str(too_much)
+
+    def test_public_conditions_are_known_before(self, con):
+        sql = "SELECT c.county, COUNT(v.cost) AS n FROM counties c LEFT JOIN visits v ON c.county = v.county GROUP BY 1"
+        assert con.preview(sql, epsilon=1).rows == 4
+
+
+class TestPrices:
+    @pytest.mark.parametrize("within", [200, 30])
+    def test_the_least_price_for_an_accuracy(self, con, within):
+        """Laplace: epsilon = D ln(1/beta) / t, up to whole numbers and three digits (spec D1)."""
+        shown = con.preview("SELECT COUNT(*) AS n FROM visits", within=within)
+        assert shown.column("n").half_width <= within
+        assert float(shown.asked) == pytest.approx(20 * math.log(20) / within, rel=0.03)
+        cheaper = con.preview("SELECT COUNT(*) AS n FROM visits", epsilon=shown.asked * F(97, 100))
+        assert cheaper.column("n").half_width > within
+        assert f"this is the least price for n ± {within}" in str(shown)
+
+    def test_one_column_of_several_and_averages(self, con):
+        shown = con.preview(SQL, within={"m": 400}, group_size=2000)
+        assert shown.column("m").half_width <= 400 and set(shown.within) == {"m"}
+        with pytest.raises(ParameterError, match="group_size=1000"):
+            con.preview(SQL, within={"m": 400})
+        with pytest.raises(ParameterError, match="value columns"):
+            con.preview(SQL, within={"ward": 4})
+        with pytest.raises(ParameterError, match="leave epsilon= and rho= out"):
+            con.preview(SQL, within=4, epsilon=1)
+        with pytest.raises(ParameterError, match="quantile"):
+            con.preview("SELECT MEDIAN(cost) AS q FROM visits", within=4)
+
+    def test_it_says_when_the_price_does_not_fit(self, con):
+        shown = con.preview("SELECT COUNT(*) AS n FROM visits", within=1)
+        assert not shown.fits and "it does not fit the pot" in " ".join(str(shown).split())
+
+    def test_impossible_wishes(self):
+        with pytest.raises(ParameterError, match="no price up to 1000"):
+            least_price(lambda price: False)
+        assert least_price(lambda price: True) == F(1, 10**6)
+        for wish in (F(1, 7), F(22, 7), F(999)):
+            found = least_price(lambda price, wish=wish: price >= wish)
+            assert wish <= found <= wish * F(1011, 1000)
+
+
+class TestExplanations:
+    def test_everything_that_is_known_and_no_data(self, con, monkeypatch):
+        monkeypatch.setattr(Measurer, "measure", lambda *_: pytest.fail("read data"))
+        spent = con.budget().pots[0].spent
+        for sql in (SQL, KEYS, "SELECT MEDIAN(cost) FROM visits"):
+            found = con.sql(f"explain privacy {sql}", epsilon=1)
+            assert isinstance(found, Explanation)
+            words = str(found)
+            for part in ("share", "one unit moves it by", "plan of step 0", "Scan table=visits", "left in the pot"):
+                assert part in words
+            assert sum(step.share for step in found.steps) == 1
+        assert con.budget().pots[0].spent == spent
+
+    def test_sensitivity_and_scale_are_those_of_the_kernel(self, con):
+        found = con.explain(SQL, epsilon=1)
+        priced = con.kernel.price(con.request(SQL, epsilon=1))
+        assert [step.scale for step in found.steps] == [float(each.mechanism.scale) for each in priced.steps]
+        assert found.steps[0].sensitivity.startswith("L1 20,")
+
+
+class TestHistory:
+    def test_only_what_this_pot_paid_for(self, tmp_path):
+        con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
+        assert len(con.history()) == 0
+        res = con.sql(SQL, epsilon=1)
+        con.sql(SQL, epsilon=1)
+        shown = con.history()
+        assert len(shown) == 1 and shown.asked[0].release_id == res.info["release_id"]
+        assert shown.raw(res.info["release_id"])[0] == tuple(res.raw["step_0"].drop_null().to_pylist())
+        assert "from visits by ward" in shown.asked[0].asks and "epsilon" in str(shown)
+        with pytest.raises(Exception, match="paid for no release"):
+            shown.raw(999)
