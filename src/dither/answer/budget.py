@@ -29,7 +29,7 @@ class Reading:
     delta: Fraction
 
     def __str__(self) -> str:
-        numbers = f"epsilon {float(self.epsilon):.6g}" + (f", delta {float(self.delta):g}" if self.delta else "")
+        numbers = f"epsilon {float(self.epsilon):.6g}, delta {float(self.delta):g}"
         return f"{self.label}: {numbers}"
 
 
