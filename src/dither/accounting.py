@@ -35,7 +35,7 @@ from dither.privacy.accounting.planning import (
     unamplify,
 )
 from dither.privacy.accounting.profile import Profile, TradeOff, profile, tradeoff
-from dither.privacy.accounting.readers import from_dp_event, from_opacus
+from dither.privacy.accounting.readers import from_dp_event, from_opacus, parse_dp_event
 from dither.privacy.accounting.renyi import Concentrated, rdp, triangle, zcdp
 from dither.privacy.losses import (
     RDP,
@@ -115,6 +115,7 @@ __all__ = [
     "most_queries",
     "parallel_spent",
     "parse",
+    "parse_dp_event",
     "profile",
     "rdp",
     "split",

@@ -67,6 +67,23 @@ def test_dp_events():
         acc.from_dp_event(dp.NonPrivateDpEvent())
 
 
+def test_printed_dp_events_are_read_and_never_evaluated():
+    dp = pytest.importorskip("dp_accounting")
+    event = dp.ComposedDpEvent(
+        [
+            dp.NoOpDpEvent(),
+            dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.1)), 10),
+            dp.LaplaceDpEvent(2.5),
+            dp.dp_event.DiscreteLaplaceDpEvent(0.1, 3),
+            dp.ZCDpEvent(0.1, 0.0),
+        ]
+    )
+    assert acc.parse_dp_event(repr(event)) == acc.from_dp_event(event)
+    for text in ("__import__('os').getcwd()", "GaussianDpEvent(", "GaussianDpEvent(noise=1)", "1 + 1", "Event(x=[y])"):
+        with pytest.raises(RefusedError, match="cannot be read"):
+            acc.parse_dp_event(text)
+
+
 def test_opacus_histories():
     loss = acc.from_opacus([(1.1, 0.01, 5000), (1.1, 0.01, 5000)], clip_norm=3)
     assert acc.epsilon(loss, 1e-5).upper == pytest.approx(5.19258344588316, rel=1e-9)
@@ -95,6 +112,16 @@ def test_command_line(tmp_path):
     history.write_text("[[1.1, 0.01, 10000]]")
     trained = runner.invoke(command.app, ["--opacus", str(history), "--delta", "1e-5", "--json"])
     assert json.loads(trained.output)["epsilon"]["upper"] == pytest.approx(5.19258344588316, rel=1e-9)
+    history.write_text('{"history": [[1.1, 0.01, 10000]], "mechanism": "rdp"}')
+    state = runner.invoke(command.app, ["--opacus", str(history), "--delta", "1e-5", "--json"])
+    assert json.loads(state.output)["epsilon"] == json.loads(trained.output)["epsilon"]
+    printed = tmp_path / "event.txt"
+    printed.write_text(
+        "SelfComposedDpEvent(event=PoissonSampledDpEvent(sampling_probability=0.01, "
+        "event=GaussianDpEvent(noise_multiplier=1.1)), count=10000)"
+    )
+    foreign = runner.invoke(command.app, ["--dp-event", str(printed), "--delta", "1e-5", "--json"])
+    assert json.loads(foreign.output)["epsilon"] == json.loads(trained.output)["epsilon"]
     wrong = runner.invoke(command.app, ["100 * laplac(10)"])
     assert wrong.exit_code == 2
     assert "unknown loss" in wrong.output

@@ -114,6 +114,53 @@ def test_monotone_in_sigma_count_and_sensitivity(sigma, count, sensitivity):
     assert acc.epsilon(acc.Gaussian(sigma, sensitivity) * count, 1e-7).lower > base.lower
 
 
+def more_and_less(make, low, high):
+    """(costs less, costs more) of one kind of loss, one parameter moved."""
+    return st.integers(low, high).map(lambda k: (make(Fraction(k, 10)), make(Fraction(k + 3, 10))))
+
+
+EVERY_PARAMETER = st.one_of(
+    more_and_less(acc.Laplace, 5, 90).map(lambda pair: pair[::-1]),
+    more_and_less(lambda x: acc.Laplace(5, x), 5, 90),
+    more_and_less(acc.Pure, 1, 30),
+    more_and_less(lambda x: acc.Approx(x, Fraction(1, 10**8)), 1, 30),
+    more_and_less(lambda x: acc.Approx(1, x / 10**8), 1, 30),
+    more_and_less(acc.RandomizedResponse, 1, 30),
+    more_and_less(lambda x: acc.DiscreteLaplace(x, 2), 10, 90).map(lambda pair: pair[::-1]),
+    st.integers(1, 6).map(lambda k: (acc.DiscreteLaplace(9, k), acc.DiscreteLaplace(9, k + 1))),
+    more_and_less(lambda x: acc.DiscreteGaussian(x, 2), 10, 90).map(lambda pair: pair[::-1]),
+    st.integers(1, 6).map(lambda k: (acc.DiscreteGaussian(9, k), acc.DiscreteGaussian(9, k + 1))),
+    st.integers(1, 6).map(lambda k: (acc.DiscreteGaussianVector(9, k), acc.DiscreteGaussianVector(9, k + 1))),
+    more_and_less(acc.ZCDP, 1, 30),
+    more_and_less(lambda x: acc.RDP(8, x), 1, 30),
+    more_and_less(acc.BoundedRange, 1, 30),
+    more_and_less(lambda x: acc.PoissonSampled(x / 20, acc.Pure(1)), 1, 90),
+    more_and_less(lambda x: acc.Shuffled(x, 50, theorem="FMT21"), 5, 30),
+    st.integers(2, 60).map(lambda n: tuple(acc.Shuffled(1, n - k, theorem="FMT21") for k in (0, 1))),
+)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(EVERY_PARAMETER, st.integers(1, 3), st.sampled_from(["1e-3", "1e-6"]))
+def test_monotone_in_every_parameter(pair, count, delta):
+    less, more = (acc.epsilon(loss * count, delta) for loss in pair)
+    assert less.lower <= more.upper
+    assert less.upper <= more.upper * (1 + 1e-9)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.sampled_from(["laplace", "gaussian"]), tenths(3, 40), st.integers(1, 6), tenths(0, 20))
+def test_post_processing_never_costs_more(kind, scale, count, place):
+    """The sign of a noisy difference is randomised response: its curve lies below that of the noise it came from."""
+    size = float(scale)
+    right = 1 - math.exp(-0.5 / size) / 2 if kind == "laplace" else 0.5 * math.erfc(-0.5 / size / math.sqrt(2))
+    odds = Fraction(math.log(right / (1 - right)) * (1 - 1e-12))
+    noise = acc.Laplace(scale) if kind == "laplace" else acc.Gaussian(scale)
+    processed = acc.RandomizedResponse(odds, neighbours="add_remove")
+    assert acc.delta(processed * count, place).lower <= acc.delta(noise * count, place).upper
+    assert acc.epsilon(processed * count, 1e-4).lower <= acc.epsilon(noise * count, 1e-4).upper
+
+
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.integers(5, 40), tenths(9, 25), st.integers(200, 5000))
 def test_monotone_in_the_sampling_rate(per_mille, sigma, steps):

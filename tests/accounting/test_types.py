@@ -23,7 +23,7 @@ WRONG = {
     "a float is spent": "rule.empty().add(0.1)",
     "a reading is asked whether it fits": "rule.empty().fits(acc.epsilon(acc.Gaussian(Fraction(1)), 1e-6))",
     "a cap is a curve": "acc.PureRule(acc.epsilon(acc.Gaussian(Fraction(1)), 1e-6))",
-    "an odometer counts a float": "acc.ZcdpOdometer(Fraction(1, 100)).add(acc.epsilon(acc.Gaussian(Fraction(1)), 1e-6).upper)",
+    "an odometer counts a float": "acc.ZcdpOdometer(Fraction(1, 100)).add(acc.delta(acc.Pure(Fraction(1)), 1).upper)",
     "a guarantee of a curve": "acc.guarantee(acc.profile(acc.Gaussian(Fraction(1))))",
 }
 

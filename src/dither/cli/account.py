@@ -3,6 +3,7 @@
 dither account "10000 * poisson(0.01, gaussian(1.1))" --delta 1e-5
 dither account loss.json --delta 1e-6 --json
 dither account --opacus history.json --delta 1e-5 --plot ladder.png
+dither account --dp-event event.txt --delta 1e-5
 """
 
 from __future__ import annotations
@@ -21,18 +22,26 @@ from dither.privacy.accounting.curves import read_delta
 from dither.privacy.accounting.explain import Explanation, explain
 from dither.privacy.accounting.expressions import parse
 from dither.privacy.accounting.planning import cautions
-from dither.privacy.accounting.readers import from_opacus
+from dither.privacy.accounting.readers import from_opacus, parse_dp_event
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 
 
-def read_loss(text: str | None, opacus: Path | None, neighbours: str | None, unit: str | None) -> ls.Loss:
-    """A loss from an expression, a JSON loss (text or file), or an Opacus history file."""
+def read_loss(
+    text: str | None, opacus: Path | None, dp_event: Path | None, neighbours: str | None, unit: str | None
+) -> ls.Loss:
+    """A loss from an expression, a JSON loss (text or file), an Opacus history file, or a printed DpEvent."""
+    if dp_event is not None:
+        relation: Any = neighbours or "add_remove"
+        return parse_dp_event(dp_event.read_text(), neighbours=relation, unit=unit or "unit")
     if opacus is not None:
         history = json.loads(opacus.read_text())
+        history = history["history"] if isinstance(history, dict) else history  # accountant.state_dict()
         return from_opacus([(row[0], row[1], row[2]) for row in history], unit=unit or "unit")
     if text is None:
-        raise typer.BadParameter("give an expression such as '100 * laplace(10)', a JSON loss, or --opacus FILE")
+        raise typer.BadParameter(
+            "give an expression such as '100 * laplace(10)', a JSON loss, --opacus or --dp-event FILE"
+        )
     source = Path(text).read_text() if text.endswith(".json") else text
     if source.lstrip().startswith("{"):
         return ls.from_json(json.loads(source))
@@ -48,18 +57,19 @@ def account(
     unit: Annotated[str | None, typer.Option(help="what a unit is, e.g. person")] = None,
     units: Annotated[int | None, typer.Option(help="number of units, to judge delta")] = None,
     opacus: Annotated[Path | None, typer.Option(help="JSON list of [noise_multiplier, sample_rate, steps]")] = None,
+    dp_event: Annotated[Path | None, typer.Option(help="file with repr(event) of a dp-accounting DpEvent")] = None,
     plot: Annotated[Path | None, typer.Option(help="write the ladder as a picture")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Epsilon of a workload fixed in advance, under every theorem, with a proved bracket."""
     try:
-        tree = read_loss(loss, opacus, neighbours, unit)
+        tree = read_loss(loss, opacus, dp_event, neighbours, unit)
         ladder = explain(tree, delta)
         at = None if epsilon is None else read_delta(tree, epsilon).bounds
         notes = cautions(tree, delta, units)
         if plot is not None:
             ladder.plot().figure.savefig(plot)
-    except (DitherError, OSError, json.JSONDecodeError) as error:
+    except (DitherError, OSError, json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
     if as_json:

@@ -208,7 +208,7 @@ class _Registrar:
     def __call__(self, catalog: str, files: dict[str, str]) -> _Place:
         self._made += 1
         folder = self._folder / str(self._made)
-        folder.mkdir()
+        folder.mkdir(parents=True)
         for name, text in {"audit.yaml": catalog, **files}.items():
             (folder / name).write_text(text, encoding="utf-8")
         return _Place(folder / "audit.yaml")

@@ -156,7 +156,7 @@ def _epsilon_one(found: Workload, neighbours: str, target: Fraction, way: Direct
             lower = solve(found.lower[way], Target(delta=rest), engine=engine).bounds.lower
         except OutOfReach:
             lower = 0.0
-    if engine is None and (found.loose or not math.isfinite(best.bounds.upper)):
+    if engine is None and (found.loose or _wide(best.bounds)):
         value, _ = conversion_epsilon(
             lambda alpha: renyi_upper(found.events, neighbours, alpha, way), log_fraction(rest[0])
         )
@@ -171,6 +171,11 @@ def _epsilon_one(found: Workload, neighbours: str, target: Fraction, way: Direct
             rule="unknown event",
         )
     return Answer(Bounds(min(lower, best.bounds.upper), best.bounds.upper), best.engine)
+
+
+def _wide(bounds: Bounds) -> bool:
+    """Whether another route may beat the engine's upper end."""
+    return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
 
 
 def _sampled_ceiling(found: Workload, ceiling: Bounds) -> Bounds:
@@ -197,7 +202,7 @@ def _delta_one(found: Workload, neighbours: str, target: Fraction, way: Directio
                 lower = solve(found.lower[way], Target(epsilon=target), engine=engine).bounds.lower
             except OutOfReach:
                 lower = 0.0
-        if engine is None and (found.loose or best.engine == "none"):
+        if engine is None and (found.loose or _wide(best.bounds)):
             log_value, _ = conversion_log_delta(
                 lambda alpha: renyi_upper(found.events, neighbours, alpha, way), float(target)
             )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 from dither.privacy import losses as ls
+from dither.privacy.accounting.sampled_charges import amplified
 
 
 def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
@@ -33,16 +35,10 @@ def sigma_fraction(mu_squared: Fraction, side: str) -> Fraction:
     return near * (Fraction(2**50 - 1, 2**50) if side == "upper" else Fraction(2**50 + 1, 2**50))
 
 
+@lru_cache(maxsize=4096)
 def amplified_epsilon(epsilon: Fraction, q: Fraction) -> Fraction:
-    """log(1 + q (e^eps - 1)) rounded up (theorem 3.28)."""
-    eps, rate = float(epsilon), float(q)
-    if q == 1:
-        return epsilon
-    if eps < 700:
-        value = math.log1p(rate * math.expm1(eps))
-    else:
-        value = eps + math.log(rate) + math.log1p((1 - rate) * math.exp(-eps) / rate)
-    return min(epsilon, Fraction(value * (1 + 1e-14)))
+    """log(1 + q (e^eps - 1)) rounded up in integer arithmetic (theorem 3.28)."""
+    return amplified(epsilon, q)
 
 
 def pure_epsilon(event: ls.Loss) -> Fraction | None:

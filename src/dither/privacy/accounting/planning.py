@@ -184,7 +184,7 @@ def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Frac
     if rate > 1:
         raise ParameterError(f"q must lie in (0, 1], got {q}")
     upper = amplified_epsilon(exact(epsilon, "epsilon"), rate)
-    return Bounds(float(upper) * (1 - 3e-14), float(upper) * (1 + 3e-16)), rate * exact(delta, "delta")
+    return Bounds(float(upper) * (1 - 3e-16) - 1e-29, float(upper) * (1 + 3e-16)), rate * exact(delta, "delta")
 
 
 def unamplify(epsilon: Number, q: Number) -> float:

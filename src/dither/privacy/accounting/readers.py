@@ -7,6 +7,7 @@ refused.
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterable
 from fractions import Fraction
@@ -25,6 +26,13 @@ def from_dp_event(event: Any, *, neighbours: ls.Neighbours = "add_remove", unit:
     refused: build it with GaussianSum(sigma, clip_norm).
     """
     name = type(event).__name__
+    try:
+        return _read(name, event, neighbours, unit)
+    except AttributeError as error:
+        raise _refused(name, f"it lacks a field ({error})") from None
+
+
+def _read(name: str, event: Any, neighbours: ls.Neighbours, unit: str) -> ls.Loss:
     common: dict[str, Any] = {"neighbours": neighbours, "unit": unit}
 
     def inner(part: Any) -> ls.Loss:
@@ -57,6 +65,32 @@ def from_dp_event(event: Any, *, neighbours: ls.Neighbours = "add_remove", unit:
     if name == "RandomizedResponseDpEvent":
         return _randomized_response(event, common)
     raise _refused(name, "no proved meaning here: state the loss by its mechanism")
+
+
+def parse_dp_event(text: str, *, neighbours: ls.Neighbours = "add_remove", unit: str = "unit") -> ls.Loss:
+    """The loss of a DpEvent from its printed form, `repr(event)`; read as a syntax tree, never evaluated.
+
+    >>> parse_dp_event("SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=10.0), count=100)")
+    Repeated(loss=Gaussian(sigma=10, sensitivity=1), count=100, ...)
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise _refused("this text", "give repr(event) of a dp-accounting DpEvent") from None
+    return from_dp_event(_event(tree), neighbours=neighbours, unit=unit)
+
+
+def _event(node: ast.expr) -> Any:
+    """A call as an object of a class of that name, a list as a list, a number as itself; nothing else."""
+    if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and not node.args:
+        name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+        fields = {keyword.arg: _event(keyword.value) for keyword in node.keywords if keyword.arg}
+        return type(name, (), fields)()
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_event(item) for item in node.elts]
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return node.value
+    raise _refused("this text", "give repr(event) of a dp-accounting DpEvent, made of events, lists and numbers")
 
 
 def _refused(name: str, remedy: str) -> RefusedError:

@@ -218,7 +218,7 @@ def _tails(kind: Kind, q: Real, sigma: Real, c: Real, rule: _Rule, shift: Real) 
         )
     if kind == "swap":
         more = -c * np.log1p(-q)
-        moved = moved * np.where(more < 700, np.exp(np.minimum(more, 700.0)), np.inf)
+        moved = np.where(more < 700, moved * np.exp(np.minimum(more, 700.0)), np.inf)
     return np.asarray(4 * (plain + moved))
 
 
