@@ -28,7 +28,6 @@ def report(
     """Write a page on what was asked and paid, what is promised and what is not. Reads no data and shows no value."""
     facts = deployment(State.beside(catalog, state))
     total, name = facts.total, facts.catalog.dataset
-    meaning = () if total is None else tuple(of_pot(total).lines())
     releases = tuple((str(r.seq), asks(r.public.get("request", {})), _paid(r.charges)) for r in facts.releases)
     paid = None
     if total is not None:
@@ -49,7 +48,7 @@ def report(
             title=f"What was asked of {name}, and what it cost",
             lead=lead,
             context=facts.context,
-            meaning=meaning,
+            meaning=facts.meaning(),
             paid=paid,
             releases=releases,
             unprotected=UNPROTECTED,
