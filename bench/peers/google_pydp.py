@@ -1,4 +1,8 @@
-"""PyDP (Google's C++ library): one object per key and aggregate; rows limited in pandas, which it leaves to the caller."""
+"""PyDP (Google's C++ library): one object per key and aggregate; rows are limited in pandas, which it leaves to the caller.
+
+At most 10 rows an owner in all keys together move all counts by at most 10 in L1, and Laplace noise asks for no more: this is
+what l0_sensitivity 10 with linf_sensitivity 1 stands for. The library has no accountant: half of epsilon for each is ours.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,15 @@ from pydp.algorithms.laplacian import BoundedSum, Count, Median
 from work import EPSILON, KEYS, ROWS_PER_OWNER, TOP, tell
 
 
-def load(file: str) -> Any:
-    return pd.read_parquet(file)
+def limited(data: Any) -> Any:
+    return data[data.groupby("owner").cumcount() < ROWS_PER_OWNER]
 
 
 def by_key(data: Any) -> dict[str, list[float]]:
-    limited = data[data.groupby("owner").cumcount() < ROWS_PER_OWNER]
-    groups = dict(list(limited.groupby("key")["x"]))
+    groups = {key: values.tolist() for key, values in limited(data).groupby("key")["x"]}
     found = {}
     for key in KEYS:
-        values = groups[key].tolist() if key in groups else []
+        values = groups.get(key, [])
         count = Count(epsilon=EPSILON / 2, l0_sensitivity=ROWS_PER_OWNER, linf_sensitivity=1, dtype="float")
         total = BoundedSum(
             epsilon=EPSILON / 2, l0_sensitivity=ROWS_PER_OWNER, linf_sensitivity=1,
@@ -31,12 +34,15 @@ def by_key(data: Any) -> dict[str, list[float]]:
 
 
 def median(data: Any) -> float:
-    limited = data[data.groupby("owner").cumcount() < ROWS_PER_OWNER]
     finder = Median(
         epsilon=EPSILON, l0_sensitivity=1, linf_sensitivity=ROWS_PER_OWNER, lower_bound=0.0, upper_bound=TOP, dtype="float"
     )
-    return float(finder.quick_result(limited["x"].tolist()))
+    return float(finder.quick_result(limited(data)["x"].tolist()))
 
 
-tell(load, {"keys": by_key, "median": median},
-     "l0 10, linf 1, limits kept in pandas before the library sees the rows", version("python-dp"))  # fmt: skip
+tell(
+    pd.read_parquet, {"keys": by_key, "median": median},
+    "Laplace; rows limited to 10 an owner in pandas; Count and BoundedSum with epsilon/2 each, AVG from them; "
+    "Median with l0 1 and linf 10",
+    version("python-dp"),
+)  # fmt: skip
