@@ -35,7 +35,12 @@ def by_key(data: Any) -> dict[str, list[float]]:
 
 def median(data: Any) -> float:
     finder = Median(
-        epsilon=EPSILON, l0_sensitivity=1, linf_sensitivity=ROWS_PER_OWNER, lower_bound=0.0, upper_bound=TOP, dtype="float"
+        epsilon=EPSILON,
+        l0_sensitivity=1,
+        linf_sensitivity=ROWS_PER_OWNER,
+        lower_bound=0.0,
+        upper_bound=TOP,
+        dtype="float",
     )
     return float(finder.quick_result(limited(data)["x"].tolist()))
 

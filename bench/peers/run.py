@@ -10,6 +10,7 @@ measures anew). Environments are made once, with pinned versions, under bench/pe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -197,10 +198,8 @@ def measured(name: str, task: str, rows: int, file: Path, limit: float) -> dict[
 
 def stop(started: subprocess.Popen[Any]) -> None:
     """End the worker and what it started: they are a session of their own."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(started.pid, 9)
-    except ProcessLookupError:
-        pass
     started.wait()
 
 
@@ -267,7 +266,9 @@ def compared(results: dict[str, Any]) -> list[dict[str, Any]]:
     """Ours against the best peer: time (target 1/20) and errors (no larger, within three standard errors)."""
     found = []
     for task, rows in sorted({(line["task"], line["rows"]) for line in results["lines"]}):
-        here = [line for line in results["lines"] if (line["task"], line["rows"]) == (task, rows) and "answer_s" in line]
+        here = [
+            line for line in results["lines"] if (line["task"], line["rows"]) == (task, rows) and "answer_s" in line
+        ]
         mine = next((line for line in here if line["peer"] == "dither"), None)
         peers = [line for line in here if line["peer"] not in ("dither", "DuckDB, no privacy")]
         if mine is None or not peers:
