@@ -78,7 +78,7 @@ def ours_version() -> str:
 
 tell(
     load, {"keys": by_key, "median": median},
-    "Laplace; rows_per_unit 10, keys declared, x a decimal of two places; one con.sql at epsilon 1, answered with intervals, a "
-    "certificate and a durable charge; load is registration",
+    "Laplace; rows_per_unit 10, keys declared, x a decimal of two places; one con.sql at epsilon 1, answered with intervals "
+    "and a durable charge; load is registration",
     ours_version(),
 )  # fmt: skip

@@ -103,7 +103,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, nargs="+", help="sizes; 1e6 and 1e7 unless told")
     parser.add_argument("--only", nargs="+", choices=list(PEERS), metavar="NAME", help=", ".join(PEERS))
     parser.add_argument("--again", action="store_true", help="measure also what the file already holds")
-    parser.add_argument("--limit", type=float, help="seconds for one peer, one task, load included")
+    parser.add_argument("--limit", type=float, help="seconds for one peer and task; repetitions end at a sixth of it")
     parser.add_argument("--file", type=Path, help="where results are kept")
     return parser.parse_args()
 
@@ -176,7 +176,7 @@ def measured(name: str, task: str, rows: int, file: Path, limit: float) -> dict[
     repetitions = (25 if rows <= 1_000_000 else 9) if task == "keys" else 25
     target = file.with_suffix(".told")
     target.unlink(missing_ok=True)
-    command = [python, peer.script, str(file), task, str(repetitions), str(limit / 3), str(target)]
+    command = [python, peer.script, str(file), task, str(repetitions), str(limit / 6), str(target)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{HERE}" if not peer.needs else str(HERE)}
     note = ""
     with tempfile.TemporaryFile("w+") as errors:
