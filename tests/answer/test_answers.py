@@ -200,6 +200,22 @@ class TestRows:
         assert found.to_dict()["last_low"] == [None]
         assert any("99% quantile" in note for note in found.columns[0].notes)
 
+    def test_nothing_selected_has_the_same_types_as_something(self, con):
+        """A price so small that no key is shown: no rows, no error, and the types are those of the recipe."""
+        sql = "SELECT diagnosis, COUNT(*) AS n, AVG(cost) AS m, STDDEV(cost) AS s FROM visits GROUP BY diagnosis"
+        none, some = con.sql(sql, epsilon="0.5"), con.sql(sql, epsilon=500)
+        assert none.table.num_rows == 0 < some.table.num_rows
+        assert none.table.schema.equals(some.table.schema) and none.raw.schema.equals(some.raw.schema)
+        assert "NULL" not in str(none) and none._repr_html_().count("<tr>") == 1
+
+    @pytest.mark.parametrize("level", ["0.000001", "0.9999", "0.999999", "0.999999999999"])
+    def test_any_level_has_an_answer(self, con, level):
+        """Whatever fails after the charge costs: so nothing may."""
+        sql = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m, STDDEV(cost) AS s FROM visits GROUP BY 1 ORDER BY n LIMIT 3"
+        found = con.sql(sql, epsilon=20, confidence=level).to_dict()
+        assert found["n_low"][0] <= found["n"][0] <= found["n_high"][0]
+        assert len(found["m"]) == 3
+
 
 class TestShown:
     @pytest.fixture

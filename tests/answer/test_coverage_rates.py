@@ -194,7 +194,7 @@ def test_points_follow_the_law(error):
         for z in (-3, -1, 0, 1, 5, 30):
             below = sum(error.pmf(k) for k in range(z - 4000, z + 1))
             assert abs((found[:, column] <= z).mean() - below) < 2e-3
-    assert draws.enough(1 - 1e-9, 1) == 0
+    assert draws.enough(1 - 1e-9, 1) == draws.enough(1.0, 1) == 0
 
 
 def test_shapes():

@@ -147,6 +147,9 @@ class TestExplanations:
         priced = con.kernel.price(con.request(SQL, epsilon=1))
         assert [step.scale for step in found.steps] == [float(each.mechanism.scale) for each in priced.steps]
         assert found.steps[0].sensitivity.startswith("L1 20,")
+        assert con.explain(KEYS, epsilon=1).steps[0].sensitivity == "20 keys"
+        median = con.explain("SELECT ward, MEDIAN(cost) FROM visits GROUP BY ward", epsilon=1)
+        assert median.steps[0].sensitivity == "20 rows in each of 4 cells"
 
 
 class TestHistory:

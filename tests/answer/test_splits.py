@@ -112,3 +112,9 @@ def test_weights_name_columns(tmp_path):
 
 def test_the_first_pass_is_equal():
     assert {step.weight for step in split(RECIPE.queries)} == {F(1)}
+
+
+def test_averages_share_the_sum_and_the_count_that_were_asked_for(tmp_path):
+    con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
+    asked_for = "SELECT ward, COUNT(cost) AS n, SUM(cost) AS s, AVG(cost) AS m FROM visits GROUP BY ward"
+    assert len(con.request(asked_for, epsilon=1).steps) == 2

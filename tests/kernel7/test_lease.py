@@ -202,7 +202,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, loss: Loss) -> None:
     """A stand-in for the training query: the kernel derives `loss` for every request, and measures one clipped sum."""
     true = Kernel.price
     monkeypatch.setattr(Kernel, "price", lambda self, request: replace(true(self, request), loss=loss))
-    monkeypatch.setattr(Measurer, "measure", lambda self, query: np.array([[7]]))
+    monkeypatch.setattr(Measurer, "measure", lambda self, *_: np.array([[7]]))
 
 
 def test_a_planned_training_run_is_charged_at_the_pots_order_and_each_step_checked(

@@ -6,10 +6,12 @@ import copy
 import json
 import os
 import pickle
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -306,6 +308,47 @@ def test_old_states_are_refused_where_they_can_be_seen() -> None:
     assert local.Client.from_json(client.to_json(), budget=shared, known_answers=3).left == 0
     with pytest.raises(ParameterError, match="older than this client"):
         local.Client.from_json(client.to_json(), budget=shared, known_answers=4)
+
+
+def test_a_budget_in_a_file_is_opened_never_made_anew(tmp_path: Path) -> None:
+    """A program that starts every day and opens "its" budget gets the one that it spent yesterday."""
+    path = tmp_path / "budget.json"
+    for day in range(3):
+        client = local.Client(local.Direct(1, 4), budget=local.budget_file(path, 2))
+        if day < 2:
+            client.report(day)
+        else:
+            with pytest.raises(BudgetError):
+                client.report(day)
+        with pytest.raises(ParameterError, match="open already"):
+            local.budget_file(path, 2)
+        del client
+    with pytest.raises(ParameterError, match="cannot be opened with another"):
+        local.budget_file(path, 9)
+    budget = local.budget_file(path, 2, known_answers=2)
+    budget.renew(1, because="the user agreed")
+    del budget
+    again = local.budget_file(path, 2)
+    assert again.left == 1 and again.renewals[0].because == "the user agreed"
+    del again
+    with pytest.raises(ParameterError, match="old copy"):
+        local.budget_file(path, 2, known_answers=3)
+    path.write_text("{}")
+    with pytest.raises(ParameterError, match="not replaced"):
+        local.budget_file(path, 2)
+    path.unlink()
+    with pytest.raises(ParameterError, match="not made anew"):
+        local.budget_file(path, 2, known_answers=2)
+
+
+def test_a_charge_that_cannot_be_stored_pays_for_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    client = local.Client(local.Direct(1, 4), budget=local.budget_file(folder / "budget", 2))
+    shutil.rmtree(folder)
+    with pytest.raises(OSError, match="budget"):
+        client.report(1)
+    assert client.spent == 1 and client._memos == {}  # charged, and no answer exists that could leave
 
 
 def test_states_that_contradict_themselves_are_refused() -> None:

@@ -102,7 +102,7 @@ def test_sparse_vector_exact_law():
         (rule_for(4, 2), (0, 1, 1), (1, 0, 0)),
         (rule_for(4, 2), (0, 0, 1, 0, 0, 1), (1, 1, 0, 1, 1, 0)),
         (rule_for(4, 1, values=True), (0, 0, 0, 0), (1, 1, 1, 0)),
-        (rule_for(4, 1, values=True), (0, 0, 0, 0, 0, 1), (1, 1, 1, 1, 1, 0)),
+        (rule_for(4, 1, values=True), (0,) * 6 + (1,), (1,) * 6 + (0,)),
         (rule_for(4, 1, monotone=True), (0, 0, 1), (1, 1, 1)),
     )
     for rule, one, two in cases:

@@ -11,13 +11,72 @@ import hospital
 from dither import QueryError
 from dither.answer.expressions import Apply, Constant, Grouping, KeyValue, Noisy
 from dither.answer.recipe import GroupingSet
-from dither.plan.algebra import And, Cells, Compare, Count, Filter, IsNull, Join, Not, Or, PerUnit, Scan, Sum
+from dither.catalog import parse
+from dither.plan.algebra import (
+    And,
+    Cells,
+    Compare,
+    Count,
+    CountUnits,
+    Filter,
+    IsNull,
+    Join,
+    Not,
+    Or,
+    PerUnit,
+    Scan,
+    Sum,
+)
 from dither.plan.analyse import analyse
 from dither.plan.facts import Facts
 from dither.sql.bind import bind
 
 FACTS = clinic.catalog()
 HOSPITAL = hospital.catalog()
+SHOP = """\
+dither: 1
+dataset: shop
+lineage: shop
+population: customers
+neighbours: add_remove
+unit: {kind: person}
+people: {c_key: {protected: true}}
+source: {engine: csv, location: .}
+tables:
+  lines:
+    kind: private
+    from: lines.csv
+    owner: {references: orders, by: {l_order: o_number, l_year: o_year}}
+    unique: []
+    rows_per_unit: 4
+    max_rows: 99
+    columns:
+      l_order: {type: id}
+      l_year:  {type: id}
+      price:   {type: integer, bounds: [0, 9], nulls: keep, provenance: x}
+  orders:
+    kind: private
+    from: orders.csv
+    owner: {references: customers, by: {o_customer: c_key}}
+    unique: [[o_number, o_year]]
+    rows_per_unit: 3
+    max_rows: 99
+    columns:
+      o_number:   {type: id}
+      o_year:     {type: id}
+      o_customer: {type: id}
+      paid:       {type: boolean, nulls: keep}
+  customers:
+    kind: private
+    from: customers.csv
+    owner: {column: c_key}
+    unique: [[c_key]]
+    rows_per_unit: 1
+    max_rows: 99
+    columns:
+      c_key: {type: id}
+      vip:   {type: boolean, nulls: keep}
+"""
 PUBLIC = Facts(
     (("counties", ("county",), 1), ("counties", ("region",), 2), ("wards", ("county",), 2)),
     (("counties", "county", ("ash", "elm", "oak")),),
@@ -156,7 +215,7 @@ ERRORS = [
     ("SELECT age FROM visits", "a column that is neither a key nor inside an aggregate: it has many values in a group. Instead: add it to GROUP BY, or aggregate it, as in AVG(cost) [rule: only noisy aggregates leave]\n"
      "  SELECT age FROM visits\n         ^^^"),
     ("SELECT patient, COUNT(*) FROM visits", "an id outside COUNT(DISTINCT ...), joins and GROUP BY in a subquery: ids name people or rows, and are never shown, grouped by or computed with. "
-     "Instead: COUNT(DISTINCT patient_id) counts people; GROUP BY patient_id works inside a subquery [rule: ids are never read]\n"
+     "Instead: COUNT(DISTINCT patient) counts people; GROUP BY patient works inside a subquery [rule: ids are never read]\n"
      "  SELECT patient, COUNT(*) FROM visits\n         ^^^^^^^"),
     ("SELECT COUNT(*) FROM visits GROUP BY patient", "an id outside COUNT(DISTINCT ...)"),
     ("SELECT COUNT(*) FROM visits WHERE patient = 'p1'", "an id outside COUNT(DISTINCT ...)"),
@@ -211,3 +270,25 @@ def test_an_error_knows_its_place_in_the_text():
     with pytest.raises(QueryError) as caught:
         bind(sql, FACTS)
     assert sql[caught.value.start : caught.value.end] == "cots"
+
+
+@pytest.mark.parametrize(
+    ("sql", "on"),
+    [
+        ("SELECT COUNT(*) FROM orders o JOIN customers c ON o.o_customer = c.c_key", ()),
+        (
+            "SELECT COUNT(*) FROM lines l JOIN orders o ON l.l_order = o.o_number AND l.l_year = o.o_year",
+            (("l_order", "o_number"), ("l_year", "o_year")),
+        ),
+    ],
+)
+def test_the_owner_is_found_by_keys_of_other_names_and_of_several_columns(sql, on):
+    plan = bind(sql, parse(SHOP)).queries[0].plan
+    assert isinstance(plan, Join) and plan.on == on
+
+
+def test_half_a_key_does_not_lead_to_the_owner():
+    with pytest.raises(QueryError, match="a join of two private tables that does not say"):
+        bind("SELECT COUNT(*) FROM lines l JOIN orders o ON l.l_order = o.o_number", parse(SHOP))
+    counted = bind("SELECT COUNT(DISTINCT o_customer) FROM orders", parse(SHOP)).queries[0].columns
+    assert counted == (CountUnits(),)

@@ -17,6 +17,7 @@ from question_maker import Maker
 import clinic_sql
 from dither.audit.naive_plans import grouped
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
+from dither.sql import aggregates, expressions, inner, joins
 from dither.sql.bind import bind
 
 V, P, R = "visits", "patients", "prescriptions"
@@ -181,6 +182,71 @@ QUESTIONS: list[str | tuple[str, str]] = [
     "SELECT SUM(c) AS s, COUNT(*) AS n FROM (SELECT cost AS c FROM visits WHERE urgent UNION ALL SELECT cost FROM visits WHERE ward = 'north') AS u",
     "SELECT COUNT(*) AS n FROM (SELECT patient_id, COUNT(cost) AS c, COUNT(DISTINCT ward) AS w, MIN(score) AS lo, COUNT_IF(urgent) AS u FROM visits GROUP BY patient_id) WHERE c >= 2 AND w >= 2 AND lo < 0 AND u > 0",
     "SELECT AVG(x) AS a, COUNT(x) AS n FROM (SELECT patient_id, SUM(score) AS x FROM visits GROUP BY 1)",
+    # names, nesting and other corners
+    'SELECT ward AS county, COUNT(*) AS n FROM visits GROUP BY ward',
+    "SELECT upper(note) = 'OK' AS note2, COUNT(*) AS n FROM visits GROUP BY note2",
+    'SELECT v.WARD, count(*) AS N FROM VISITS AS V GROUP BY V.ward HAVING N > 3',
+    'SELECT "ward" AS "The Ward", COUNT(*) AS "how many" FROM "visits" GROUP BY "ward"',
+    'SELECT w.ward, COUNT(*) AS n FROM (SELECT v.* FROM visits v WHERE urgent) w GROUP BY w.ward',
+    'SELECT b, COUNT(*) AS n FROM (SELECT ward, urgent FROM visits) AS t(a, b) GROUP BY b',
+    'WITH t(a, b) AS (SELECT ward, cost FROM visits) SELECT a, SUM(b) AS s FROM t GROUP BY a',
+    'WITH visits2 AS (SELECT * FROM visits WHERE urgent), v3 AS (SELECT * FROM visits2 WHERE cost > 100) SELECT COUNT(*) AS n FROM v3 JOIN visits2 ON v3.visit_id = visits2.visit_id AND v3.patient_id = visits2.patient_id',
+    'SELECT COUNT(*) AS n FROM patients p LEFT JOIN visits v ON p.patient_id = v.patient_id LEFT JOIN prescriptions r ON v.visit_id = r.visit_id',
+    'SELECT COUNT(*) AS n, COUNT(r.visit_id) AS m, COUNT(v.visit_id) AS k FROM patients p LEFT JOIN visits v ON p.patient_id = v.patient_id LEFT JOIN prescriptions r ON v.visit_id = r.visit_id',
+    'SELECT COUNT(*) AS n FROM patients p LEFT JOIN visits v ON p.patient_id = v.patient_id JOIN prescriptions r ON v.visit_id = r.visit_id',
+    'SELECT sex, COUNT(v.cost) AS c, COUNT(DISTINCT v.ward) AS w FROM patients p LEFT JOIN (SELECT * FROM visits WHERE cost > 200) v USING (patient_id) GROUP BY sex',
+    "SELECT COUNT(*) AS n FROM visits v LEFT JOIN counties c USING (county) WHERE c.county IS NOT NULL AND county <> 'ash'",
+    'SELECT c.county, v.county AS vc, COUNT(*) AS n FROM visits v LEFT JOIN counties c ON v.county = c.county GROUP BY 1, 2',
+    "SELECT x, COUNT(*) AS n FROM (SELECT CASE WHEN urgent THEN 'a' ELSE 'b' END AS x FROM visits) t WHERE x = 'a' GROUP BY x",
+    "SELECT COUNT(*) AS n FROM (SELECT CASE WHEN urgent THEN 'a' ELSE 'b' END AS x FROM visits UNION ALL SELECT CASE WHEN cost > 5 THEN 'b' ELSE 'a' END FROM visits) t WHERE x = 'a'",
+    "SELECT COUNT(*) AS n FROM (SELECT DISTINCT patient_id, date_trunc('month', date) AS m FROM visits)",
+    "SELECT m, COUNT(*) AS n FROM (SELECT DISTINCT patient_id, date_trunc('quarter', date) AS m FROM visits) GROUP BY m",
+    "SELECT k, COUNT(*) AS n FROM (SELECT patient_id, CASE WHEN COUNT(*) > 3 THEN 'many' ELSE 'few' END AS k FROM visits GROUP BY patient_id) GROUP BY k",
+    "SELECT k, AVG(total) AS a FROM (SELECT patient_id, CASE WHEN COUNT(*) > 3 THEN 'many' ELSE 'few' END AS k, SUM(cost) AS total FROM visits GROUP BY patient_id) GROUP BY k",
+    'SELECT score, COUNT(*) AS n FROM visits GROUP BY score HAVING score > 0 OR score IS NULL',
+    'SELECT score + 1 AS score, COUNT(*) AS n FROM visits GROUP BY visits.score',
+    'SELECT AVG(score) AS score, ward FROM visits GROUP BY ward HAVING AVG(score) > -1',
+    'SELECT COUNT(*) AS n FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.doctor_id = b.doctor_id',
+    'SELECT COUNT(*) AS n FROM visits v WHERE v.patient_id IN (SELECT p.patient_id FROM patients p WHERE p.age > 50) AND v.patient_id NOT IN (SELECT patient_id FROM visits WHERE score = 5)',
+    'SELECT COUNT(*) AS n FROM patients p WHERE EXISTS (SELECT * FROM visits WHERE visits.patient_id = p.patient_id)',
+    "SELECT COUNT(*) AS n FROM visits WHERE date BETWEEN DATE '2024-06-01' AND DATE '2025-06-01'",
+    "SELECT COUNT(*) AS n FROM visits WHERE date IN (DATE '2024-06-01', '2025-06-01')",
+    "SELECT COUNT(*) AS n FROM visits WHERE seen BETWEEN '2024-06-01' AND '2025-06-01 12:00:00'",
+    "SELECT COUNT(*) AS n FROM visits WHERE seen > DATE '2025-06-01'",
+    'SELECT SUM(cost) FILTER (WHERE urgent) / SUM(cost) AS share, COUNT(*) FILTER (WHERE cost IS NULL) AS m FROM visits',
+    'SELECT STDDEV(cost) FILTER (WHERE urgent) AS s, CORR(cost, score) FILTER (WHERE NOT urgent) AS c FROM visits',
+    'SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward HAVING s > 1000 AND COUNT(*) BETWEEN 3 AND 100',
+    'SELECT AVG(cost) - AVG(cost) FILTER (WHERE urgent) AS d FROM visits',
+    "SELECT COUNT(*) AS n FROM visits WHERE ward = 'north' IS TRUE",
+    'SELECT COUNT(*) AS n FROM visits WHERE -score > 2 AND +score < 3',
+    'SELECT SUM(score / 2) AS s, SUM(cost / 3) AS t, SUM(score // 2) AS u, SUM(score % 3) AS m FROM visits',
+    'SELECT SUM(TRUNC(cost)) AS a, SUM(SIGN(score)) AS b FROM visits',
+    "SELECT COUNT(*) AS n FROM visits WHERE county = 'other'",
+    'SELECT urgent, score > 0 AS p, COUNT(*) AS n FROM visits GROUP BY ROLLUP (urgent, p)',
+    'SELECT COUNT(*) AS n FROM (SELECT patient_id FROM visits WHERE urgent UNION SELECT patient_id FROM patients WHERE age > 30) t JOIN patients p ON p.patient_id = t.patient_id',
+    'SELECT sex, AVG(n) AS a FROM (SELECT p.patient_id, p.sex, COUNT(v.visit_id) AS n FROM patients p LEFT JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.patient_id, p.sex) GROUP BY sex',
+    'SELECT sex, AVG(n) AS a FROM (SELECT p.patient_id, p.sex, SUM(CASE WHEN v.urgent THEN 1 ELSE 0 END) AS n FROM patients p LEFT JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.patient_id, p.sex) GROUP BY sex',
+    'SELECT region, COUNT(DISTINCT v.patient_id) AS n FROM visits v JOIN counties c ON c.county = v.county AND c.beds > 0 GROUP BY region',
+    'SELECT COUNT(*) AS n FROM visits v JOIN (SELECT county, beds FROM counties WHERE beds < 500) c ON v.county = c.county',
+    'SELECT COUNT(*) AS n FROM visits v JOIN counties ON counties.county = v.county JOIN stations s ON s.county = v.county',
+    'SELECT year(date) AS y, month(date) AS m, COUNT(*) AS n FROM visits WHERE year(date) = 2025 GROUP BY 1, 2',
+    "SELECT date_diff('week', DATE '2024-01-03', date) AS w, COUNT(*) AS n FROM visits WHERE date < DATE '2024-03-01' GROUP BY w",
+    'SELECT dayofyear(date) > 100 AS d, last_day(date) = date AS l, COUNT(*) AS n FROM visits GROUP BY 1, 2',
+    'SELECT COUNT(*) AS n FROM (SELECT patient_id, MIN(date) AS a, MAX(date) AS b FROM visits GROUP BY patient_id) WHERE b - a > 300',
+    'SELECT ward, COUNT(*) * 100.0 / 50 AS pct, SUM(score) + 0.5 AS s FROM visits GROUP BY ward',
+    'SELECT IF(COUNT(*) > 10, 1, 0) AS x, COALESCE(NULL, AVG(cost)) AS y FROM visits',
+    'SELECT t.n AS n, COUNT(*) AS c FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id ORDER BY 2) t GROUP BY t.n',
+    '(SELECT COUNT(*) AS n FROM visits)',
+    'SELECT COUNT(*) AS n FROM (visits v JOIN patients p ON v.patient_id = p.patient_id)',
+    'SELECT COUNT(cost) AS a, COUNT(ALL cost) AS b FROM visits',
+    'SELECT SUM(ALL cost) AS b FROM visits',
+    'SELECT ALL COUNT(*) AS b FROM visits',
+    'SELECT COUNT(*) AS n FROM visits WHERE score IN (1) IS NULL',
+    'SELECT COUNT(*) AS n FROM visits WHERE CAST(score AS BOOLEAN)',
+    'SELECT COUNT(*) AS n FROM visits WHERE urgent IS NOT TRUE OR urgent IS NULL',
+    "SELECT COUNT(DISTINCT CASE WHEN urgent THEN ward END) AS n, COUNT(DISTINCT CASE WHEN cost > 3 THEN 'x' ELSE 'y' END) AS m FROM visits",
+    'SELECT SUM(score) AS s FROM visits GROUP BY ()',
+    "SELECT SUM(date_diff('week', date, DATE '2025-01-03')) AS a, SUM(date_diff('week', DATE '2025-01-03', date)) AS b FROM visits",
     # answers rearranged
     "SELECT county, n FROM (SELECT county, COUNT(*) AS n, AVG(cost) AS c FROM visits GROUP BY county) t WHERE n > 26 AND c > 400",
     "SELECT ward, total / n AS each, ROUND(n / 2.0) AS half FROM (SELECT ward, SUM(cost) AS total, COUNT(*) AS n FROM visits GROUP BY ward)",
@@ -365,3 +431,40 @@ def test_the_engine_measures_what_the_oracle_counts(small_clinic):
         expected = {key: cell for key, cell in grouped(query, found.oracle).items() if any(cell)}
         assert clinic_sql.engine_cells(query, found) == expected, query
     assert len(cells) > 130
+
+
+def _no_negation(monkeypatch):
+    monkeypatch.setattr(expressions, "_negated", lambda value, node, scope: value)
+
+
+def _pairs_with_nulls(monkeypatch):
+    made = aggregates.Centred.__init__
+    monkeypatch.setattr(
+        aggregates.Centred,
+        "__init__",
+        lambda self, value, words, question, others=(): made(self, value, words, question),
+    )
+
+
+def _sum_of_nothing(monkeypatch):
+    monkeypatch.setattr(inner, "_where", lambda chosen, value: value)
+
+
+def _computed_after_the_join(monkeypatch):
+    monkeypatch.setattr(joins, "computed", lambda relation, at: relation)
+
+
+PLANTED = [
+    (_no_negation, "SELECT COUNT(*) FROM visits WHERE note NOT LIKE 'o%'"),
+    (_pairs_with_nulls, "SELECT COVAR_POP(cost, score) AS a FROM visits"),
+    (_sum_of_nothing, "SELECT AVG(x) AS a FROM (SELECT patient_id, SUM(score) FILTER (WHERE urgent) AS x FROM visits GROUP BY 1)"),
+    (_computed_after_the_join, "SELECT sex, SUM(x) AS n FROM patients p LEFT JOIN (SELECT patient_id, COALESCE(cost, 7) AS x FROM visits) t ON p.patient_id = t.patient_id GROUP BY sex"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("plant", "question"), PLANTED, ids=[plant.__name__ for plant, _ in PLANTED])
+def test_a_planted_misreading_is_seen(plant, question, clinic, monkeypatch):
+    check(question, question, clinic)
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        check(question, question, clinic)

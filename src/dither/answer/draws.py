@@ -86,9 +86,11 @@ def points(count: int, dimension: int) -> Floats:
 
 def enough(level: float, rows: int, work: int = 1 << 21) -> int:
     """How many points: thousands where rows are few, at least twenty beyond each end; 0 where that is out of reach."""
+    if 1 - level < 2 * FEWEST_IN_TAIL / MOST:
+        return 0
     least = 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
     count = max(least, min(1 << 13, work // max(1, rows)), 512)
-    return count + count % 2 if least <= MOST else 0
+    return count + count % 2
 
 
 def noise(laws: tuple[Law, ...], count: int) -> Floats:

@@ -103,19 +103,28 @@ def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, catalog:
     steps = []
     for each in priced.steps:
         query, mechanism = each.step.query, each.mechanism
-        moved = getattr(mechanism, "sensitivity", None)
         steps.append(
             ExplainedStep(
                 asks(query),
                 tuple(tree(query.plan)),
                 stability(query, catalog, facts),
-                "–" if moved is None else f"L1 {moved.l1:,}, L2 {moved.l2_squared**0.5:,.4g}, cells {moved.l0:,}",
+                _moved(each),
                 type(mechanism).__name__,
                 _scale(mechanism),
                 each.step.weight / total,
             )
         )
     return Explanation(sql, tuple(steps), preview)
+
+
+def _moved(each: Any) -> str:
+    """How far one unit moves a step, in the terms of its mechanism."""
+    mechanism = each.mechanism
+    if (moved := getattr(mechanism, "sensitivity", None)) is not None:
+        return f"L1 {moved.l1:,}, L2 {moved.l2_squared**0.5:,.4g}, cells {moved.l0:,}"
+    if isinstance(each.step.query, Keys):
+        return f"{mechanism.moved:,} keys"
+    return f"{mechanism.rows_per_unit:,} rows in each of {each.copies:,} cells"
 
 
 def _scale(mechanism: Any) -> float | None:

@@ -30,6 +30,7 @@ from dither.answer.shapes import atoms_of
 from dither.answer.table import Rows, column, rows_shown
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
+from dither.plan.algebra import Keys
 from dither.privacy.kernel import Release
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 
@@ -103,7 +104,10 @@ class Result:
         return polars.from_arrow(self.to_arrow(intervals=intervals))
 
     def interval(self, level: Number) -> Result:
-        """The same release with intervals at another level; free, since nothing new leaves."""
+        """The same release with intervals at another level; free, since nothing new leaves.
+
+        Of a derived result it is the plain one: derive again.
+        """
         found = build(self._release, self._recipe, level, self.info, self._bands)
         return replace(found, _certify=self._certify)
 
@@ -147,13 +151,18 @@ class Result:
         return "\n".join([*lines, f"Not protected: {unprotected}."])
 
     def _paid(self) -> Iterator[str]:
+        if "measure" in self.info:
+            yield f"Paid: {self._price()}; neighbours {self.info['neighbours']}"
+
+    def _price(self) -> str:
+        """Never an epsilon alone: with its delta, and for whom."""
         info = self.info
-        if "measure" in info:
-            paid = f"{info['measure']} {_number(info['charged'])} from pot {info['pot']}"
-            yield f"Paid: {paid}; unit {info['unit']}, neighbours {info['neighbours']}"
+        delta = info.get("charges", {}).get(info["pot"], ("0", "0"))[1]
+        paid = f"{info['measure']} {_number(info['charged'])}, delta {_number(delta)}"
+        return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        paid = f"{self.info['measure']} {_number(self.info['charged'])} from pot {self.info['pot']}"
+        paid = self._price()
         shown = RichTable(
             caption=f"asked before: the stored answer, {paid}" if self.info["repeated"] else paid,
             caption_justify="left",
@@ -263,7 +272,7 @@ def raw_table(release: Release) -> pa.Table:
     arrays = []
     for values, each in zip(release.values, release.priced.steps, strict=True):
         padding = [None] * (longest - len(values))
-        if values and isinstance(values[0], tuple):
+        if isinstance(getattr(getattr(each, "step", None), "query", None), Keys):
             arrays.append(pa.array([*map(list, values), *padding], pa.list_(pa.string())))
         elif getattr(each, "width", 0) and each.width >= 2**63:
             arrays.append(pa.array([*map(Decimal, values), *padding], pa.decimal128(38, 0)))

@@ -2,8 +2,8 @@
 
 `bounds` are quantiles of a column, `rows_per_unit` and `max_groups` quantiles of what each unit has. What share is kept
 is the share that was bought, never one measured on the data. Where the declared range is so wide that the grid of a
-quantile would be coarse, the search is over magnitudes: the quantile of the number of doublings of the grid step that
-lie below the value; the answer is then a power of two of it.
+quantile would be coarse, the search is over magnitudes: the quantile of how many powers of two of the grid step (and
+their negatives) lie below the value; the answer is then such a power.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Wish:
     of: str
     keep: Fraction
     recipe: Recipe
-    doublings: tuple[Fraction, Fraction] | None = None  # (low, step) where magnitudes are searched
+    edges: tuple[Fraction, ...] | None = None  # where magnitudes are searched: the ends of each
     declared: tuple[Fraction, Fraction] | None = None
     one_sided: bool = False
 
@@ -134,11 +134,30 @@ def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> W
     if points.step <= _COARSEST:
         recipe = _recipe(of, Scan(table.name), name, shares, domain.step, Fraction(0))
         return Wish("bounds", of, keep, recipe, None, declared, one_sided)
-    thresholds = range((domain.high - domain.low).bit_length())
-    terms = tuple(_above(name, (domain.low + (1 << power)) * domain.step) for power in thresholds)
-    magnitude = Project(Scan(table.name), (Named("magnitude", Call("add", terms)),))
+    thresholds = magnitudes(domain.low, domain.high)
+    terms = tuple(_above(name, threshold * domain.step) for threshold in thresholds)
+    magnitude = Project(Scan(table.name), (Named("magnitude", _added(terms)),))
     recipe = _recipe(of, magnitude, "magnitude", shares, Fraction(1), Fraction(0))
-    return Wish("bounds", of, keep, recipe, (declared[0], domain.step), declared, one_sided)
+    edges = (declared[0], *(threshold * domain.step for threshold in thresholds), declared[1])
+    return Wish("bounds", of, keep, recipe, edges, declared, one_sided)
+
+
+def magnitudes(low: int, high: int) -> tuple[int, ...]:
+    """Zero and the powers of two on both sides of it, between two bounds, in order.
+
+    >>> magnitudes(-3, 9)
+    (-2, -1, 0, 1, 2, 4, 8)
+    """
+    powers = [1 << power for power in range(max(abs(low), abs(high)).bit_length())]
+    return tuple(sorted(each for each in (0, *powers, *(-power for power in powers)) if low < each < high))
+
+
+def _added(terms: tuple[Call, ...]) -> Call:
+    """Their sum; `add` takes at most fifty arguments."""
+    while len(terms) > 1:
+        groups = [terms[i : i + 40] for i in range(0, len(terms), 40)]
+        terms = tuple(group[0] if len(group) == 1 else Call("add", group) for group in groups)
+    return terms[0]
 
 
 def _above(name: str, threshold: Fraction) -> Call:
@@ -163,12 +182,11 @@ def suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank
     if wished.what == "bounds":
         assert wished.declared is not None
         least, most = wished.declared
-        if wished.doublings is not None:
-            base, step = wished.doublings
-            found = [base + step * (1 << int(each)) if each else base + step for each in found]
-        high = min(most, rounded_up(found[-1]) if found[-1] > 0 else found[-1])
+        lowest, highest = found[0], found[-1]
+        if wished.edges is not None:  # the quantile is how many edges lie below
+            lowest, highest = wished.edges[int(lowest)], wished.edges[min(len(wished.edges) - 1, int(highest) + 1)]
+        high = min(most, rounded_up(highest) if highest > 0 else highest)
         if not wished.one_sided:
-            lowest = base if wished.doublings is not None and found[0] <= base + step else found[0]
             low = max(least, -rounded_up(-lowest) if lowest < 0 else lowest)
     else:
         high = max(Fraction(1), found[-1])

@@ -161,6 +161,8 @@ def column(
 
 
 def _joined(parts: list[tuple[NDArray[np.int64], list[list[Any]]]], rows: int, lists: int) -> list[list[Any]]:
+    if len(parts) == 1 and np.array_equal(parts[0][0], np.arange(rows)):
+        return parts[0][1]
     joined: list[list[Any]] = [[None] * rows for _ in range(lists)]
     for places, found in parts:
         for into, values in zip(joined, found, strict=True):
@@ -174,7 +176,9 @@ def _exact(
 ) -> list[list[Any]]:
     """A single released integer, exactly; its ends saturate at the public width like the number itself."""
     of, law = recipe.atoms[atom], noises.laws[atom]
-    values = [int(int(value) * of.unit + of.offset) for value in block.atoms[atom]]
+    values = [int(value) for value in block.atoms[atom].tolist()]
+    if of.unit != 1 or of.offset:
+        values = [int(value * of.unit + of.offset) for value in values]
     if law is None:
         low, high = interval(Noisy(atom), at, noises, level)
         return [values, shown(low, "integer", math.floor), shown(high, "integer", math.ceil)]

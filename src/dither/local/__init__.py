@@ -23,6 +23,7 @@ from dither.local.check import Checked, check, check_client, epsilon_at_least, s
 from dither.local.choose import Choice, choose
 from dither.local.client import Client
 from dither.local.device import DeviceBudget
+from dither.local.devicefile import budget_file
 from dither.local.direct import Direct
 from dither.local.estimate import Estimate
 from dither.local.graph import Degrees, EdgeResponse
@@ -89,6 +90,7 @@ __all__ = [
     "best_mean",
     "best_vector",
     "bloom_rappor",
+    "budget_file",
     "check",
     "check_client",
     "choose",

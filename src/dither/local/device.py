@@ -13,6 +13,7 @@ Fraction(1, 1)
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -54,6 +55,7 @@ class DeviceBudget:
         self._renewals: list[Renewal] = []
         self._lock, self._process = Lock(), os.getpid()
         self.unit = unit
+        self.keep: Callable[[dict[str, Any]], None] | None = None  # stores the state, before a charge takes effect
 
     @property
     def lifetime_epsilon(self) -> Fraction:
@@ -87,6 +89,8 @@ class DeviceBudget:
             self._left -= price
             key = (protocol, epsilon.numerator, epsilon.denominator)
             self._answers[key] = self._answers.get(key, 0) + 1
+            if self.keep is not None:
+                self.keep(self.to_json())
 
     def require(self, epsilon: Fraction, answers: int = 1) -> int:
         """Raise BudgetError unless the answers can still be paid, here; returns their price in the ledger's units."""
@@ -116,6 +120,8 @@ class DeviceBudget:
             self._renewals.append(Renewal(more, because))
             left = self.left + more
             self._lifetime, self._left, self._over = self._lifetime + more, left.numerator, left.denominator
+            if self.keep is not None:
+                self.keep(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -35,9 +35,9 @@ def aggregate(node: exp.Expr, question: Question) -> Formula:
         if scope.domain(chosen, node).kind != "boolean":
             raise at.error("FILTER (WHERE ...) needs a condition", node)
     if any(is_aggregate(each) for each in walk(inner) if each is not inner and each is not inner.this):
-        raise refused("nested aggregate", at.sql, node)
+        raise refused("nested aggregate", at, node)
     if not isinstance(inner, exp.WithinGroup) and isinstance(inner.this, exp.Expr) and is_aggregate(inner.this):
-        raise refused("nested aggregate", at.sql, node)
+        raise refused("nested aggregate", at, node)
     if not isinstance(inner.this, (exp.Expr, str)):
         raise at.error(f"{said(node)} needs an argument", node)
     if rule := AGGREGATES.get(type(inner)):
@@ -73,7 +73,7 @@ def _count(node: exp.Expr, chosen: Expression | None, question: Question) -> For
     scope, at = question.scope, question.scope.at
     if isinstance(node.this, exp.Star):
         if scope.relation.public_rows:
-            raise refused("public count", at.sql, node)
+            raise refused("public count", at, node)
         return _rows(chosen, question, said(node, chosen))
     is_distinct = isinstance(node.this, exp.Distinct)
     listed = node.this.expressions if is_distinct else [node.this, *node.expressions]
@@ -103,8 +103,10 @@ def _ids(known: Field, is_distinct: bool, chosen: Expression | None, node: exp.E
     if not is_distinct:
         return _rows(chosen, question, said(node, chosen))
     if not known.is_owner:
-        raise refused("distinct id", question.scope.at.sql, node)
+        raise refused("distinct id", question.scope.at, node)
     check_owned(question, node)
+    if every := question.scope.at.catalog.unit.every:
+        question.notes.append(f"the unit is a person in one {every}: a person counts once per {every}")
     return question.atom(Released("units", chosen), said(node, chosen))
 
 
@@ -125,7 +127,7 @@ def _argument(node: exp.Expr, inner: exp.Expr, chosen: Expression | None, questi
     """A number to aggregate; truth values count as 0 and 1."""
     scope = question.scope
     if isinstance(inner, exp.Distinct):
-        raise refused("distinct aggregate", scope.at.sql, node)
+        raise refused("distinct aggregate", scope.at, node)
     if not isinstance(inner, exp.Expr):
         raise scope.at.error(f"{word} needs an argument", node)
     value = expression(inner, scope)
@@ -284,7 +286,7 @@ def _quantile(node: exp.Expr, chosen: Expression | None, question: Question) -> 
     if isinstance(node, exp.WithinGroup):
         ordered = node.expression.expressions
         if len(ordered) != 1 or not isinstance(node.this, (exp.PercentileCont, exp.PercentileDisc, exp.Quantile)):
-            raise refused("quantile", at.sql, node)
+            raise refused("quantile", at, node)
         of, share, falling = ordered[0].this, node.this.this, bool(ordered[0].args.get("desc"))
     elif isinstance(node, exp.Median):
         of, share = node.this, exp.Literal.number("0.5")
@@ -292,14 +294,14 @@ def _quantile(node: exp.Expr, chosen: Expression | None, question: Question) -> 
         of, share = node.this, node.args.get("quantile", node.args.get("expression"))
     value = scalars.number(str(share.this)) if isinstance(share, exp.Literal) and not share.is_string else None
     if value is None or not 0 < value < 1:
-        raise refused("quantile", at.sql, node)
+        raise refused("quantile", at, node)
     return _at_share(node, of, 1 - value if falling else value, chosen, question)
 
 
 def _at_share(node: exp.Expr, of: exp.Expr, share: Fraction, chosen: Expression | None, question: Question) -> Formula:
     scope = question.scope
     if isinstance(of, exp.Distinct):
-        raise refused("distinct aggregate", scope.at.sql, node)
+        raise refused("distinct aggregate", scope.at, node)
     value = expression(of, scope)
     kind = scope.domain(value, of).kind
     if kind not in ("number", "date", "timestamp"):

@@ -84,7 +84,7 @@ def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
 
 def _read(query: exp.Expr, at: Context, names: Names, max_groups: int | None) -> _Read:
     if isinstance(query, exp.SetOperation):
-        raise refused("outer union" if isinstance(query, exp.Union) else "set operation", at.sql, query)
+        raise refused("outer union" if isinstance(query, exp.Union) else "set operation", at, query)
     assert isinstance(query, exp.Select)
     names = with_names(query, at, names)
     check_parts(query, at, outer=True)
@@ -121,16 +121,16 @@ def _answer_in_from(query: exp.Select, at: Context, names: Names) -> tuple[exp.E
 def _check_rows(scope: Scope, query: exp.Select, max_groups: int | None) -> None:
     node = scope.at.analysed(scope.relation.plan, query.args["from_"]).node
     if isinstance(node, Public):
-        raise refused("public only", scope.at.sql, query.args["from_"])
+        raise refused("public only", scope.at, query.args["from_"])
     if max_groups is not None and not isinstance(node, Owned):
-        raise refused("max groups", scope.at.sql)
+        raise refused("max groups", scope.at)
 
 
 def _question(query: exp.Select, question: Question) -> _Read:
     at = question.scope.at
     distinct = query.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
-        raise refused("distinct on", at.sql, query)
+        raise refused("distinct on", at, query)
     if distinct is not None and not has_aggregates(query) and not query.args.get("group"):
         query.set("group", exp.Group(all=True))
     sets = grouping_sets(query, question)
@@ -156,9 +156,9 @@ def _limits(query: exp.Select, at: Context) -> tuple[int | None, int]:
 def _after(query: exp.Select, inner: _Read, at: Context) -> _Read:
     """SELECT ... FROM (an answer): WHERE, ORDER BY and LIMIT on the noisy result."""
     if inner.limit is not None or inner.offset:
-        raise refused("inner limit", at.sql, query.args["from_"])
+        raise refused("inner limit", at, query.args["from_"])
     if query.args.get("distinct"):
-        raise refused("distinct answers", at.sql, query.expressions[0])
+        raise refused("distinct answers", at, query.expressions[0])
     by_name = {output.name.lower(): output for output in inner.outputs}
     outer = Outer(inner.question, {name: each.formula for name, each in by_name.items()}, outputs_only=True)
     outputs: list[Output] = []
@@ -189,7 +189,7 @@ def _outputs(query: exp.Select, question: Question, sets: Sets) -> list[Output]:
     for place, item in enumerate(query.expressions, 1):
         node = item.this if isinstance(item, exp.Alias) else item
         if isinstance(node, exp.Star):
-            raise refused("rows", question.scope.at.sql, node)
+            raise refused("rows", question.scope.at, node)
         name = item.alias if isinstance(item, exp.Alias) else output_name(node, place)
         if isinstance(node, exp.Anonymous) and str(node.this).lower() == "histogram":
             outputs += _histogram(node, name, question, sets)
@@ -249,12 +249,12 @@ def _check_outputs(query: exp.Select, question: Question, outputs: list[Output],
     at = question.scope.at
     is_open = any(question.scope.domain(key.value).undeclared for key in question.keys)
     if not question.atoms and not is_open:
-        raise refused("rows", at.sql)
+        raise refused("rows", at)
     shown = {output.formula.key for output in outputs if isinstance(output.formula, KeyValue)}
     if distinct and question.atoms and (len(sets) > 1 or not {key for one in sets for key in one} <= shown):
-        raise refused("distinct answers", at.sql, query.expressions[0])
+        raise refused("distinct answers", at, query.expressions[0])
     if question.scope.relation.public_rows and not any(key.is_public for key in question.keys):
-        raise refused("public preserved", at.sql, query.args["from_"])
+        raise refused("public preserved", at, query.args["from_"])
 
 
 def _listed(question: Question, made: Answered) -> list[Formula]:

@@ -67,20 +67,22 @@ def expression(node: exp.Expr, scope: Scope) -> Expression:
 def no_rule(node: exp.Expr, scope: Scope) -> Exception:
     at = scope.at
     if isinstance(node, exp.Window):
-        return refused("window", at.sql, node)
+        return refused("window", at, node)
+    if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query")):
+        return refused("subquery place", at, node)
     if isinstance(node, (exp.Subquery, exp.Select, exp.Any, exp.All)):
-        return refused("scalar subquery", at.sql, node)
+        return refused("scalar subquery", at, node)
     if isinstance(node, (exp.Placeholder, exp.Parameter)):
-        return refused("parameter", at.sql, node)
+        return refused("parameter", at, node)
     if isinstance(node, exp.Null):
-        return refused("null constant", at.sql, node)
+        return refused("null constant", at, node)
     if isinstance(node, exp.Interval):
-        return refused("interval", at.sql, node)
+        return refused("interval", at, node)
     if type(node) in REFUSED_TYPES:
         name = REFUSED_TYPES[type(node)]
         return at.error(f"{name} is refused: {REFUSED[name]} [rule: a function without a rule is refused]", node)
     if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.Grouping)):
-        return refused("aggregate in where", at.sql, node)
+        return refused("aggregate in where", at, node)
     shown = node.sql(dialect="duckdb")
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     return at.error(
@@ -101,7 +103,7 @@ def apply(function: str, arguments: tuple[Expression, ...], node: exp.Expr, scop
         return constant
     domains = [scope.domain(each, node) for each in arguments]
     if any(domain.kind == "id" for domain in domains):
-        raise refused("id", scope.at.sql, node)
+        raise refused("id", scope.at, node)
     if function in _TEXT:
         arguments = tuple(_as_text(each, domain) for each, domain in zip(arguments, domains, strict=True))
     elif function in _DATES:
@@ -186,14 +188,14 @@ def _said(node: exp.Expr, scope: Scope, kind: str) -> str:
 def _column(node: exp.Expr, scope: Scope) -> Expression:
     assert isinstance(node, exp.Column)
     if isinstance(node.this, exp.Star):
-        raise refused("rows", scope.at.sql, node)
+        raise refused("rows", scope.at, node)
     return value_of(scope.field(node), node, scope)
 
 
 def value_of(found: Field, node: exp.Expr, scope: Scope) -> Expression:
     """The value of a field: never an id; codes as the texts they stand for."""
     if found.of is None or scope.domain(found.of, node).kind == "id":
-        raise refused("id", scope.at.sql, node)
+        raise refused("id", scope.at, node)
     if found.labels:
         return worded(found.of, found.labels)
     return found.of
@@ -255,14 +257,14 @@ def _later(source: exp.Expr, by: exp.Interval, sign: int, node: exp.Expr, scope:
     if isinstance(day, Value) and day.kind == "text":
         day = as_kind(day, "date") or day
     if read is None:
-        raise refused("interval", scope.at.sql, node)
+        raise refused("interval", scope.at, node)
     amount, unit = sign * read[0], read[1]
     if scope.domain(day, node).kind == "timestamp" and unit in constants.SECONDS:
         return apply("add_seconds", (day, number(amount * constants.SECONDS[unit])), node, scope)
     if unit in constants.DAYS:
         return _add_days(day, number(amount * constants.DAYS[unit]), node, scope)
     if unit not in constants.MONTHS:
-        raise refused("interval", scope.at.sql, node)
+        raise refused("interval", scope.at, node)
     months = amount * constants.MONTHS[unit]
     if isinstance(day, Value) and day.kind == "date" and abs(months) <= 120_000:
         moved = Value("date", Fraction(plus_months(int(Fraction(day.value)), months)))
@@ -328,7 +330,7 @@ def _in(node: exp.Expr, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field") or not node.expressions:
         raise no_rule(node, scope)
     if any(isinstance(each, exp.Null) for each in node.expressions):
-        raise refused("null constant", scope.at.sql, node)
+        raise refused("null constant", scope.at, node)
     value = expression(node.this, scope)
     listed = [expression(each, scope) for each in node.expressions]
     if all(isinstance(each, Value) for each in listed):
@@ -380,7 +382,7 @@ def _choice(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expression
         else:
             parts.append(each.value)
     if not parts:
-        raise refused("null constant", scope.at.sql, node)
+        raise refused("null constant", scope.at, node)
     if len(parts) == 1:
         return parts[0]
     places = [*range(1, len(parts), 2), *([len(parts) - 1] if len(parts) % 2 else [])]
@@ -478,7 +480,7 @@ def _date_trunc(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _date_diff(node: exp.Expr, scope: Scope) -> Expression:
-    """Borders of the unit that lie between two days."""
+    """Days and whole weeks between two days; for months, quarters and years how many of their borders lie between."""
     unit = str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY"
     ends = []
     for each in (node.expression, node.this):
@@ -489,8 +491,7 @@ def _date_diff(node: exp.Expr, scope: Scope) -> Expression:
     if unit == "DAY":
         return apply("days_between", (first, last), node, scope)
     if unit == "WEEK":
-        mondays = tuple(apply("trunc_week", (each,), node, scope) for each in (first, last))
-        return apply("integer_divide", (apply("days_between", mondays, node, scope), number(7)), node, scope)
+        return apply("integer_divide", (apply("days_between", (first, last), node, scope), number(7)), node, scope)
     if unit not in constants.MONTHS:
         raise no_rule(node, scope)
     years = [apply("year", (each,), node, scope) for each in (last, first)]
@@ -506,7 +507,7 @@ def _date_diff(node: exp.Expr, scope: Scope) -> Expression:
 def _date_add(sign: int) -> Callable[[exp.Expr, Scope], Expression]:
     def rule(node: exp.Expr, scope: Scope) -> Expression:
         if not isinstance(node.expression, exp.Interval):
-            raise refused("interval", scope.at.sql, node)
+            raise refused("interval", scope.at, node)
         return _later(node.this, node.expression, sign, node, scope)
 
     return rule
@@ -541,7 +542,7 @@ def _cast(node: exp.Expr, scope: Scope) -> Expression:
         return value if kind == "boolean" else apply("ne", (value, number(0)), node, scope)
     if name in ("TEXT", "VARCHAR") and kind in ("text", "category"):
         return _as_text(value, scope.domain(value))
-    raise refused("cast", scope.at.sql, node)
+    raise refused("cast", scope.at, node)
 
 
 def _date(node: exp.Expr, scope: Scope) -> Expression:

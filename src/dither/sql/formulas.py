@@ -74,7 +74,7 @@ def formula(node: exp.Expr, outer: Outer) -> Formula:
     if isinstance(node, (exp.Grouping, exp.GroupingId)):
         return _grouping(node, question)
     if isinstance(node, exp.Window):
-        raise refused("window", question.scope.at.sql, node)
+        raise refused("window", question.scope.at, node)
     if not contains_aggregate(node) and not (outer.outputs_only and node.find(exp.Column)):
         found = _public(node, outer)
         if found is not None:
@@ -132,11 +132,11 @@ def _column(node: exp.Column, outer: Outer) -> Formula:
         return found
     scope = outer.question.scope
     if isinstance(node.this, exp.Star):
-        raise refused("rows", scope.at.sql, node)
+        raise refused("rows", scope.at, node)
     known = scope.field(node)
     if known.of is None or scope.domain(known.of).kind == "id":
-        raise refused("id", scope.at.sql, node)
-    raise refused("not a key", scope.at.sql, node)
+        raise refused("id", scope.at, node)
+    raise refused("not a key", scope.at, node)
 
 
 def _public(node: exp.Expr, outer: Outer) -> Formula | None:

@@ -71,7 +71,7 @@ def _key(node: exp.Expr, select: exp.Select, question: Question) -> int:
     found = key_node(node, select, scope)
     known = scope.field(found) if isinstance(found, exp.Column) and not isinstance(found.this, exp.Star) else None
     if known is not None and (known.of is None or scope.domain(known.of).kind == "id"):
-        raise refused("id", scope.at.sql, node)
+        raise refused("id", scope.at, node)
     value = expression(found, scope)
     place = question.key_index(value)
     if place is not None:
@@ -79,7 +79,7 @@ def _key(node: exp.Expr, select: exp.Select, question: Question) -> int:
     domain = scope.domain(value, found)
     how: Listed = listed(value, period_of(value) or scope.period_of(value), domain)
     if domain.kind == "text" and not domain.undeclared and not how.labels:
-        raise refused("text key", scope.at.sql, node)
+        raise refused("text key", scope.at, node)
     aliases = [each.alias for each in select.expressions if isinstance(each, exp.Alias) and each.this is found]
     name = aliases[0] if aliases else output_name(found, len(question.keys) + 1)
     question.keys.append(Key(value, how, name, is_public=known is not None and known.public))

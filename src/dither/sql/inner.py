@@ -90,7 +90,7 @@ def key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     else:
         found = node
     if contains_aggregate(found):
-        raise refused("aggregate in where", scope.at.sql, node)
+        raise refused("aggregate in where", scope.at, node)
     return found
 
 
@@ -120,11 +120,11 @@ def grouped(select: exp.Select, relation: Relation, at: Context) -> Relation:
     scope = Scope(at, relation)
     group = select.args.get("group")
     if group is None or not (group.expressions or group.args.get("all")):
-        raise refused("inner total" if group is None else "inner sets", at.sql, select.expressions[0])
+        raise refused("inner total" if group is None else "inner sets", at, select.expressions[0])
     if any(isinstance(each, (exp.Rollup, exp.Cube, exp.GroupingSets)) for each in group.expressions) or any(
         group.args.get(part) for part in ("rollup", "cube", "grouping_sets", "totals")
     ):
-        raise refused("inner sets", at.sql, group)
+        raise refused("inner sets", at, group)
     inside = _Inside(scope, set())
     owner: Field | None = None
     keys: dict[Expression, Field] = {}
@@ -160,7 +160,7 @@ def grouped(select: exp.Select, relation: Relation, at: Context) -> Relation:
         made = (Named(fresh_name("present", inside.taken), Count()),)
     if owner is not None:
         if not isinstance(at.analysed(base, group).node, Owned):
-            raise refused("loose join", at.sql, group)
+            raise refused("loose join", at, group)
         plan: Plan = PerUnit(base, key_names, made)
     else:
         plan = Group(base, key_names, made)
@@ -179,11 +179,11 @@ def _output(item: exp.Expr, place: int, after: Scope, owner: Field | None, keys:
     node = item.this if isinstance(item, exp.Alias) else item
     name = item.alias if isinstance(item, exp.Alias) else output_name(node, place)
     if isinstance(node, exp.Star):
-        raise refused("not a key", after.at.sql, node)
+        raise refused("not a key", after.at, node)
     if isinstance(node, exp.Column) and id(node) not in after.found:
         known = after.candidates(node)
         if not known:
-            raise refused("not a key", after.at.sql, node)
+            raise refused("not a key", after.at, node)
         return replace(known[0], source=None, name=name)
     value = expression(node, after)
     match = next((each for each in keys.values() if value in (each.of, _text_of(each))), None)
@@ -203,7 +203,7 @@ def _replace(
     if isinstance(node, exp.Query):
         return
     if isinstance(node, exp.Window):
-        raise refused("window", inside.scope.at.sql, node)
+        raise refused("window", inside.scope.at, node)
     if is_aggregate(node):
         found[id(node)] = _aggregate(node, inside, per_unit)
         return
@@ -238,7 +238,7 @@ def _aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expression:
     if isinstance(node, exp.Filter):
         chosen, inner = expression(node.expression.this, scope), node.this
     if any(is_aggregate(each) for each in walk(inner) if each is not inner):
-        raise refused("nested aggregate", scope.at.sql, node)
+        raise refused("nested aggregate", scope.at, node)
     word = output_name(inner, 1)
     if isinstance(inner, exp.Count):
         return _counted(inner, chosen, inside, per_unit, word)
@@ -246,9 +246,9 @@ def _aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expression:
         value = expression(inner.this, scope)
         return inside.aggregate(Sum(inside.column(_where(chosen, value), word)), word)
     if not isinstance(inner, (exp.Sum, exp.Avg, exp.Min, exp.Max)) or inner.expressions:
-        raise refused("inner aggregate", scope.at.sql, node)
+        raise refused("inner aggregate", scope.at, node)
     if isinstance(inner.this, exp.Distinct):
-        raise refused("distinct aggregate", scope.at.sql, node)
+        raise refused("distinct aggregate", scope.at, node)
     value = _where(chosen, expression(inner.this, scope))
     domain = scope.domain(value, node)
     name = inside.column(value, word)
@@ -277,7 +277,7 @@ def _counted(node: exp.Count, chosen: Expression | None, inside: _Inside, per_un
     is_distinct = isinstance(node.this, exp.Distinct)
     listed = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this, *node.expressions]
     if len(listed) != 1:
-        raise refused("inner aggregate", scope.at.sql, node)
+        raise refused("inner aggregate", scope.at, node)
     if isinstance(listed[0], exp.Column):
         known = scope.field(listed[0])
         if known.is_owner or (known.of is not None and scope.domain(known.of).kind == "id"):
@@ -286,7 +286,7 @@ def _counted(node: exp.Count, chosen: Expression | None, inside: _Inside, per_un
                 if not is_distinct:
                     return inside.aggregate(Sum(inside.column(chosen_row, "found")), word)
             if is_distinct or known.marker is not None:
-                raise refused("distinct id", scope.at.sql, node)
+                raise refused("distinct id", scope.at, node)
             return _counted(exp.Count(this=exp.Star()), chosen, inside, per_unit, word)
     value = _where(chosen, expression(listed[0], scope))
     name = inside.column(value, f"value_{word}")

@@ -33,15 +33,15 @@ def joined(left: Relation, right: Relation, node: exp.Join, select: exp.Expr, at
     """The relation of `left JOIN right`."""
     side, kind = str(node.side or "").upper(), str(node.kind or "").upper()
     if str(node.method or "").upper() == "NATURAL":
-        raise refused("natural join", at.sql, node)
+        raise refused("natural join", at, node)
     if kind == "CROSS":
-        raise refused("cross join", at.sql, node)
+        raise refused("cross join", at, node)
     if side == "FULL":
-        raise refused("full join", at.sql, node)
+        raise refused("full join", at, node)
     if kind in ("SEMI", "ANTI") or side in ("SEMI", "ANTI"):
-        raise refused("semi join", at.sql, node)
+        raise refused("semi join", at, node)
     if not node.args.get("on") and not node.args.get("using"):
-        raise refused("comma join", at.sql, node)
+        raise refused("comma join", at, node)
     if kind not in ("", "INNER", "OUTER") or side not in ("", "LEFT", "RIGHT") or node.method:
         raise at.error(
             "this kind of join is not answered: write JOIN or LEFT JOIN [rule: what has no rule is refused]", node
@@ -50,7 +50,7 @@ def joined(left: Relation, right: Relation, node: exp.Join, select: exp.Expr, at
     first, second = (right, left) if flipped else (left, right)
     nodes = [at.analysed(each.plan, node).node for each in (first, second)]
     if any(isinstance(each, Loose) for each in nodes):
-        raise refused("loose join", at.sql, node)
+        raise refused("loose join", at, node)
     outer, keeps_public = bool(side), False
     if isinstance(nodes[0], Public) and isinstance(nodes[1], Owned):
         first, second, flipped = second, first, not flipped
@@ -75,7 +75,7 @@ def _listed(mine: tuple[Field, ...], theirs: tuple[Field, ...]) -> frozenset[str
 def _join(left: Relation, right: Relation, node: exp.Join, kind: str, select: exp.Expr, at: Context) -> Relation:
     on = _read(node, Scope(at, left), Scope(at, right))
     if kind == "left" and on.rest:
-        raise refused("left condition", at.sql, node.args["on"])
+        raise refused("left condition", at, node.args["on"])
     if on.right:
         right = replace(
             right, plan=Filter(right.plan, all_of([condition(each, Scope(at, right)) for each in on.right]))
@@ -83,9 +83,9 @@ def _join(left: Relation, right: Relation, node: exp.Join, kind: str, select: ex
     using = {each.name.lower() for each in node.args.get("using") or ()}
     if isinstance(at.analysed(right.plan, node).node, Public):
         if not on.pairs:
-            raise refused("join condition", at.sql, node.args.get("on") or node)
-    elif not any(same_owner(one, other) for one, other in on.pairs):
-        raise refused("join without owner", at.sql, node.args.get("on") or node)
+            raise refused("join condition", at, node.args.get("on") or node)
+    elif not same_owner(on.pairs):
+        raise refused("join without owner", at, node.args.get("on") or node)
     marked = kind == "left" and _is_named(right, on.pairs, node, select, using)
     made = match(left, right, on.pairs, kind, node, at, marked=marked)
     count = len(left.fields)
@@ -99,11 +99,12 @@ def _join(left: Relation, right: Relation, node: exp.Join, kind: str, select: ex
     return made
 
 
-def same_owner(one: Field, other: Field) -> bool:
-    """Whether equality of two fields implies that their rows have one owner."""
-    if one.is_owner or other.is_owner:
-        return one.is_owner and other.is_owner
-    return one.anchor is not None and one.anchor == other.anchor
+def same_owner(pairs: list[tuple[Field, Field]]) -> bool:
+    """Whether equality of all pairs implies one owner of both rows: by name, or by a whole key that leads to it."""
+    if any(one.is_owner and other.is_owner for one, other in pairs):
+        return True
+    equal = {one.anchor for one, other in pairs if one.anchor is not None and one.anchor == other.anchor}
+    return any(all((table, key, part) in equal for part in key) for table, key, _ in equal)
 
 
 def _read(node: exp.Join, left: Scope, right: Scope) -> _On:
@@ -166,7 +167,7 @@ def match(
     Fields of the left come first. Columns of the right whose names are taken are renamed.
     """
     if any(one.is_owner != other.is_owner for one, other in pairs):
-        raise refused("join without owner", at.sql, node)
+        raise refused("join without owner", at, node)
     if kind == "left":  # what is computed from the right side is null where there is none: compute it before
         right = computed(right, at)
     pairs = as_texts([pair for pair in pairs if not pair[0].is_owner], Scope(at, left), Scope(at, right))

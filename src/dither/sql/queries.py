@@ -26,8 +26,8 @@ from dither.plan.algebra import (
     Query,
     Sum,
 )
-from dither.plan.domains import key_domains_in
-from dither.plan.measure import largest_value, sensitivity
+from dither.plan.grids import points_of
+from dither.plan.measure import largest_value, sensitivity, touched
 from dither.sql.constants import number
 from dither.sql.groups import Sets
 from dither.sql.question import Question, Released
@@ -115,7 +115,9 @@ def _check(query: Query, at: Context) -> None:
         if isinstance(query, Cells):
             sensitivity(query, at.catalog, at.facts)
             largest_value(query.columns[0], query, at.catalog, at.facts)
-        else:
-            key_domains_in(query.keys, at.analysed(query.plan).columns)
+            return
+        touched(query, at.catalog, at.facts)
+        if isinstance(query, Quantiles):
+            points_of(query, at.catalog, at.facts)
     except RefusedError as error:
         raise from_plan(error, at.sql) from None

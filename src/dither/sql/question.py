@@ -93,6 +93,8 @@ def rows_limits(question: Question) -> list[str]:
     unit = at.catalog.unit.label.replace("_", " and ")
     tables = dict.fromkeys(each.table for each in nodes_of(question.scope.relation.plan) if isinstance(each, Scan))
     private = [table for name in tables if (table := at.catalog.table(name)).kind == "private"]
+    if at.catalog.unit.kind == "row":
+        return []
     said = [
         f"at most {table.rows_per_unit} rows{'' if len(private) == 1 else f' of {table.name}'} per {unit}"
         for table in private
@@ -103,4 +105,4 @@ def rows_limits(question: Question) -> list[str]:
 def check_owned(question: Question, node: exp.Expr) -> None:
     """People can be counted only in rows that have an owner."""
     if not isinstance(question.scope.at.analysed(question.scope.relation.plan, node).node, Owned):
-        raise refused("loose join", question.scope.at.sql, node)
+        raise refused("loose join", question.scope.at, node)

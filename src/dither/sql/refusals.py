@@ -143,10 +143,18 @@ REFUSALS: dict[str, Refusal] = {
     "not in null": Refusal(
         "NOT IN with values that can be null",
         "one null in the list makes every answer unknown",
-        "NOT EXISTS, or add IS NOT NULL on both sides",
+        "NOT EXISTS, which keeps rows where the value is null: add IS NOT NULL if they are not wanted",
         "three-valued logic",
         "SELECT COUNT(*) FROM visits WHERE county NOT IN (SELECT county FROM counties)",
         "SELECT COUNT(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM counties c WHERE c.county = v.county)",
+    ),
+    "subquery place": Refusal(
+        "IN or EXISTS over a subquery outside WHERE",
+        "it is answered as a join, which belongs to the rows",
+        "put it into the WHERE of a subquery, or join",
+        _ALLOW,
+        "SELECT COUNT_IF(EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)) FROM patients p",
+        "SELECT COUNT(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = p.patient_id)",
     ),
     "scalar subquery": Refusal(
         "a subquery used as a value",

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Protocol
 
 from sqlglot import exp
 
+from dither.catalog import Catalog
 from dither.errors import QueryError, RefusedError
 from dither.sql.refusals import REFUSALS
+
+
+class Asked(Protocol):
+    """A question and the catalog that it is about."""
+
+    sql: str
+    catalog: Catalog
 
 
 def refuse(message: str, sql: str, node: exp.Expr | None = None, *, span: tuple[int, int] | None = None) -> QueryError:
@@ -23,13 +32,13 @@ def refuse(message: str, sql: str, node: exp.Expr | None = None, *, span: tuple[
     return QueryError(f"{message}\n  {line}\n  {marks}", start=start, end=end)
 
 
-def refused(name: str, sql: str, node: exp.Expr | None = None) -> QueryError:
-    """The error of a row of the table of refusals.
-
-    >>> print(refused("recursive", "WITH RECURSIVE ..."))
-    WITH RECURSIVE: its work has no bound. Instead: write the steps out [rule: work is bounded]
-    """
-    return refuse(REFUSALS[name].message, sql, node)
+def refused(name: str, at: Asked, node: exp.Expr | None = None) -> QueryError:
+    """The error of a row of the table of refusals, with the owner's name in this catalog."""
+    message = REFUSALS[name].message
+    for table in at.catalog.private_tables:
+        if owner := at.catalog.owner_column(table):
+            message = message.replace("patient_id", owner)
+    return refuse(message, at.sql, node)
 
 
 def from_plan(error: RefusedError, sql: str, node: exp.Expr | None = None) -> QueryError:

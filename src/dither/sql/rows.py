@@ -40,17 +40,17 @@ def rows(query: exp.Expr, at: Context, names: Names) -> Relation:
     """The relation of a subquery: rows of people, values per person, or rows that belong to nobody."""
     if isinstance(query, exp.Subquery):
         if any(query.args.get(part) for part in ("limit", "offset", "fetch")):
-            raise refused("inner limit", at.sql, query)
+            raise refused("inner limit", at, query)
         return rows(query.this, at, with_names(query, at, names))
     if isinstance(query, exp.SetOperation):
         return _union(query, at, with_names(query, at, names))
     if not isinstance(query, exp.Select):
-        raise refused("from", at.sql, query)
+        raise refused("from", at, query)
     names = with_names(query, at, names)
     check_parts(query, at)
     source = filtered(query, at, names)
     if source.public_rows:
-        raise refused("public preserved", at.sql, query.args["from_"])
+        raise refused("public preserved", at, query.args["from_"])
     if query.args.get("group") or has_aggregates(query):
         made = grouped(query, source, at)
     else:
@@ -59,7 +59,7 @@ def rows(query: exp.Expr, at: Context, names: Names) -> Relation:
         made = _selected(query, source, at)
     if found := query.args.get("distinct"):
         if found.args.get("on"):
-            raise refused("distinct on", at.sql, query)
+            raise refused("distinct on", at, query)
         made = distinct(made, at, query)
     return made
 
@@ -72,11 +72,11 @@ def check_parts(select: exp.Select, at: Context, *, outer: bool = False) -> None
             continue
         node = value if isinstance(value, exp.Expr) else None
         if part in ("limit", "offset", "fetch"):
-            raise refused("inner limit", at.sql, node)
+            raise refused("inner limit", at, node)
         if part in ("windows", "qualify"):
-            raise refused("window", at.sql, node)
+            raise refused("window", at, node)
         if part == "sample":
-            raise refused("sample", at.sql, node)
+            raise refused("sample", at, node)
         name = {"laterals": "LATERAL", "into": "INTO"}.get(part, part.rstrip("_").upper())
         raise at.error(f"{name} is not answered: remove it [rule: what has no rule is refused]", node)
     if select.args.get("kind") or select.args.get("hint"):
@@ -89,7 +89,7 @@ def with_names(query: exp.Expr, at: Context, names: Names) -> Names:
     if not found:
         return names
     if found.args.get("recursive"):
-        raise refused("recursive", at.sql, found)
+        raise refused("recursive", at, found)
     for each in found.expressions:
         alias = each.args.get("alias")
         columns = tuple(part.name for part in (alias.args.get("columns") or ())) if alias else ()
@@ -140,9 +140,9 @@ def source(node: exp.Expr, select: exp.Expr, at: Context, names: Names) -> Relat
         if node.alias or not isinstance(node.this, exp.Table):
             relation = relation.renamed(node.alias or "subquery")
         if node.args.get("sample") or node.args.get("pivots"):
-            raise refused("sample", at.sql, node)
+            raise refused("sample", at, node)
     else:
-        raise refused("from", at.sql, node)
+        raise refused("from", at, node)
     alias = node.args.get("alias")
     if isinstance(node, exp.Table) and alias and alias.args.get("columns"):
         relation = _called(relation, tuple(part.name for part in alias.args["columns"]), at, node)
@@ -227,7 +227,7 @@ def _selected(select: exp.Select, relation: Relation, at: Context) -> Relation:
             fields.append(replace(scope.field(node), name=name, qualified=False))
             continue
         if isinstance(node, exp.Null):
-            raise refused("null constant", at.sql, node)
+            raise refused("null constant", at, node)
         value = expression(node, scope)
         fields.append(Field(None, name, value, period=period_of(value)))
     return replace(relation, fields=tuple(fields))
@@ -270,22 +270,22 @@ def distinct(relation: Relation, at: Context, node: exp.Expr) -> Relation:
 
 def _union(query: exp.SetOperation, at: Context, names: Names) -> Relation:
     if not isinstance(query, exp.Union):
-        raise refused("set operation", at.sql, query)
+        raise refused("set operation", at, query)
     if any(query.args.get(part) for part in ("limit", "offset", "fetch")):
-        raise refused("inner limit", at.sql, query)
+        raise refused("inner limit", at, query)
     if query.args.get("by_name") or query.args.get("on"):
-        raise refused("union by name", at.sql, query)
+        raise refused("union by name", at, query)
     sides = [rows(each, at, names) for each in (query.this, query.expression)]
     kinds = [tuple(each.is_owner for each in side.fields) for side in sides]
     if len(kinds[0]) != len(kinds[1]):
-        raise refused("union by name", at.sql, query)
+        raise refused("union by name", at, query)
     if kinds[0] != kinds[1]:
-        raise refused("id", at.sql, query)
+        raise refused("id", at, query)
     left, right = (materialised(_worded(side), at, query) for side in sides)
     assert isinstance(left.plan, Project) and isinstance(right.plan, Project)
     names_left = [each.name for each in left.plan.columns]
     if len(names_left) != len(right.plan.columns):
-        raise refused("union by name", at.sql, query)
+        raise refused("union by name", at, query)
     columns = tuple(Named(name, each.of) for name, each in zip(names_left, right.plan.columns, strict=True))
     plan = UnionAll(left.plan, Project(right.plan.source, columns))
     at.analysed(plan, query)

@@ -21,20 +21,25 @@ from dither.plan.facts import Facts
 from dither.plan.functions import domain_of
 from dither.sql.refuse import did_you_mean, from_plan, refuse
 
+Anchor = tuple[str, tuple[str, ...], str]
+"""A table, the columns of a key of it, and one of them."""
+
 
 @dataclass(frozen=True)
 class Field:
     """A name with its meaning: an expression over the plan's columns, or the owner (`of` is None).
 
-    `anchor` says which row an id names: equal ids with equal anchors have the same owner. `marker` is null exactly
-    where an outer join found no row for this field. `labels` are the texts that the codes of `of` stand for. `period`
-    says that a date is the first day of its week, month, quarter or year. `qualified` fields need their table's name.
+    `anchor` says which row an id names: rows that agree on all parts of a key have the same owner; a reference is never
+    null. `marker` is null exactly where an outer join found no row for this field. `labels` are the texts that the
+    codes of `of` stand for. `period` says that a date is the first day of its week, month, quarter or year. `qualified`
+    fields need their table's name.
     """
 
     source: str | None
     name: str
     of: Expression | None
-    anchor: tuple[str, str] | None = None
+    anchor: Anchor | None = None
+    is_reference: bool = False
     marker: Expression | None = None
     labels: tuple[str, ...] = ()
     period: str = ""

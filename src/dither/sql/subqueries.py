@@ -65,14 +65,14 @@ def semi_join(
     right = at.analysed(inner.plan, node).node
     if isinstance(right, Public):
         if not any(not one.is_owner for one, _ in pairs):
-            raise refused("correlation", at.sql, node)
-    elif not isinstance(right, Owned) or not any(same_owner(one, other) for one, other in pairs):
-        raise refused("uncorrelated", at.sql, node)
+            raise refused("correlation", at, node)
+    elif not isinstance(right, Owned) or not same_owner(pairs):
+        raise refused("uncorrelated", at, node)
     if not isinstance(at.analysed(outer.plan, node).node, Owned):
-        raise refused("loose join", at.sql, node)
+        raise refused("loose join", at, node)
     values = [(one, other) for one, other in pairs if not (one.is_owner and other.is_owner)]
     if any(one.is_owner or other.is_owner for one, other in values):
-        raise refused("id", at.sql, node)
+        raise refused("id", at, node)
     return _matched(outer, inner, values, node, at, use)
 
 
@@ -95,13 +95,13 @@ def _correlated(
         part = part.unnest()
         sides = [part.this.unnest(), part.expression.unnest()] if isinstance(part, exp.EQ) else []
         if len(sides) != 2 or not all(isinstance(each, exp.Column) for each in sides) or len(outside) != 1:
-            raise refused("correlation", at.sql, part)
+            raise refused("correlation", at, part)
         other = sides[1] if sides[0] is outside[0] else sides[0]
         pairs.append((around.field(outside[0]), scope.field(other)))
     if not pairs:
         return bind(query, None), []
     if any(query.args.get(part) for part in ("group", "having")):
-        raise refused("correlation", at.sql, node)
+        raise refused("correlation", at, node)
     return (bind(query, mine) if mine else inner), pairs
 
 
@@ -125,7 +125,7 @@ def _listed(node: exp.In, fields: list[Field], outer: Relation, inner: Relation,
     for one, other in zip(nodes, fields, strict=True):
         mine = around.field(one) if isinstance(one, exp.Column) else Field(None, "value", expression(one, around))
         if use != "only" and (_can_be_null(mine, around) or _can_be_null(other, scope)):
-            raise refused("not in null", at.sql, node)
+            raise refused("not in null", at, node)
         pairs.append((mine, other))
     return pairs
 
@@ -134,7 +134,7 @@ def _can_be_null(field: Field, scope: Scope) -> bool:
     """Owners never are; nor are keys that lead to one."""
     if field.marker is not None:
         return True
-    return field.of is not None and field.anchor is None and scope.domain(field.of).nullable
+    return field.of is not None and not field.is_reference and scope.domain(field.of).nullable
 
 
 def _selected(query: exp.Expr, scope: Scope) -> list[Field]:

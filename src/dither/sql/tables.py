@@ -7,7 +7,7 @@ from sqlglot import exp
 from dither.catalog import Catalog, Id, OwnerReference, Table
 from dither.plan.algebra import Column, Scan
 from dither.sql.refuse import did_you_mean, refused
-from dither.sql.scope import Context, Field, Relation
+from dither.sql.scope import Anchor, Context, Field, Relation
 
 _TABLE_PARTS = {"this", "alias", "joins"}
 
@@ -32,22 +32,24 @@ def find_table(node: exp.Table, at: Context) -> Table:
 def check_plain(node: exp.Table, at: Context) -> None:
     """A table by its name and perhaps an alias, and nothing else."""
     if node.args.get("db") or not isinstance(node.this, exp.Identifier):
-        raise refused("from", at.sql, node)
+        raise refused("from", at, node)
     if node.args.get("sample"):
-        raise refused("sample", at.sql, node)
+        raise refused("sample", at, node)
     if extra := [part for part, value in node.args.items() if value and part not in _TABLE_PARTS]:
         raise at.error(f"FROM {node.name} with {', '.join(extra)} is not answered: remove it", node)
 
 
 def table_relation(table: Table, at: Context) -> Relation:
     """All columns of a table under its name; the owner is a field, and no column."""
-    owner = at.catalog.owner_column(table) if table.kind == "private" else None
+    owners = at.catalog.owner_names(table) if table.kind == "private" else frozenset()
+    refers = {mine for mine, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
     fields = tuple(
         Field(
             table.name,
             column.name,
-            None if column.name == owner else Column(column.name),
+            None if column.name in owners else Column(column.name),
             anchor=_anchor(table, column.name, at.catalog) if isinstance(column, Id) else None,
+            is_reference=column.name in refers,
             public=table.kind == "public",
         )
         for column in table.columns
@@ -55,14 +57,18 @@ def table_relation(table: Table, at: Context) -> Relation:
     return Relation(Scan(table.name), fields)
 
 
-def _anchor(table: Table, column: str, catalog: Catalog) -> tuple[str, str] | None:
-    """The parent's row that an id names, where registration made sure that it has one owner."""
+def _anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
+    """The part of a parent's key that an id is, where registration made sure that the key has one owner."""
     if table.kind == "public":
         return None
-    if isinstance(table.owner, OwnerReference) and len(table.owner.by) == 1 and table.owner.by[0][0] == column:
-        return table.owner.references, table.owner.by[0][1]
-    for child in catalog.private_tables:
-        above = child.owner
-        if isinstance(above, OwnerReference) and (above.references, *(b for _, b in above.by)) == (table.name, column):
-            return table.name, column
+    references = [(table.owner, 0)] if isinstance(table.owner, OwnerReference) else []
+    references += [
+        (child.owner, 1)
+        for child in catalog.private_tables
+        if isinstance(child.owner, OwnerReference) and child.owner.references == table.name
+    ]
+    for reference, side in references:
+        for pair in reference.by:
+            if pair[side] == column:
+                return reference.references, tuple(theirs for _, theirs in reference.by), pair[1]
     return None

@@ -1,0 +1,92 @@
+"""A device's budget in a file: opened, never made anew, so that a program that starts every day cannot renew it.
+
+The first call writes the file; every later one reads it, and refuses another lifetime or unit: raising it is `renew`,
+with a reason. Each charge is on the disk before the answer that it pays leaves. One process at a time holds the file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from dither.canonical import Number, positive
+from dither.errors import ParameterError
+from dither.local.device import DeviceBudget
+
+
+def budget_file(
+    path: str | Path, lifetime_epsilon: Number, *, unit: str = "user", known_answers: int = 0
+) -> DeviceBudget:
+    """The budget kept in `path`: the one that is there, or a new one of `lifetime_epsilon`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from fractions import Fraction
+    >>> with TemporaryDirectory() as place:
+    ...     budget_file(f"{place}/budget", 3).charge("themes", Fraction(2))
+    ...     budget_file(f"{place}/budget", 3).left
+    Fraction(1, 1)
+    """
+    place = Path(path)
+    lock = _Lock(place)
+    if place.exists():
+        try:
+            state = json.loads(place.read_text("utf-8"))
+            found = DeviceBudget.from_json(state, known_answers=known_answers)
+        except (ValueError, KeyError, TypeError) as problem:  # ParameterError is a ValueError
+            if isinstance(problem, ParameterError):
+                raise
+            raise ParameterError(
+                f"{place} holds no readable budget: it is not replaced, because it may be spent"
+            ) from None
+        first = found.lifetime_epsilon - sum(renewal.epsilon for renewal in found.renewals)
+        if first != positive(lifetime_epsilon, "lifetime_epsilon") or found.unit != unit:
+            raise ParameterError(
+                f"the budget in {place} was opened with lifetime {float(first):g}, unit {found.unit}: "
+                "it cannot be opened with another; renew(epsilon, because=...) records a decision to raise it"
+            )
+    elif known_answers:
+        raise ParameterError(f"{known_answers} answers were given, but {place} is missing: it is not made anew")
+    else:
+        found = DeviceBudget(lifetime_epsilon, unit=unit)
+        _write(place, found.to_json())
+    found.keep = lambda state: lock.write(state)
+    return found
+
+
+class _Lock:
+    """Held as long as the budget lives; a second opener is refused."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._handle = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._handle)
+            self._handle = -1
+            raise ParameterError(f"{place} is open already: one process at a time spends a device's budget") from None
+
+    def write(self, state: dict[str, Any]) -> None:
+        _write(self._place, state)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", -1) >= 0:
+            os.close(self._handle)
+
+
+def _write(place: Path, state: dict[str, Any]) -> None:
+    """The whole file or the old one, on the disk when this returns."""
+    fresh = Path(f"{place}.new")
+    with open(fresh, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
+        json.dump(state, out)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(fresh, place)
+    folder = os.open(place.resolve().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

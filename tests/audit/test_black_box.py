@@ -1,0 +1,158 @@
+"""The tester: it accuses the guilty, spares the innocent at the stated rate, and reads outputs of every kind."""
+
+import math
+from fractions import Fraction
+from unittest import mock
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dither import audit
+from dither.audit import black_box
+from dither.audit.outputs import Reader, lowest_bit
+from dither.audit.pairs import climb, counts, explore, tables, vectors
+from dither.errors import ParameterError
+from dither.privacy.losses import DiscreteLaplace, Pure
+from dither.privacy.noise import SystemSource, bernoulli, discrete_laplace, uniform_below
+
+
+def noisy(scale):
+    def mechanism(count, size):
+        return count + discrete_laplace(scale, size)
+
+    return mechanism
+
+
+def coin(value, size):
+    """Randomised response that meets e^epsilon = 3 with equality."""
+    return np.where(bernoulli(Fraction(3, 4), size), value, 1 - value)
+
+
+def test_a_violation_comes_with_a_certificate_that_holds():
+    verdict = audit.test(noisy(1), 10, 11, epsilon=0.5, budget=audit.Budget(40_000, 1e-9))
+    assert verdict.violated and 0.5 < verdict.epsilon_lower <= 1
+    shown = verdict.certificate
+    assert shown.delta(0.5) > 0 and shown.low <= shown.hits[0] / shown.runs and shown.high >= shown.hits[1] / shown.runs
+    assert "violated" in str(verdict) and f"{shown.low:.6g}" in str(verdict)
+
+
+def test_what_keeps_its_claim_is_not_refuted_and_the_ceiling_is_told():
+    verdict = audit.test(noisy(2), 10, 11, claim=DiscreteLaplace(2, 1), budget=audit.Budget(40_000, 1e-9))
+    assert verdict.outcome == "not refuted" and 0.35 < verdict.epsilon_lower <= 0.5 < verdict.ceiling
+    few = audit.test(noisy(Fraction(1, 8)), 10, 11, epsilon=8, budget=audit.Budget(100, 1e-9))
+    assert few.outcome == "inconclusive" and few.ceiling < 8
+
+
+def test_false_alarms_stay_below_alpha_at_the_boundary():
+    """300 tests of a mechanism with no slack at all, at alpha = 0.2: more alarms than binomial(300, 0.2) ever has."""
+    alarms = sum(audit.test(coin, 0, 1, epsilon=math.log(3), budget=audit.Budget(60, 0.2)).violated for _ in range(300))
+    assert binom.sf(alarms - 1, 300, 0.2) > 1e-9
+
+
+def test_testing_on_the_runs_that_chose_the_event_would_accuse_the_innocent():
+    """The planted bug of every tester: outputs that come once are 'evidence' for the input that gave them."""
+
+    def unique(_, size):
+        return SystemSource().words(size).view(np.int64) >> 1
+
+    assert not audit.test(unique, 0, 1, epsilon=1, budget=audit.Budget(4_000, 1e-9)).violated
+    kept = {}
+
+    def replay(mechanism, data, size, vectorised):
+        kept.setdefault((data, size), unique(data, size))
+        return kept[data, size]
+
+    def greedy(seen, one, two, *_):
+        """The set of everything that the first input gave."""
+        return [black_box.Event(seen[0], "among", tuple(np.sort(one.whole).tolist()), "seen before")]
+
+    with mock.patch.object(black_box, "search", greedy):
+        assert not audit.test(unique, 0, 1, epsilon=1, budget=audit.Budget(4_000, 1e-9)).violated
+        with mock.patch.object(black_box, "draw", replay):
+            assert audit.test(unique, 0, 1, epsilon=1, budget=audit.Budget(4_000, 1e-9)).violated
+
+
+def test_the_whole_profile_is_tested_not_one_point():
+    """Scale 2 with sensitivity 2 keeps epsilon 1 and its own curve; a coin does not keep the curve of Laplace noise."""
+
+    def wide(count, size):
+        return 2 * count + discrete_laplace(2, size)
+
+    spend = audit.Budget(400_000, 1e-9)
+    assert audit.test(wide, 0, 1, epsilon=1, budget=spend).outcome == "not refuted"
+    assert audit.test(wide, 0, 1, claim=DiscreteLaplace(2, 2), budget=spend).outcome == "not refuted"
+    verdict = audit.test(coin, 0, 1, claim=DiscreteLaplace(Fraction(20, 7), 3), epsilon=1.2, budget=spend)
+    assert verdict.violated  # a coin at ln 3 has a worse curve below 1.05 than Laplace noise at 1.05
+
+
+def test_outputs_of_every_kind():
+    def table(count):
+        noise = count + discrete_laplace(1)
+        return {"rows": [{"key": "a", "n": noise}], "note": "x" * min(5, abs(noise))}
+
+    def text(count):
+        return str(count + discrete_laplace(1))
+
+    def vector(count, size):
+        return np.array([count, count, count]) + discrete_laplace(2, (size, 3))
+
+    def mixed(count):
+        if count and bernoulli(0.2):
+            raise ValueError("too much")
+        return {count} if bernoulli(0.5) else None
+
+    for mechanism, runs in ((table, 3_000), (text, 3_000), (vector, 60_000), (mixed, 1_000)):
+        verdict = audit.test(mechanism, 0, 1, epsilon=0.3, budget=audit.Budget(runs, 1e-9))
+        assert verdict.violated, mechanism
+
+
+def test_an_output_is_read_the_same_way_whatever_came_with_it():
+    """Else an event would not be a function of the output, and the confidence would be false."""
+    read = Reader.of([1, 2], [2, 3])
+    alone, together = read([7]), read([7, "seven", 10**30, 7.5])
+    assert alone.whole[0] == together.whole[0] and alone.rows[0] == together.rows[0]
+    nested = Reader.of([["a", 1]], [["b", 2]])
+    assert (nested([["a", 5]]).rows[0] == nested([["c"], ["a", 5]]).rows[1]).all()
+    assert lowest_bit(np.array([0.0, 2.0**-60, 3 * 2.0**-54])).tolist() == [2000, -60, -54]
+
+
+def test_an_event_of_ones_own_is_always_tested():
+    own = audit.event("is 7", lambda outputs: np.asarray(outputs) == 7)
+    verdict = audit.test(noisy(3), 0, 1, epsilon=1, budget=audit.Budget(2_000), events=[own])
+    assert sum(each.event == "is 7" for each in verdict.evidence) == 2
+
+
+def test_neighbours_are_searched_before_the_test():
+    """Only one of many pairs breaks it; the search finds that pair, and climbs to a worse one."""
+
+    def peculiar(values, size):
+        return values[0] * (5 if values[1] > 2 else 0) + discrete_laplace(5, size)
+
+    pairs = [([i, j], [i + 1, j]) for i in range(2) for j in range(3)]
+    spend = audit.Budget(40_000, 1e-9)
+    assert not explore(peculiar, pairs, 0.5, budget=spend)[0].violated
+    verdict, found = explore(peculiar, [*pairs, ([0, 3], [1, 3])], 0.5, budget=spend)
+    assert verdict.violated and found == ([0, 3], [1, 3])
+    assert all(len(a) == len(b) == 4 for a, b in vectors(4)) and len(vectors(4)) == 8
+    assert all(len(b) == len(a) + 1 for a, b in tables(["r", "s"])) and ((0, 1) in counts())
+    assert all(max(abs(x - y) for x, y in zip(a, b, strict=True)) <= 1 for a, b in climb(([0, 0], [1, 1]), 2))
+
+
+def test_three_million_runs_show_the_loss_to_two_digits():
+    verdict = audit.test(noisy(2), 10, 11, claim=DiscreteLaplace(2, 1), budget=audit.Budget(3_000_000, 1e-9))
+    assert verdict.outcome == "not refuted" and 0.49 < verdict.epsilon_lower <= 0.5
+
+
+def test_claims_and_budgets_that_mean_nothing_are_refused():
+    with pytest.raises(ParameterError):
+        audit.test(coin, 0, 1)
+    with pytest.raises(ParameterError):
+        audit.test(coin, 0, 1, epsilon=-1)
+    with pytest.raises(ParameterError):
+        audit.Budget(5)
+    with pytest.raises(ParameterError):
+        audit.Budget(1000, alpha=0)
+    with pytest.raises(ParameterError):
+        audit.test(lambda data, size: [0], 0, 1, epsilon=1)
+    assert audit.test(lambda data, size: np.full(size, uniform_below(1)), 0, 1, claim=Pure(1)).epsilon_lower == 0

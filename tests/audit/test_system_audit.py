@@ -1,0 +1,135 @@
+"""End to end: nothing of ours depends on one person in a minute of trying; planted leaks on the path are found."""
+
+from unittest import mock
+
+import pytest
+from typer.testing import CliRunner
+
+from dither import session
+from dither.audit import questions, system
+from dither.audit.report import Section, to_html, to_json, write
+from dither.audit.system import audit_system, refuse_prod
+from dither.cli.audit import _Registrar
+from dither.cli.main import app
+from dither.errors import QueryError, RefusedError
+from dither.plan.sensitivity import Sensitivity
+
+
+def test_a_minute_of_tiny_neighbouring_databases_shows_no_fault(tmp_path):
+    found = audit_system(_Registrar(tmp_path), seconds=60, alpha=1e-9)
+    assert found.faults == []
+    assert found.pairs >= 1 and sum(found.answered.values()) >= 1 and found.verdicts
+
+
+def run(tmp_path, **options):
+    return audit_system(_Registrar(tmp_path), seconds=0, per_pair=6, alpha=1e-6, **options)
+
+
+def only(sql):
+    return mock.patch.object(questions, "question", lambda: sql)
+
+
+def pair():
+    """One more person, with three visits."""
+    others = ["a,f,30", "b,m,40"]
+    visits = ["v1,a,north,flu,ash,1,10,true"]
+    theirs = [f"w{i},c,south,flu,ash,5,500,true" for i in range(3)]
+    files = questions._files(others, visits), questions._files([*others, "c,f,50"], [*visits, *theirs])
+    return mock.patch.object(questions, "neighbours", lambda: files)
+
+
+COUNTS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+
+
+def test_an_answer_without_noise_is_seen(tmp_path):
+    from dither.privacy.mechanisms import IntegerLaplace
+    from dither.privacy.mechanisms.additive import exact_integers
+
+    silent = mock.patch.object(IntegerLaplace, "release", lambda self, values, source=None: exact_integers(values))
+    with pair(), only(COUNTS):
+        assert run(tmp_path / "a", black_box_runs=60).faults == []
+        with silent:
+            assert any("black box" in fault for fault in run(tmp_path / "b", black_box_runs=60).faults)
+
+
+def test_a_sensitivity_that_is_too_small_is_seen(tmp_path):
+    with pair(), only(COUNTS), mock.patch.object(system, "sensitivity", lambda *_: Sensitivity.of(largest=1)):
+        assert any("moved by" in fault for fault in run(tmp_path, black_box_share=0).faults)
+
+
+def test_a_shape_or_a_refusal_that_depends_on_data_is_seen(tmp_path):
+    real = session.Connection.bind
+    calls = []
+
+    def moody(self, sql):
+        calls.append(sql)
+        if len(calls) % 2:
+            raise QueryError("not today")
+        return real(self, sql)
+
+    with pair(), only(COUNTS), mock.patch.object(session.Connection, "bind", moody):
+        assert any("binding depends" in fault for fault in run(tmp_path / "a", black_box_share=0).faults)
+    shapes = iter(range(1000))
+    with pair(), only(COUNTS), mock.patch.object(system, "_shape", lambda answer, chosen: next(shapes)):
+        assert any("shape of an answer" in fault for fault in run(tmp_path / "b", black_box_share=0).faults)
+
+
+def test_a_prod_lineage_is_refused_before_anything_is_read(tmp_path):
+    """privacy-rules 35."""
+    place = _Registrar(tmp_path)(questions.CATALOG, questions._files([], []))
+    try:
+        refuse_prod(place.connection)
+        with mock.patch.object(type(place.connection.kernel.at), "context", "prod", create=True):
+            prod = mock.Mock(kernel=mock.Mock(at=mock.Mock(context="prod")))
+            with pytest.raises(RefusedError, match="prod"):
+                refuse_prod(prod)
+    finally:
+        place.close()
+
+
+def test_questions_cover_every_form_and_neighbours_differ_in_one_person():
+    asked = {form() for form in questions.FORMS for _ in range(20)}
+    for word in ("SUM", "COUNT(*)", "GROUP BY", "JOIN", "DISTINCT", "QUANTILE", "ROLLUP", "LEAST", "diag"):
+        assert any(word in sql for sql in asked), word
+    for _ in range(50):
+        one, two = questions.neighbours()
+        extra = set(two["visits.csv"].splitlines()) - set(one["visits.csv"].splitlines())
+        assert all(",victim," in line for line in extra) and one["counties.csv"] == two["counties.csv"]
+
+
+def test_the_report_needs_nothing_from_outside_and_says_its_limits(tmp_path):
+    from dither import audit
+    from dither.privacy.noise import discrete_laplace
+
+    def half(count, size):
+        return count + discrete_laplace(1, size)
+
+    verdict = audit.test(half, 0, 1, epsilon=0.5, budget=audit.Budget(4_000))
+    page, plain = write(
+        tmp_path / "a.html", "Title <&>", [Section("One", ("text",), ("a", "b"), (("1", "2"),), (verdict,))]
+    )
+    text = page.read_text()
+    for part in ("Title &lt;&amp;&gt;", "violated", "<svg", "never a proof", "ceiling", "guessing", "Not tested"):
+        assert part in text, part
+    assert "src=" not in text and "href=" not in text and "url(" not in text and "<script" not in text
+    data = to_json("t", [Section("One", verdicts=(verdict,))])
+    assert data["sections"][0]["verdicts"][0]["outcome"] == "violated" and plain.exists()
+    assert to_html("t", []).startswith("<!doctype html>")
+
+
+def test_the_commands_on_a_function_of_ones_own(tmp_path):
+    code = tmp_path / "mine.py"
+    code.write_text(
+        "from dither.privacy.noise import discrete_laplace\n"
+        "def answer(rows):\n    return sum(rows) + discrete_laplace(1)\n"
+    )
+    common = [f"{code}:answer", "--first", "[1, 1]", "--second", "[1]", "--runs", "3000"]
+    fine = CliRunner().invoke(app, ["audit", "function", *common, "--epsilon", "1"])
+    assert fine.exit_code == 0 and "not refuted" in fine.output
+    report = tmp_path / "out.html"
+    broken = CliRunner().invoke(app, ["audit", "function", *common, "--epsilon", "0.3", "--report", str(report)])
+    assert broken.exit_code == 1 and "violated" in broken.output and report.exists()
+    for where in ("nothing", f"{code}:missing", "no_file.py:f"):
+        assert CliRunner().invoke(app, ["audit", "function", where, *common[1:], "--epsilon", "1"]).exit_code != 0
+    ran = CliRunner().invoke(app, ["audit", "accountant", "--compositions", "2", "--runs", "20000"])
+    assert ran.exit_code == 0 and "0 of" in ran.output
