@@ -26,7 +26,7 @@ def run(tmp_path, **options):
 
 
 def only(sql):
-    return mock.patch.object(questions, "question", lambda: sql)
+    return mock.patch.object(questions, "question", return_value=sql)
 
 
 def pair():
@@ -35,7 +35,7 @@ def pair():
     visits = ["v1,a,north,flu,ash,1,10,true"]
     theirs = [f"w{i},c,south,flu,ash,5,500,true" for i in range(3)]
     files = questions._files(others, visits), questions._files([*others, "c,f,50"], [*visits, *theirs])
-    return mock.patch.object(questions, "neighbours", lambda: files)
+    return mock.patch.object(questions, "neighbours", return_value=files)
 
 
 COUNTS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -53,7 +53,7 @@ def test_an_answer_without_noise_is_seen(tmp_path):
 
 
 def test_a_sensitivity_that_is_too_small_is_seen(tmp_path):
-    with pair(), only(COUNTS), mock.patch.object(system, "sensitivity", lambda *_: Sensitivity.of(largest=1)):
+    with pair(), only(COUNTS), mock.patch.object(system, "sensitivity", return_value=Sensitivity.of(largest=1)):
         assert any("moved by" in fault for fault in run(tmp_path, black_box_share=0).faults)
 
 
@@ -69,8 +69,7 @@ def test_a_shape_or_a_refusal_that_depends_on_data_is_seen(tmp_path):
 
     with pair(), only(COUNTS), mock.patch.object(session.Connection, "bind", moody):
         assert any("binding depends" in fault for fault in run(tmp_path / "a", black_box_share=0).faults)
-    shapes = iter(range(1000))
-    with pair(), only(COUNTS), mock.patch.object(system, "_shape", lambda answer, chosen: next(shapes)):
+    with pair(), only(COUNTS), mock.patch.object(system, "_shape", side_effect=range(1000)):
         assert any("shape of an answer" in fault for fault in run(tmp_path / "b", black_box_share=0).faults)
 
 
