@@ -48,8 +48,8 @@ def test_the_wheel_holds_the_library_and_nothing_of_the_tests(tmp_path):
     assert b"TestSource" not in text and b"numpy.random" not in text
 
 
-def test_the_demo_runs_and_shows_preview_answer_intervals_and_budget():
-    result = CliRunner().invoke(app, ["demo", "--people", "50"])
+def test_the_demo_runs_and_shows_preview_answer_intervals_and_budget(tmp_path):
+    result = CliRunner().invoke(app, ["demo", "--people", "50", "--report", str(tmp_path / "report.html")])
     assert result.exit_code == 0
     for part in ("Protected:", "noise scale", "95% interval", "ceiling", "cannot pay", "the ledger verifies"):
         assert part in result.output

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
@@ -178,6 +179,9 @@ class Question:
         text += f" HAVING {_all(self._having)}" if self._having else ""
         text += f" ORDER BY {', '.join(self._order)}" if self._order else ""
         return text + (f" LIMIT {self._limit}" if self._limit is not None else "")
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.sql if self._values else self.source)}</pre>"
 
     def preview(self, **terms: Any) -> Preview:
         """Price and error; reads no data. Takes what `Connection.preview` takes."""

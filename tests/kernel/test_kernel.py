@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import clinic
-from dither import BudgetError, ParameterError, RefusedError, UnavailableError, connect, steward
+from dither import BudgetError, RefusedError, UnavailableError, connect, steward
 from dither.data.measure import MeasureError, Measurer
 from dither.plan.algebra import Cells, Compare, Count, Filter, Scan, Sum
 from dither.privacy import kernel as kernel_module
@@ -147,7 +147,7 @@ class TestBelievesNothing:
         _, _, kernel = clinic_kernel
         assert kernel.release(request(COUNT)).at.context == "prod"
         asked = request(COUNT)
-        with pytest.raises(ParameterError, match="dry run"):
+        with pytest.raises(RefusedError, match="dry run"):
             kernel.release(Request(asked.steps, asked.price, "total", "dry_run"))
 
 
@@ -261,7 +261,7 @@ class TestReleases:
         kernel.release(request(COUNT))
         names = {file.name for file in place.root.rglob("*") if file.is_file()}
         assert names <= {
-            "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "id", "key", "lock", "steward.log",
+            "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "id", "key", "lock", "source", "steward.log",
             "catalog.json", "facts.json", "data.duckdb",
         }  # fmt: skip
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
@@ -29,7 +30,7 @@ class Reading:
     delta: Fraction
 
     def __str__(self) -> str:
-        numbers = f"epsilon {float(self.epsilon):.6g}" + (f", delta {float(self.delta):g}" if self.delta else "")
+        numbers = f"epsilon {float(self.epsilon):.6g}, delta {float(self.delta):g}"
         return f"{self.label}: {numbers}"
 
 
@@ -104,6 +105,9 @@ class Budget:
         """All pots but the windows that nothing was taken from: there may be many."""
         windows = {pot.name for pot in self.pots if pot.is_windows}
         return tuple(pot for pot in self.pots if pot.inside not in windows or pot.spent or pot.reissued)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         console = Console(width=160)

@@ -48,7 +48,11 @@ def body_of(
     post_processing: Iterable[str] = (),
     over_windows: Reading | None = None,
 ) -> dict[str, Any]:
-    """What a certificate says of a release; `way` is the pot that was asked and all it is inside of."""
+    """What a certificate says of a release; `way` is the pot that was asked and all it is inside of.
+
+    The pots stand as they do when the certificate is made, by what was released until then: what is under way does not
+    show (privacy-rules 17).
+    """
     priced, at, pot = release.priced, release.at, way[0]
     catalog, price = at.catalog, priced.request.price
     return {
@@ -79,7 +83,11 @@ def body_of(
         "mechanisms": [_mechanism(each) for each in priced.steps],
         "bounds": _bounds(catalog, used_columns(release)),
         "limits": sorted({*filter(_is_told, limits), *_table_limits(catalog, release)}),
-        "price": {"asked": f"{price.name} {number(price.value)}", "loss": priced.loss.to_json()},
+        "price": {
+            "asked": f"{price.name} {number(price.value)}",
+            "loss": priced.loss.to_json(),
+            "charges": {name: [number(taken.amount), number(taken.delta)] for name, taken in release.charges.items()},
+        },
         "pots": {each.name: _pot(each, release) for each in way},
         "post_processing": list(post_processing),
         "unprotected": list(UNPROTECTED),
@@ -152,7 +160,6 @@ def rounded_up(value: Fraction) -> str:
 
 def _pot(pot: Pot, release: Release) -> dict[str, Any]:
     taken = release.charges.get(pot.name)
-    spent = release.spent_after if pot.name == release.priced.request.pot else pot.spent
     epsilon, delta = pot.filter.guarantee(pot.ceiling)
     return {
         "kind": pot.kind,
@@ -160,7 +167,7 @@ def _pot(pot: Pot, release: Release) -> dict[str, Any]:
         "measure": pot.filter.measure,
         "paid": number(taken.amount if taken else Fraction(0)),
         "paid_delta": number(taken.delta if taken else Fraction(0)),
-        "cumulative": number(spent),
+        "cumulative": number(pot.spent),
         "cap": number(pot.cap),
         "ceiling": number(pot.ceiling),
         "whatever_is_asked": {"epsilon": rounded_up(epsilon), "delta": number(delta)},

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from dither.answer.interpret import of_pot
 from dither.catalog import Catalog, Column, Id
 from dither.privacy.ledger import Incident, Pot, Record
 from dither.privacy.ledger.tree import worst_case
+from dither.privacy.windows import horizon
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,12 @@ class Deployment:
     def guarantee(self) -> tuple[Fraction, Fraction] | None:
         """(epsilon, delta) for everything that will ever be released, whatever is asked."""
         return None if self.total is None else self.total.filter.guarantee(self.total.ceiling)
+
+    def meaning(self) -> tuple[str, ...]:
+        """The guarantee of the total in words; for (person, window) units over all declared windows."""
+        if self.total is None:
+            return ()
+        return tuple(of_pot(self.total).lines(windows=horizon(self.catalog)))
 
     def mechanisms(self) -> tuple[str, ...]:
         """The kinds of loss that were released, sorted."""

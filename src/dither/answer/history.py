@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape as plain
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -56,6 +57,9 @@ class History:
             asks = each.asks + (f" (superseded by {each.superseded_by})" if each.superseded_by else "")
             table.add_row(each.release_id, each.released_at, str(each.version), escape(asks), paid)
         yield table
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{plain(str(self))}</pre>"
 
     def __str__(self) -> str:
         console = Console(width=160)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 from typing import Any
 
 from dither.answer.certificate import rounded_up
@@ -121,6 +122,12 @@ class Meaning:
             "What is true of the population can be learned, and can concern people whether or not they are in the data."
         )
         return told
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in self.lines()) + "</ul>"
 
     def person(self, count: int, what: str) -> str:
         """The sentence about one person with `count` rows or windows."""

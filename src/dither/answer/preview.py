@@ -137,7 +137,7 @@ class Preview:
 
     def _price(self) -> str:
         price = f"price: {self.measure} {float(self.asked):g} asked, {self.charged_in} {float(self.charged.amount):g}"
-        price += f" and delta {float(self.charged.delta):g}" if self.charged.delta else ""
+        price += f" and delta {float(self.charged.delta):g}"
         rows = "a row for every key that is shown" if self.rows is None else f"{self.rows} rows"
         return f"{price} charged, for {rows}"
 

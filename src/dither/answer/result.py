@@ -151,13 +151,18 @@ class Result:
         return "\n".join([*lines, f"Not protected: {unprotected}."])
 
     def _paid(self) -> Iterator[str]:
+        if "measure" in self.info:
+            yield f"Paid: {self._price()}; neighbours {self.info['neighbours']}"
+
+    def _price(self) -> str:
+        """Never an epsilon alone: with its delta, and for whom."""
         info = self.info
-        if "measure" in info:
-            paid = f"{info['measure']} {_number(info['charged'])} from pot {info['pot']}"
-            yield f"Paid: {paid}; unit {info['unit']}, neighbours {info['neighbours']}"
+        delta = info.get("charges", {}).get(info["pot"], ("0", "0"))[1]
+        paid = f"{info['measure']} {_number(info['charged'])}, delta {_number(delta)}"
+        return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        paid = f"{self.info['measure']} {_number(self.info['charged'])} from pot {self.info['pot']}"
+        paid = self._price()
         shown = RichTable(
             caption=f"asked before: the stored answer, {paid}" if self.info["repeated"] else paid,
             caption_justify="left",

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dither.answer.certificate import VARIANTS, rounded_up
 from dither.answer.deployment import Deployment
 from dither.answer.hazards import Hazard, hazards
-from dither.answer.interpret import of_pot
 from dither.answer.registry import PROMPT, entry
 from dither.catalog import UNPROTECTED
 from dither.version import __version__
@@ -85,7 +84,7 @@ def _parameters(of: Deployment) -> list[str]:
     native = f"{VARIANTS[total.rule]}: {cap}, at the ceiling"
     lines = [native, f"as a pair: epsilon {rounded_up(found[0])} at delta {rounded_up(found[1])}, for one {total.unit} "
                      f"({total.neighbours})"]  # fmt: skip
-    return lines + of_pot(total).lines()[1:]
+    return lines + list(of.meaning()[1:])
 
 
 def _not_protected(of: Deployment) -> list[str]:

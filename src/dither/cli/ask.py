@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from dither import connect, steward
 from dither.answer.explain import Explanation
+from dither.answer.preview import Preview
+from dither.cli.output import AsJson, print_json
 from dither.cli.register import CatalogFile, StateFolder
+from dither.errors import ParameterError
 from dither.state import State
 
 Question = Annotated[str, typer.Argument(help="The question, in SQL.")]
@@ -21,6 +24,9 @@ Epsilon = Annotated[str | None, typer.Option(help="The price: the most that this
 Rho = Annotated[str | None, typer.Option(help="The price in rho, for zCDP and RDP pots.")]
 Confidence = Annotated[str, typer.Option(help="The level of the intervals.")]
 Pot = Annotated[str, typer.Option(help="The pot that pays.")]
+GroupSize = Annotated[int | None, typer.Option(help="A number of rows for which averages and ratios are judged.")]
+MaxGroups = Annotated[int | None, typer.Option(help="In how many groups one person counts at most.")]
+Weight = Annotated[list[str] | None, typer.Option(help="COLUMN=SHARE: a column's share of the price; repeatable.")]
 
 
 class Format(StrEnum):
@@ -36,13 +42,54 @@ def preview(
     question: Question,
     epsilon: Epsilon = None,
     rho: Rho = None,
+    within: Annotated[
+        str | None, typer.Option(help="In place of a price: the half-width wanted; finds the least price.")
+    ] = None,
     confidence: Confidence = "0.95",
+    group_size: GroupSize = None,
+    max_groups: MaxGroups = None,
+    weight: Weight = None,
     pot: Pot = "total",
+    as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Show price and error of a question. Reads no data and spends nothing."""
     con = connect(catalog, pot=pot, state=state)
-    Console().print(con.preview(question, epsilon=epsilon, rho=rho, confidence=confidence))
+    found = con.preview(
+        question, epsilon=epsilon, rho=rho, within=within, confidence=confidence, group_size=group_size,
+        max_groups=max_groups, weights=_weights(weight),
+    )  # fmt: skip
+    if as_json:
+        print_json(_told(found))
+    else:
+        Console().print(found)
+
+
+def _told(found: Preview) -> dict[str, Any]:
+    return {
+        "price": {"asked": found.asked, "in": found.measure, "charged": found.charged.amount,
+                  "delta": found.charged.delta, "charged_in": found.charged_in},
+        "fits": found.fits,
+        "left": found.left,
+        "questions_left": found.questions_left,
+        "rows": found.rows,
+        "confidence": found.confidence,
+        "smallest_group": found.smallest_group,
+        "stored": found.stored,
+        "columns": [
+            {"name": each.name, "by": each.by, "scale": each.scale, "standard_error": each.standard_error,
+             "half_width": each.half_width, "joint_half_width": each.joint_half_width,
+             "relative_error": each.relative_error, "limits": list(each.limits), "notes": list(each.notes)}
+            for each in found.columns
+        ],
+    }  # fmt: skip
+
+
+def _weights(said: list[str] | None) -> dict[str, str | float] | None:
+    pairs = [text.rpartition("=") for text in said or []]
+    if any(not name or not share for name, _, share in pairs):
+        raise ParameterError("a weight is written COLUMN=SHARE, e.g. --weight n=2")
+    return {name: share for name, _, share in pairs} or None
 
 
 def sql(
@@ -51,22 +98,43 @@ def sql(
     epsilon: Epsilon = None,
     rho: Rho = None,
     confidence: Confidence = "0.95",
+    group_size: GroupSize = None,
+    max_groups: MaxGroups = None,
+    weight: Weight = None,
     pot: Pot = "total",
     output: Annotated[Format, typer.Option("--format", help="How to print the answer.")] = Format.table,
+    as_json: AsJson = False,
     fresh: Annotated[bool, typer.Option(help="Buy a new answer to a question that was asked before.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Rehearse on a table generated from the catalog: free, about nobody.")
+    ] = False,
+    certificate: Annotated[Path | None, typer.Option(help="Write the signed certificate to this file.")] = None,
     state: StateFolder = None,
 ) -> None:
     """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has the same answer."""
+    if dry_run and certificate is not None:
+        raise ParameterError("a dry run is about nobody and has no certificate")
     con = connect(catalog, pot=pot, state=state)
-    result = con.sql(question, epsilon=epsilon, rho=rho, confidence=confidence, fresh=fresh)
-    if output is Format.table or isinstance(result, Explanation):
+    result = con.sql(
+        question, epsilon=epsilon, rho=rho, confidence=confidence, group_size=group_size, max_groups=max_groups,
+        weights=_weights(weight), fresh=fresh, dry_run=dry_run,
+    )  # fmt: skip
+    if isinstance(result, Explanation):
         Console().print(result)
+        return
+    if as_json or output is Format.json:
+        print_json({"columns": result.to_dict(), "info": result.info})
     elif output is Format.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(column.name for column in result.columns)
         writer.writerows(row.values() for row in result.to_arrow().to_pylist())
     else:
-        print(json.dumps({"columns": result.to_dict(), "info": result.info}, default=str))
+        Console().print(result)
+        if dry_run:
+            Console().print("a dry run, about nobody: nothing was read, nothing was spent")
+    if certificate is not None:
+        result.certificate(certificate)
+        Console(stderr=True).print(f"wrote {certificate}; check it with: dither verify {certificate}", soft_wrap=True)
 
 
 def reissue(

@@ -10,8 +10,10 @@ from rich.console import Console
 
 from dither import steward
 from dither.answer.budget import Budget
+from dither.cli.output import AsJson, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
+from dither.privacy.ledger import Pot
 from dither.privacy.windows import horizon
 from dither.state import State
 
@@ -111,7 +113,7 @@ def raise_cap(
 
 
 @app.command("show")
-def show(catalog: CatalogFile, state: StateFolder = None) -> None:
+def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
     """Show spent, left, cap and ceiling of every pot, all groups together, and the population's datasets."""
     place = State.beside(catalog, state)
     registered = steward.registered_catalog(place)
@@ -120,7 +122,21 @@ def show(catalog: CatalogFile, state: StateFolder = None) -> None:
         pots = ledger.pots()  # the steward's own reading: with what is under way
     finally:
         ledger.close()
-    Console().print(Budget(pots, steward.population_notes(place, registered), horizon(registered)))
+    budget = Budget(pots, steward.population_notes(place, registered), horizon(registered))
+    if as_json:
+        print_json([_told(pot, budget) for pot in pots])
+    else:
+        Console().print(budget)
+
+
+def _told(pot: Pot, budget: Budget) -> dict[str, Any]:
+    whole = budget.guarantee(pot)
+    return {
+        "pot": pot.name, "kind": pot.kind, "inside": pot.inside, "rule": pot.rule, "measure": pot.filter.measure,
+        "spent": pot.spent, "left": pot.left, "cap": pot.cap, "ceiling": pot.ceiling, "delta_spent": pot.delta_spent,
+        "unit": pot.unit, "neighbours": pot.neighbours,
+        "whatever_is_asked": {"epsilon": whole.epsilon, "delta": whole.delta},
+    }  # fmt: skip
 
 
 @app.command("clear")

@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 
 from dither import steward
-from dither.catalog import guarantee, load
+from dither.catalog import catalog_hash, guarantee, load
 from dither.catalog.importing import import_catalog
+from dither.cli.output import AsJson, print_json
 from dither.cli.register import CatalogFile
 
 app = typer.Typer(name="catalog", help="Write and check the public facts about a dataset.", no_args_is_help=True)
@@ -45,10 +46,13 @@ def import_(
 
 
 @app.command()
-def check(catalog: CatalogFile) -> None:
+def check(catalog: CatalogFile, as_json: AsJson = False) -> None:
     """Check a catalog, compare it with the source's column names, and print its guarantee. Reads no value."""
     facts = load(catalog)
     found = steward.check_source(facts, catalog)
+    if as_json:
+        print_json({"catalog_hash": catalog_hash(facts), "source": found, "guarantee": guarantee(facts)})
+        return
     console = Console()
     console.print(guarantee(facts), highlight=False, markup=False)
     console.print(f"\n{found}", highlight=False, markup=False, soft_wrap=True)

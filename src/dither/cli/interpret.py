@@ -16,6 +16,7 @@ from dither.cli.output import AsJson, print_json
 from dither.cli.register import StateFolder
 from dither.errors import ParameterError
 from dither.privacy.accounting.expressions import parse
+from dither.privacy.windows import horizon
 from dither.state import State
 
 
@@ -38,12 +39,16 @@ def interpret(
     neighbours: Annotated[Neighbours, typer.Option(help="What neighbours differ in.")] = Neighbours.add_remove,
     household: Annotated[int, typer.Option(help="How many people to count together.", min=2)] = 4,
     rows: Annotated[int | None, typer.Option(help="Unit row: how many rows a person may have.", min=1)] = None,
-    windows: Annotated[int | None, typer.Option(help="Units of a window: how many windows.", min=1)] = None,
+    windows: Annotated[
+        int | None, typer.Option(help="Units of a window: how many; of a catalog, all it declares.", min=1)
+    ] = None,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Say what epsilon and delta mean: belief before and after, what a test can find, households, rows, windows."""
     told = _meaning(catalog, pot, epsilon, delta, unit, loss, neighbours, state)
+    if catalog is not None and windows is None:
+        windows = horizon(steward.registered_catalog(State.beside(catalog, state)))
     if as_json:
         print_json(told.to_json(household=household, rows=rows, windows=windows))
         return

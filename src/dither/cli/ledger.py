@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from dither import steward
+from dither.answer.history import asks
+from dither.cli.output import AsJson, print_json
 from dither.cli.register import CatalogFile, StateFolder
+from dither.privacy.ledger import Record
 from dither.privacy.ledger import export as exports
 from dither.privacy.ledger.pots import shown
 from dither.state import State
@@ -26,10 +29,14 @@ class Format(StrEnum):
 
 
 @app.command()
-def verify(catalog: CatalogFile, state: StateFolder = None) -> None:
+def verify(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
     """Recompute the hash chain, the pots and the commitments. Needs no data; exit code 1 if anything is wrong."""
     report = steward.verify_ledger(State.beside(catalog, state))
-    Console().print(str(report), highlight=False)
+    if as_json:
+        print_json({"ok": report.ok, "entries": report.entries, "releases": report.releases,
+                    "first_bad": report.first_bad, "problem": report.problem})  # fmt: skip
+    else:
+        Console().print(str(report), highlight=False)
     if not report.ok:
         raise typer.Exit(1)
 
@@ -53,6 +60,7 @@ def history(
     unreleased: Annotated[
         bool, typer.Option(help="For the steward: charges whose answer never left are listed too.")
     ] = False,
+    as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """List what was released: when, from which pot, at which price. Parameters only."""
@@ -62,6 +70,9 @@ def history(
         records = ledger.history(unreleased=unreleased)
     finally:
         ledger.close()
+    if as_json:
+        print_json([_line(record, measures[record.pot]) for record in records])
+        return
     table = Table("release", "released at", "pot", "charge", "version", "links")
     for record in records:
         taken = record.charges[record.pot]
@@ -74,3 +85,20 @@ def history(
         version = str(record.public.get("version", ""))
         table.add_row(str(record.seq), record.released_at or "never", record.pot, paid, version, "; ".join(links))
     Console().print(table)
+
+
+def _line(record: Record, measure: str) -> dict[str, Any]:
+    taken = record.charges[record.pot]
+    return {
+        "release": record.seq,
+        "released_at": record.released_at,
+        "pot": record.pot,
+        "measure": measure,
+        "charge": taken.amount,
+        "delta": taken.delta,
+        "version": record.public.get("version"),
+        "asks": asks(record.public.get("request", {})),
+        "supersedes": record.supersedes,
+        "superseded_by": record.superseded_by,
+        "shared_by": list(record.shared_by),
+    }

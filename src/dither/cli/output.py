@@ -1,8 +1,4 @@
-"""What every command shares: `--json`, and the meaning of exit codes.
-
-0 done · 1 refused or failed, nothing half done · 2 the command line itself was wrong · 3 undecided (a certificate whose
-key is not known) · 4 the budget cannot pay · 5 the answer is unavailable and the charge stays · 130 interrupted
-"""
+"""What every command shares: `--json`, and the meaning of exit codes."""
 
 from __future__ import annotations
 
@@ -15,10 +11,12 @@ import typer
 from dither.errors import BudgetError, DitherError, UnavailableError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+UNKNOWN_KEY, CANNOT_PAY, UNAVAILABLE, BROKEN, INTERRUPTED = 3, 4, 5, 70, 130
+"""Beside 0 (done), 1 (refused or failed) and 2 (the command line itself was wrong): docs/reference/cli.md."""
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on standard output; fractions as p/q text, times and decimals as text."""
+    """One JSON value on standard output; fractions as p/q text, times and decimals as text."""
     typer.echo(json.dumps(value, default=_plain, ensure_ascii=False, indent=2))
 
 
@@ -29,5 +27,5 @@ def _plain(value: Any) -> Any:
 def exit_code(error: DitherError) -> int:
     """The exit code of an error: a script can tell an empty budget from a wrong question."""
     if isinstance(error, BudgetError):
-        return 4
-    return 5 if isinstance(error, UnavailableError) else 1
+        return CANNOT_PAY
+    return UNAVAILABLE if isinstance(error, UnavailableError) else 1

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from dither import steward
+from dither.cli.output import AsJson, print_json
 from dither.state import State
 
 
@@ -52,9 +53,10 @@ def register(
         Path | None,
         typer.Option("--spill", help="A folder where rows may lie in plain while registration runs; removed after."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Read the source that CATALOG names, repair and limit its rows, and make them the next registered version."""
-    console = Console()
+    console = Console(stderr=as_json)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         shown = _Shown(progress)
@@ -69,6 +71,11 @@ def register(
             stage=shown.stage,
             share=shown.share,
         )
+    if as_json:
+        repaired = {each.table: dict(each.counts) for each in done.repairs}
+        print_json({"dataset": done.catalog.dataset, "version": done.version, "context": done.context,
+                    "for_the_steward_only": repaired})  # fmt: skip
+        return
     console.print(f"registered [bold]{done.catalog.dataset}[/] version {done.version} ({done.context})")
     for repairs in done.repairs:
         table = Table("for the steward only", "rows", title=f"table {repairs.table}", title_justify="left")
@@ -77,4 +84,4 @@ def register(
         console.print(table)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     console.print(f"peak memory {peak:.1f} GiB", highlight=False)
-    console.print("next: [bold]dither budget open total --help[/]", highlight=False)
+    console.print(f"next: [bold]dither budget open {catalog} total --help[/]", highlight=False)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from dither.answer import seal
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import UNKNOWN_KEY, AsJson, print_json
 from dither.cli.register import StateFolder
 from dither.errors import DitherError, ParameterError
 from dither.signing import known_keys, signing_key
@@ -52,7 +52,7 @@ def verify(
     if not verdict.intact:
         raise typer.Exit(1)
     if unknown:
-        raise typer.Exit(3)
+        raise typer.Exit(UNKNOWN_KEY)
 
 
 def _tell(file: Path, verdict: seal.Verdict, unknown: bool) -> None:

@@ -53,9 +53,7 @@ def write_generated(catalog: Catalog, facts: Facts, target: Path) -> None:
         changed = replace(catalog, source=Source("csv", "."), tables=tables)
         made: dict[str, list[Row]] = {}
         for table in [*public_order(changed), *_from_the_owners_out(changed)]:
-            made[table.name] = (
-                _public(table, facts) if table.kind == "public" else _private(table, changed, facts, made)
-            )
+            made[table.name] = _public(table, facts) if table.kind == "public" else _private(table, facts, made)
             _write(place / table.source_name, table, made[table.name])
         _, found = write_copy_and_facts(changed, place, bytes(32), target, place / "spill", lambda _: None)
         if found.lists != facts.lists:
@@ -78,7 +76,7 @@ def _public(table: Table, facts: Facts) -> list[Row]:
     return rows
 
 
-def _private(table: Table, catalog: Catalog, facts: Facts, made: dict[str, list[Row]]) -> list[Row]:
+def _private(table: Table, facts: Facts, made: dict[str, list[Row]]) -> list[Row]:
     """One to `rows_per_unit` rows for each person, or one to three for each row of the parent."""
     rows: list[Row] = []
     most = min(table.rows_per_unit or 1, 3)
