@@ -33,8 +33,8 @@ def pair():
     """One more person, with three visits."""
     others = ["a,f,30", "b,m,40"]
     visits = ["v1,a,north,flu,ash,1,10,true"]
-    theirs = [f"w{i},c,south,flu,ash,5,500,true" for i in range(3)]
-    files = questions._files(others, visits), questions._files([*others, "c,f,50"], [*visits, *theirs])
+    theirs = [f"w{i},victim,south,flu,ash,5,500,true" for i in range(3)]
+    files = questions._files(others, visits), questions._files([*others, "victim,f,50"], [*visits, *theirs])
     return mock.patch.object(questions, "neighbours", return_value=files)
 
 
@@ -55,6 +55,14 @@ def test_an_answer_without_noise_is_seen(tmp_path):
 def test_a_sensitivity_that_is_too_small_is_seen(tmp_path):
     with pair(), only(COUNTS), mock.patch.object(system, "sensitivity", return_value=Sensitivity.of(largest=1)):
         assert any("moved by" in fault for fault in run(tmp_path, black_box_share=0).faults)
+
+
+def test_rows_of_others_that_move_are_seen(tmp_path):
+    """Rows that move although they are not the newcomer's: here, because another one is called the newcomer."""
+    with pair(), only(COUNTS):
+        assert run(tmp_path / "a", black_box_share=0).faults == []
+        with mock.patch.object(questions, "NEWCOMER", "somebody else"):
+            assert any("of others" in fault for fault in run(tmp_path / "b", black_box_share=0).faults)
 
 
 def test_a_shape_or_a_refusal_that_depends_on_data_is_seen(tmp_path):
