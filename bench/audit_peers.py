@@ -5,7 +5,9 @@ table says what was measured: the largest epsilon shown, the ceiling, the verdic
 statement about this version, this pair and this confidence; most verdicts will be "not refuted", which proves nothing.
 A peer that is not installed is listed as such. Peers that need an environment of their own:
 
-    python -m venv peers && peers/bin/pip install -e . diffprivlib smartnoise-sql && peers/bin/python bench/audit_peers.py --record
+    python -m venv peers
+    peers/bin/pip install diffprivlib 'scikit-learn<1.6' smartnoise-sql mpmath cryptography rich typer pydantic pyarrow
+    PYTHONPATH=src peers/bin/python bench/audit_peers.py --record
 
 writes bench/audit_peers.json with date and versions; without the peers that record is shown, and marked so.
 """
