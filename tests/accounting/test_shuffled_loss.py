@@ -71,6 +71,12 @@ def test_rounds_compose_far_below_their_sum():
     assert acc.epsilon(shuffled_loss(30, 1000), 1e-6).upper <= 30
 
 
+def test_divergences_are_brackets_too():
+    loss = shuffled_loss(1, 1000)
+    assert acc.zcdp(loss).rho.lower <= acc.rdp(loss, 4).upper / 4 <= acc.zcdp(loss).rho.upper
+    assert 0 < acc.rdp(loss, 4).lower <= acc.rdp(loss, 4).upper < 0.01
+
+
 def test_charges_pay_the_local_epsilon():
     rule = acc.PureRule(Fraction(10))
     assert acc.charge(shuffled_loss(2, 1000), rule).amounts == (2,)

@@ -1,7 +1,6 @@
 """Leakage: the numbers of the spec, the theorems on random channels, the estimators against brute force."""
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -175,10 +174,10 @@ def test_location_privacy_on_generated_points():
     assert channel.bayes_risk >= Channel(plain / plain.sum(axis=1, keepdims=True)).bayes_risk - 1e-9
 
 
-def test_a_hundred_thousand_by_a_hundred_thousand_points_use_a_tree():
-    """Work, not time: 20,000 by 20,000 stay far below the 4e8 distances of brute force (the bench times 1e5)."""
+def test_many_points_against_many_points_use_a_tree():
+    """20,000 by 20,000: far more than the machine could hold as a matrix of distances (bench/audit.py times 1e5)."""
     plane = Plane(4.0)
     secrets, points = plane.laplace_pairs(20_000)
-    start = time.process_time()
-    guesses = Trained(secrets, points, 400).nearest(plane.laplace_pairs(20_000)[1], 10)
-    assert len(guesses) == 20_000 and time.process_time() - start < 60
+    fresh, others = plane.laplace_pairs(20_000)
+    guesses = Trained(secrets, points, 400).nearest(others, 10)
+    assert 0.5 < (guesses != fresh).mean() < 0.8  # the spec's R* of the discrete version is 0.653

@@ -70,7 +70,7 @@ def test_a_shape_or_a_refusal_that_depends_on_data_is_seen(tmp_path):
     with pair(), only(COUNTS), mock.patch.object(session.Connection, "bind", moody):
         assert any("binding depends" in fault for fault in run(tmp_path / "a", black_box_share=0).faults)
     shapes = iter(range(1000))
-    with pair(), only(COUNTS), mock.patch.object(system, "_shape", lambda answer: next(shapes)):
+    with pair(), only(COUNTS), mock.patch.object(system, "_shape", lambda answer, chosen: next(shapes)):
         assert any("shape of an answer" in fault for fault in run(tmp_path / "b", black_box_share=0).faults)
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from fractions import Fraction as F
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import hospital
+from dither.audit import naive
+from dither.catalog import parse
+from dither.data.measure import Measurer
 from dither.data.registration import write_copy_and_facts
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, CountUnits, Named, Scan, Sum, Value
@@ -105,3 +109,44 @@ def test_one_person_who_owns_half_the_table_is_limited_like_everybody(tmp_path: 
     with hospital.registered(hospital.raws(people, visits + others)) as both:
         assert both.measurer.measure(query).tolist() == [[303]]
         assert both.measurer.measure(Cells(least, (), (Sum("n"),))).tolist() == [[302]]
+
+
+SINGLE = hospital.raws([hospital.patient("only")], [hospital.visit("v", "only")])
+
+
+@pytest.mark.parametrize("rows", [hospital.raws(), SINGLE], ids=["empty", "single"])
+def test_an_empty_table_and_one_of_a_single_row_have_the_shapes_of_any_other(rows, without):
+    before, cells = without
+    with hospital.registered(rows) as both:
+        assert both.facts == before.facts
+        for query, old in zip(PANEL, cells, strict=True):
+            assert measured(both, query).shape == old.shape
+
+
+def test_floats_and_times_of_a_typed_source_are_repaired_like_texts(tmp_path: Path):
+    """nan, infinities, -0.0, subnormals and far dates as Parquet holds them: the same values as from their texts."""
+    values = ["nan", "inf", "-inf", "-0.0", "5e-324", "1e308", "-1e308", "499.995", "0.005"]
+    days = ["0001-01-01", "9999-12-31", "2024-02-29"]
+    visits = [
+        hospital.visit(f"v{i}", f"p{i}", cost=value, day=days[i % 3], seen=f"{days[i % 3]} 23:59:59")
+        for i, value in enumerate(values)
+    ]
+    people = [hospital.patient(f"p{i}") for i in range(len(values))]
+    typed = {"cost": "DOUBLE", "day": "DATE", "seen": "TIMESTAMP", "score": "HUGEINT", "urgent": "BOOLEAN"}
+    text = hospital.CATALOG.replace("engine: csv", "engine: parquet").replace(".csv", ".parquet")
+    facts = parse(text)
+    rows = hospital.raws(people, visits)
+    for table in facts.tables:
+        hospital.write_csv(tmp_path / "raw.csv", table.column_names, rows[table.name])
+        columns = ", ".join(f"CAST({name} AS {typed.get(name, 'VARCHAR')}) AS {name}" for name in table.column_names)
+        names = "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in table.column_names) + "}"
+        duckdb.execute(
+            f"COPY (SELECT {columns} FROM read_csv('{tmp_path}/raw.csv', header = true, columns = {names}, "
+            f"auto_detect = false, delim = ',', quote = '\"')) TO '{tmp_path}/{table.source_name}' (FORMAT parquet)"
+        )
+    target = tmp_path / "data.duckdb"
+    found = write_copy_and_facts(facts, tmp_path, hospital.KEY, target, tmp_path / "spill", lambda _: None)[1]
+    measurer = Measurer(target, facts, found)
+    both = hospital.Registered(facts, found, measurer, naive.register(rows, facts, hospital.KEY))
+    assert both.rows(Scan("visits")) == both.expected(Scan("visits"))
+    measurer.close()

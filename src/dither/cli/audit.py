@@ -7,6 +7,7 @@ dither audit function mine.py:answer --first '[1, 0]' --second '[0, 0]' --epsilo
 
 from __future__ import annotations
 
+import csv
 import importlib
 import importlib.util
 import json
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import track
@@ -25,6 +27,9 @@ from rich.table import Table
 from dither import connect, steward
 from dither.audit.accountant import audit_accountant
 from dither.audit.black_box import LIMITS, Budget, Verdict, test
+from dither.audit.leakage import tables
+from dither.audit.leakage.estimate import from_pairs
+from dither.audit.leakage.limits import certified_epsilon
 from dither.audit.ours import Subject, subjects
 from dither.audit.report import Section, write
 from dither.audit.system import audit_system
@@ -163,6 +168,38 @@ def accountant(
 
 
 @app.command()
+def leakage(
+    pairs: Annotated[
+        Path | None, typer.Argument(help="CSV of pairs: the secret, then the output's numbers; one header line.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="All systems of the book, for many minutes.")] = False,
+    alpha: Annotated[float, typer.Option(help="Confidence of the certified epsilon is 1 - alpha.")] = 0.05,
+) -> None:
+    """Estimate what outputs tell about a secret; without a file, print the book's tables against ours."""
+    console = Console()
+    if pairs is None:
+        tables.show(console, full=full, runs=1 if full else 3)
+        _limits(console)
+        return
+    with pairs.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    found = from_pairs([row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows]))
+    table = Table("estimator", "examples", "least error", "last error")
+    for line in found.curves:
+        table.add_row(line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}")
+    console.print(table)
+    bound = certified_epsilon(found.secrets, found.errors, found.held_out, alpha)
+    console.print(
+        f"guessing errs {found.random_guess:.4f}; best estimate of the Bayes risk {found.risk:.4f} ({found.method}), "
+        f"multiplicative leakage {found.leakage:.4f}; if secrets were drawn uniformly, epsilon (local) is at least "
+        f"{bound:.4f} with confidence {1 - alpha:g}",
+        soft_wrap=True,
+    )
+    for warning in found.warnings:
+        console.print(warning, style="dim", soft_wrap=True)
+
+
+@app.command()
 def system(
     minutes: Annotated[float, typer.Option(help="How long.")] = 1.0,
     alpha: Alpha = 1e-6,
@@ -219,7 +256,13 @@ class _Place:
         self._state = State(file.with_suffix(".dither"))
         done = steward.register(file, state=self._state, dev=True)
         purpose = dict.fromkeys(("question", "population", "recipient"), "Does the software keep its promise?")
-        steward.open_pot(self._state, done.catalog, "total", epsilon="1000000", ceiling="1000000", purpose=purpose)
+        terms: Any = {
+            "epsilon": "1000000",
+            "ceiling": "1000000",
+            "delta": "1/1000",
+            "delta_per_question": "1/1000000000",
+        }
+        steward.open_pot(self._state, done.catalog, "total", rule="approx", purpose=purpose, **terms)
         self.connection = connect(file, state=self._state.root)
         self._catalog = done.catalog
 

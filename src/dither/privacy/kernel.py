@@ -8,7 +8,6 @@ sensitivity, noise and loss are derived here from the catalog *stored at registr
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from dataclasses import replace
@@ -19,22 +18,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from dither.catalog import Catalog, catalog_hash, from_json
+from dither.catalog import Catalog
 from dither.data.generated import write_generated
 from dither.data.measure import Measurer
-from dither.errors import BudgetError, DitherError, RefusedError, UnavailableError
-from dither.plan.algebra import Cells, Query
-from dither.plan.facts import load_facts
+from dither.errors import BudgetError, RefusedError, UnavailableError
 from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.cores import no_core_dumps
+from dither.privacy.incidents import Incidents
 from dither.privacy.ledger import Ledger, Pot, Reservation, default_head_path
-from dither.privacy.ledger.store import ONE_INCIDENT
 from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
 from dither.privacy.parts import check_parts
 from dither.privacy.randomise import Exact, randomise
-from dither.privacy.release import Priced, Release, Values, Version, from_bytes, repeat_key, to_bytes
+from dither.privacy.release import Priced, Release, Values, Version, repeat_key, to_bytes
+from dither.privacy.repeats import repeated
 from dither.privacy.request import Request
+from dither.privacy.statements import statements, step_by_step
+from dither.privacy.versions import newest
 from dither.privacy.windows import paying
 from dither.state import State
 
@@ -42,7 +42,6 @@ __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
 MEASURE_TRIES = 3
 DRY_RUN: Literal["dry_run"] = "dry_run"
 SELECTIONS = 100
-FAILED = "failed_after_reserve"
 
 
 class KernelStep(Enum):
@@ -63,11 +62,11 @@ class Kernel:
     def __init__(self, state: State) -> None:
         no_core_dumps()
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
-        self._state, self._unrecorded = state, list[Reservation]()
+        self._state, self._incidents = state, Incidents(self.ledger)
         self._warm: tuple[int, Measurer] | None = None
         self._generated: tuple[str, TemporaryDirectory[str]] | None = None
         self._process = os.getpid()
-        self.at = self._newest()
+        self.at = newest(self.ledger, self._state)
 
     def refresh(self) -> None:
         """Take the newest registered version and its catalog, which must be the one whose hash the ledger holds.
@@ -76,19 +75,7 @@ class Kernel:
         """
         registered = self.ledger.registered()
         if registered is None or registered.version != self.at.number:
-            self.at = self._newest()
-
-    def _newest(self) -> Version:
-        registered = self.ledger.registered()
-        if registered is None:
-            raise DitherError("nothing is registered: the data steward runs 'dither register CATALOG' first")
-        folder = self._state.version(registered.version)
-        catalog = from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
-        facts = load_facts(folder)
-        if (catalog_hash(catalog), facts.hash) != (registered.catalog_hash, registered.public["facts_hash"]):
-            raise RefusedError("the stored catalog is not the registered one", rule="the ledger holds its hash")
-        context = str(registered.public["context"])
-        return Version(registered.version, catalog, registered.catalog_hash, context, facts)
+            self.at = newest(self.ledger, self._state)
 
     @property
     def catalog(self) -> Catalog:
@@ -111,42 +98,13 @@ class Kernel:
         loss = loss_of(steps)
         return Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at))
 
-    def _way(self, pot: str) -> tuple[Pot, ...]:
-        """The pot and all it is inside of; nothing where it is not open, which `reserve` refuses."""
-        try:
-            return self.ledger.path(pot)
-        except BudgetError:
-            return ()
-
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect and compile; the last step that may fail freely."""
-        while self._unrecorded:  # failures that the ledger could not take down then: now, or no answer
-            try:
-                self.ledger.record_incident(self._unrecorded[0], FAILED)
-            except RefusedError as error:
-                if error.rule != ONE_INCIDENT:  # recorded after all, only its head was not
-                    raise
-            self._unrecorded.pop(0)
-        if self.ledger.is_suspended():
-            raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
+        self._incidents.settle()
         measurer = self.connect(priced.at)
         for query in statements(priced):
             measurer.prepare(query)
         return measurer
-
-    def connect(self, at: Version) -> Measurer:
-        """The copy of one registered version with its own catalog, opened read-only.
-
-        One connection to the newest version stays open: while it does, opening another is quick.
-        """
-        if os.getpid() != self._process:
-            raise RefusedError(
-                "a connection is not inherited by a forked process: connect again", rule="engines do not fork"
-            )
-        copy = self._state.version(at.number) / "data.duckdb"
-        if self._warm is None or self._warm[0] != at.number:
-            self._warm = (at.number, Measurer(copy, at.catalog, at.facts))
-        return Measurer(copy, at.catalog, at.facts)
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
         """RESERVE: check and charge, durably; the pot, all that it is inside of, and the windows it may touch."""
@@ -160,19 +118,7 @@ class Kernel:
 
         Samples of units are drawn by the key of this release.
         """
-        found = {_rows_of(query): measurer.measure(query, key) for query in statements(priced)}
-        taken = dict.fromkeys(found, 0)
-        exact: list[Exact] = []
-        for query in (each.step.query for each in priced.steps):
-            where = _rows_of(query)
-            if not isinstance(query, Cells):
-                exact.append(found[where])
-                continue
-            mine = slice(taken[where], taken[where] + len(query.columns))
-            taken[where] = mine.stop
-            by_key = found[where] if isinstance(found[where], dict) else {(): found[where]}
-            exact.append({unlisted: numbers[:, mine] for unlisted, numbers in by_key.items()})
-        return exact
+        return step_by_step(priced, [measurer.measure(query, key) for query in statements(priced)])
 
     def randomise(self, priced: Priced, exact: list[Exact]) -> Values:
         """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its public width."""
@@ -186,25 +132,6 @@ class Kernel:
         """RELEASE: hand out what is stored and paid for."""
         standing = (reservation.charge, reservation.spent_after, reservation.cap)
         return Release(str(reservation.seq), priced, values, *standing, at, reservation.charges)
-
-    def rehearse(self, request: Request) -> Release:
-        """The request on a table generated from the catalog alone: free, stored nowhere, about nobody.
-
-        The registered copy is not opened and no pot is charged; what it shows has the same law whatever the data is,
-        and is as noisy as the real answer would be.
-        """
-        priced = self.price(replace(request, context=DRY_RUN))
-        at, known = priced.at, f"{priced.at.catalog_hash}{priced.at.facts.hash}"
-        if self._generated is None or self._generated[0] != known:
-            folder = TemporaryDirectory(prefix="dither-dry-run-")
-            write_generated(at.catalog, at.facts, Path(folder.name) / "data.duckdb")
-            self._generated = (known, folder)
-        measurer = Measurer(Path(self._generated[1].name) / "data.duckdb", at.catalog, at.facts)
-        try:
-            values = self.randomise(priced, self.measured(priced, measurer))
-        finally:
-            measurer.close()
-        return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
 
     def release(self, request: Request, **how: Any) -> Release:
         """All seven steps. With a lease's, the only caller of `measure` on registered data."""
@@ -244,53 +171,59 @@ class Kernel:
         return self.measure(priced, measurer, key)
 
     def record_incident(self, reservation: Reservation) -> None:
-        """Recorded now, or before this kernel answers again; the response is the same constant either way."""
-        try:
-            self.ledger.record_incident(reservation, FAILED)
-        except Exception:
-            self._unrecorded.append(reservation)
+        """Counted now, or before this kernel answers again."""
+        self._incidents.record(reservation)
 
     def answer(self, request: Request) -> Release:
-        """The stored release where one answers the request, free to those who paid for it; else a new one.
-
-        Global: the dataset's total has paid, and it alone is promised, so the answer is free to all. Separate: pots on
-        the way up that have not paid do so now, and receive the same answer (privacy-rules 12). No data is read.
-        """
+        """The stored release where one answers the request, free to those who paid for it; else a new one."""
         priced = self.price(request)
         _refuse_rehearsal(priced)
-        way = self._way(request.pot)
-        found = self.ledger.find(priced.key, request.pot) if way else None
-        if found is None:
-            return self.release(request)
-        seq, at, values = str(found.seq), found.released_at, from_bytes(found.stored.arrow_bytes)
-        if way[-1].policy == "separate" and found.owing:
-            paid = self.ledger.share(found.seq, request.pot, released_at=now())
-            return Release(
-                seq, priced, values, paid.charge, paid.spent_after, paid.cap, at, paid.charges, repeated=True
+        return repeated(self.ledger, priced, self._way(request.pot), now()) or self.release(request)
+
+    def rehearse(self, request: Request) -> Release:
+        """The request on a table generated from the catalog alone: free, stored nowhere, about nobody.
+
+        The registered copy is not opened and no pot is charged; what it shows has the same law whatever the data is,
+        and is as noisy as the real answer would be.
+        """
+        priced = self.price(replace(request, context=DRY_RUN))
+        at, known = priced.at, f"{priced.at.catalog_hash}{priced.at.facts.hash}"
+        if self._generated is None or self._generated[0] != known:
+            folder = TemporaryDirectory(prefix="dither-dry-run-")
+            write_generated(at.catalog, at.facts, Path(folder.name) / "data.duckdb")
+            self._generated = (known, folder)
+        measurer = Measurer(Path(self._generated[1].name) / "data.duckdb", at.catalog, at.facts)
+        try:
+            values = self.randomise(priced, self.measured(priced, measurer))
+        finally:
+            measurer.close()
+        return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
+
+    def _way(self, pot: str) -> tuple[Pot, ...]:
+        """The pot and all it is inside of; nothing where it is not open, which `reserve` refuses."""
+        try:
+            return self.ledger.path(pot)
+        except BudgetError:
+            return ()
+
+    def connect(self, at: Version) -> Measurer:
+        """The copy of one registered version with its own catalog, opened read-only.
+
+        One connection to the newest version stays open: while it does, opening another is quick.
+        """
+        if os.getpid() != self._process:
+            raise RefusedError(
+                "a connection is not inherited by a forked process: connect again", rule="engines do not fork"
             )
-        pot = self.ledger.pot(request.pot, under_way=False)
-        return Release(seq, priced, values, Fraction(0), pot.spent, pot.cap, at, repeated=True)
+        copy = self._state.version(at.number) / "data.duckdb"
+        if self._warm is None or self._warm[0] != at.number:
+            self._warm = (at.number, Measurer(copy, at.catalog, at.facts))
+        return Measurer(copy, at.catalog, at.facts)
 
 
 def _refuse_rehearsal(priced: Priced) -> None:
     if priced.at.context == DRY_RUN:
         raise RefusedError("a dry run is rehearsed, never released", rule="a rehearsal touches no registered data")
-
-
-def statements(priced: Priced) -> list[Query]:
-    """What is measured: counts and sums over the same rows and keys together, everything else by itself."""
-    together: dict[Any, Query] = {}
-    for query in (each.step.query for each in priced.steps):
-        known = together.get(_rows_of(query))
-        if isinstance(query, Cells) and isinstance(known, Cells):
-            query = Cells(query.plan, query.keys, known.columns + query.columns)
-        together[_rows_of(query)] = query
-    return list(together.values())
-
-
-def _rows_of(query: Query) -> Any:
-    """What queries share that are measured in one statement."""
-    return (query.plan, query.keys) if isinstance(query, Cells) else query
 
 
 def now() -> str:

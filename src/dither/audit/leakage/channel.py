@@ -48,7 +48,7 @@ class Channel:
     @cached_property
     def bayes_risk(self) -> float:
         """R*: the error of the best guess after seeing the output."""
-        return float(1 - self._joint.max(axis=0).sum())
+        return max(0.0, float(1 - self._joint.max(axis=0).sum()))
 
     @cached_property
     def random_guess(self) -> float:

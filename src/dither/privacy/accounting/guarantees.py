@@ -9,6 +9,8 @@ from functools import lru_cache
 from dither.privacy import losses as ls
 from dither.privacy.accounting.sampled_charges import amplified
 
+_NONE = Fraction(0)
+
 
 def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
     """(sensitivity/sigma)^2 of a continuous Gaussian or of several together; None for anything else."""
@@ -68,9 +70,10 @@ def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
     if isinstance(event, (ls.Approx, ls.ZCDP)):
         return event.delta
     if isinstance(event, ls.PoissonSampled):
-        if side == "lower":
-            return Fraction(0)
-        return infinite_mass(event.loss) * (event.q if isinstance(event.loss, ls.Approx) else 1)
+        inner = infinite_mass(event.loss)
+        if side == "lower" or inner == 0:
+            return _NONE
+        return inner * (event.q if isinstance(event.loss, ls.Approx) else 1)
     if isinstance(event, ls.SampledWithoutReplacement):
         if side == "lower":
             return Fraction(0)
@@ -80,4 +83,4 @@ def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
         return min(Fraction(1), event.count * infinite_mass(event.loss))
     if isinstance(event, ls.Composed):
         return min(Fraction(1), sum((infinite_mass(part) for part in event.losses), Fraction(0)))
-    return Fraction(0)
+    return _NONE

@@ -42,22 +42,20 @@ def _last_coefficients(count: int) -> tuple[int, ...]:
     return tuple(row)
 
 
-def _residues(count: int, j: int, tau: mpmath.mpf, bits: int) -> mpmath.mpf:
-    """The sum of residues of (s+1)^{j-1} s^{count-j-1} e^{s tau} / (2s+1)^count, for tau > 0 and j >= 1.
+def _coefficient(count: int, j: int, half_tau: Fraction, bits: int) -> int:
+    """2^bits times the coefficient of x^{count-1} in row(x) e^{x tau/2}, for tau > 0 and j >= 1.
 
-    With x = 2s + 1 the residue at s = -1/2 is e^{-tau/2} 2^{1-count} times the coefficient of x^{count-1} in
-    row(x) e^{x tau/2}; for j = count the pole at 0 adds one.
+    With x = 2s + 1 the residue at s = -1/2 is e^{-tau/2} 2^{1-count} times it.
     """
     row = _coefficients(count, j) if j < count else _last_coefficients(count)
-    point = int(mpmath.floor(mpmath.ldexp(tau / 2, bits)))
+    point = (half_tau.numerator << bits) // half_tau.denominator
     term, total = 1 << bits, 0
     for i in range(count):
         if i:
             term = (term * point >> bits) // i
         if count - 1 - i < len(row):
             total += row[count - 1 - i] * term
-    series = mpmath.exp(-tau / 2) * mpmath.ldexp(mpmath.mpf(total), 1 - count - bits)
-    return 1 + series if j == count else series
+    return total
 
 
 def laplace_delta(one: Fraction, count: int, epsilon: Fraction) -> Bounds:
@@ -68,19 +66,25 @@ def laplace_delta(one: Fraction, count: int, epsilon: Fraction) -> Bounds:
     """
     if epsilon >= count * one:
         return Bounds(0.0, 0.0)
-    bits = 1300 + 6 * count
+    bounds = _delta(one, count, epsilon, 260)
+    return bounds if bounds.lower > 2.0**-100 else _delta(one, count, epsilon, 1300)
+
+
+def _delta(one: Fraction, count: int, epsilon: Fraction, spare: int) -> Bounds:
+    """With `spare` bits beyond those that alternating sums of `count` may lose; errs by 2^(100 - spare)."""
+    bits = spare + 6 * count
+    total = size = 0
+    for j in range(count, count // 2 - 1, -1):
+        tau = (2 * j - count) * one - epsilon
+        if tau <= 0:
+            break
+        term = math.comb(count, j) * _coefficient(count, j, tau / 2, bits)
+        total, size = total + term, size + abs(term)
     with mpmath.workprec(bits):
-        each = mpmath.mpf(one.numerator) / one.denominator
-        place = mpmath.mpf(epsilon.numerator) / epsilon.denominator
-        total = size = mpmath.mpf(0)
-        for j in range(count, count // 2 - 1, -1):
-            if (2 * j - count) * one <= epsilon:
-                break
-            tau = (2 * j - count) * each - place
-            term = math.comb(count, j) * mpmath.exp(-(count - j) * each) * _residues(count, j, tau, bits)
-            total += term
-            size += abs(term)
+        # e^{-(count-j) e} e^{-tau/2} is the same for every j; the pole at 0, for j = count, adds one
+        rest = (count * one - epsilon) / 2
+        common = mpmath.ldexp(mpmath.exp(-mpmath.mpf(rest.numerator) / rest.denominator), 1 - count - bits)
         # |row| sums to 2^count, the terms to e^{tau/2}: roundoff is below count^2 2^(2 count + 4) 2^-bits per residue
-        slack = (size + 1) * mpmath.mpf(2) ** (-1200)
-        low, high = float(total - slack), float(total + slack)
+        slack = (common * size + 2) * mpmath.mpf(2) ** (100 - spare)
+        low, high = float(1 + common * total - slack), float(1 + common * total + slack)
     return Bounds(max(0.0, down(low)), min(1.0, up(high)))

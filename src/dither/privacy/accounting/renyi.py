@@ -238,6 +238,8 @@ def _rho(event: ls.Loss) -> Bounds:
         sampled = pure_epsilon(event)
         inner = _rho(event.loss).upper
         return Bounds(0.0, min(inner, math.inf if sampled is None else _pure_rho(float(sampled))))
+    if isinstance(event, ls.Shuffled):
+        return Bounds(0.0, _pure_rho(float(event.epsilon)) * (1 + _SLACK))
     if isinstance(event, ls.DiscreteLaplace) and event.sensitivity > 1:
         return Bounds(0.0, _pure_rho(float(event.sensitivity / event.scale)))
     if isinstance(event, (ls.Composed, ls.Repeated)):

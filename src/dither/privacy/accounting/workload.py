@@ -195,7 +195,7 @@ def _laws(result: Workload, events: Events, side: str, direction: Direction) -> 
         if isinstance(event, ls.Laplace):
             laplaces[event.sensitivity / event.scale] += count
             continue
-        mu_squared = gaussian_mu_squared(event)
+        mu_squared = None if isinstance(event, ls.PoissonSampled) else gaussian_mu_squared(event)
         if mu_squared is not None:
             if exact_sum:
                 rho += count * mu_squared / 2
@@ -212,7 +212,7 @@ def _laws(result: Workload, events: Events, side: str, direction: Direction) -> 
             responses.update(more)
             found += laws
         else:
-            found += _sampled_or_integer(result, event, count, side, direction)
+            found += _remembered(result, event, count, side, direction)
     found += [randomized_response(epsilon, count) for epsilon, count in sorted(responses.items())]
     if laplaces:
         found.append(LaplaceFactor(tuple(laplaces), tuple(laplaces.values())))
@@ -247,6 +247,21 @@ def _guarantee(
         return Fraction(0), none, [discrete_gaussian(event.sigma, 1, count * event.l2_squared)]
     except OutOfReach:
         return Fraction(0), none, []
+
+
+def _remembered(result: Workload, event: ls.Loss, count: int, side: str, direction: Direction) -> list[Law]:
+    """The laws of an event are remembered on the (frozen) loss: workloads grow by appending to old ones."""
+    known: dict[tuple[int, str, str], tuple[bool, bool, list[Law]]] = event.__dict__.setdefault("_accounting_laws", {})
+    if (count, side, direction) not in known:
+        own = Workload(Events(), result.neighbours)
+        laws = _sampled_or_integer(own, event, count, side, direction)
+        if len(known) > 64 or any(isinstance(law, AtomsFactor) for law in laws):
+            result.vague, result.loose = result.vague or own.vague, result.loose or own.loose
+            return laws
+        known[count, side, direction] = (own.vague, own.loose, laws)
+    vague, loose, laws = known[count, side, direction]
+    result.vague, result.loose = result.vague or vague, result.loose or loose
+    return laws
 
 
 def _sampled_or_integer(result: Workload, event: ls.Loss, count: int, side: str, direction: Direction) -> list[Law]:
