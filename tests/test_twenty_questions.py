@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,7 +150,9 @@ def _covered(con, sql, repetitions):
     found, priced, values = noiseless(con, sql)
     truth = table_of(replace_order(found), priced, values)
     keys = [each.name for each in truth.columns if each.role == "key"]
-    exact = {tuple(row[key] for key in keys): row for row in truth.to_arrow().to_pylist()}
+    rows = [(tuple(row[key] for key in keys), row) for row in truth.to_arrow().to_pylist()]
+    seen = Counter(key for key, _ in rows)  # in a rollup NULL is a missing value, or all values
+    exact = {key: row for key, row in rows if seen[key] == 1}
     measurer = con.kernel.prepare(priced)
     measured = con.kernel.measured(priced, measurer)
     measurer.close()

@@ -194,3 +194,21 @@ def test_planted_bug_a_rehearsal_on_the_registered_copy_is_caught(both, monkeypa
 def test_the_catalog_of_the_demo_is_the_one_that_is_written(tmp_path):
     write_clinic(tmp_path, 10)
     assert (tmp_path / "clinic.yaml").read_text() == DEMO
+
+
+@pytest.mark.parametrize("unique", ["[[k]]", "[[k, b]]", "[[c]]", "[]"])
+def test_public_tables_with_few_possible_keys_are_generated_too(tmp_path, unique):
+    """A unique key of five values has five rows, not twenty that repeat it."""
+    from dither.catalog import parse
+    from dither.data.generated import write_generated
+    from dither.plan.facts import NO_FACTS
+
+    text = clinic.CATALOG + (
+        "  pub:\n    kind: public\n    from: pub.csv\n"
+        f"    unique: {unique}\n"
+        "    columns:\n"
+        "      k: {type: integer, bounds: [1, 5], nulls: drop, provenance: list}\n"
+        "      b: {type: boolean, nulls: drop}\n"
+        "      c: {type: category, values: [x, y], other: drop, nulls: drop}\n"
+    )
+    write_generated(parse(text), NO_FACTS, tmp_path / "data.duckdb")

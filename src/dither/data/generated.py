@@ -73,6 +73,8 @@ def _public(table: Table, facts: Facts) -> list[Row]:
     for row in range(count):
         made = {column.name: _value(table, column, row, facts, unique) for column in table.columns}
         rows.append(made | {column: labels[row % len(labels)] for column, labels in listed.items()})
+    for key in table.unique:  # a key of few values has few rows
+        rows = list({tuple(row[part] for part in key): row for row in reversed(rows)}.values())[::-1]
     return rows
 
 
