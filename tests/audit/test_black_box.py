@@ -134,6 +134,14 @@ def test_neighbours_are_searched_before_the_test():
     assert not explore(peculiar, pairs, 0.5, budget=spend)[0].violated
     verdict, found = explore(peculiar, [*pairs, ([0, 3], [1, 3])], 0.5, budget=spend)
     assert verdict.violated and found == ([0, 3], [1, 3])
+
+    def histogram(values, size):
+        return values + discrete_laplace(1, (size, 3))  # noise for one cell: moving more of them breaks it
+
+    start = [([0, 0, 0], [1, 0, 0])]
+    assert not explore(histogram, start, 1, budget=spend)[0].violated
+    verdict, found = explore(histogram, start, 1, budget=spend, near=lambda pair: climb(pair, 3), steps=12)
+    assert sum(a != b for a, b in zip(*found, strict=True)) > 1 and verdict.violated
     assert all(len(a) == len(b) == 4 for a, b in vectors(4)) and len(vectors(4)) == 8
     assert all(len(b) == len(a) + 1 for a, b in tables(["r", "s"])) and ((0, 1) in counts())
     assert all(max(abs(x - y) for x, y in zip(a, b, strict=True)) <= 1 for a, b in climb(([0, 0], [1, 1]), 2))

@@ -18,24 +18,24 @@ from dither.plan.sensitivity import Sensitivity
 def test_a_minute_of_tiny_neighbouring_databases_shows_no_fault(tmp_path):
     found = audit_system(_Registrar(tmp_path), seconds=60, alpha=1e-9)
     assert found.faults == []
-    assert found.pairs >= 1 and sum(found.answered.values()) >= 1 and found.verdicts
+    assert found.pairs >= 1 and found.row_pairs >= 40 and sum(found.answered.values()) >= 1 and found.verdicts
 
 
 def run(tmp_path, **options):
-    return audit_system(_Registrar(tmp_path), seconds=0, per_pair=6, alpha=1e-6, **options)
+    return audit_system(_Registrar(tmp_path), seconds=0, per_pair=6, alpha=1e-6, row_pairs=0, **options)
 
 
 def only(sql):
-    return mock.patch.object(questions, "question", lambda: sql)
+    return mock.patch.object(questions, "question", return_value=sql)
 
 
 def pair():
     """One more person, with three visits."""
     others = ["a,f,30", "b,m,40"]
     visits = ["v1,a,north,flu,ash,1,10,true"]
-    theirs = [f"w{i},c,south,flu,ash,5,500,true" for i in range(3)]
-    files = questions._files(others, visits), questions._files([*others, "c,f,50"], [*visits, *theirs])
-    return mock.patch.object(questions, "neighbours", lambda: files)
+    theirs = [f"w{i},victim,south,flu,ash,5,500,true" for i in range(3)]
+    files = questions._files(others, visits), questions._files([*others, "victim,f,50"], [*visits, *theirs])
+    return mock.patch.object(questions, "neighbours", return_value=files)
 
 
 COUNTS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -53,8 +53,16 @@ def test_an_answer_without_noise_is_seen(tmp_path):
 
 
 def test_a_sensitivity_that_is_too_small_is_seen(tmp_path):
-    with pair(), only(COUNTS), mock.patch.object(system, "sensitivity", lambda *_: Sensitivity.of(largest=1)):
+    with pair(), only(COUNTS), mock.patch.object(system, "sensitivity", return_value=Sensitivity.of(largest=1)):
         assert any("moved by" in fault for fault in run(tmp_path, black_box_share=0).faults)
+
+
+def test_rows_of_others_that_move_are_seen(tmp_path):
+    """Rows that move although they are not the newcomer's: here, because another one is called the newcomer."""
+    with pair(), only(COUNTS):
+        assert run(tmp_path / "a", black_box_share=0).faults == []
+        with mock.patch.object(questions, "NEWCOMER", "somebody else"):
+            assert any("of others" in fault for fault in run(tmp_path / "b", black_box_share=0).faults)
 
 
 def test_a_shape_or_a_refusal_that_depends_on_data_is_seen(tmp_path):
@@ -69,8 +77,7 @@ def test_a_shape_or_a_refusal_that_depends_on_data_is_seen(tmp_path):
 
     with pair(), only(COUNTS), mock.patch.object(session.Connection, "bind", moody):
         assert any("binding depends" in fault for fault in run(tmp_path / "a", black_box_share=0).faults)
-    shapes = iter(range(1000))
-    with pair(), only(COUNTS), mock.patch.object(system, "_shape", lambda answer, chosen: next(shapes)):
+    with pair(), only(COUNTS), mock.patch.object(system, "_shape", side_effect=range(1000)):
         assert any("shape of an answer" in fault for fault in run(tmp_path / "b", black_box_share=0).faults)
 
 

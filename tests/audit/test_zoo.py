@@ -18,14 +18,42 @@ from dither.audit.zoo.sparse import BAD_GAP, CHEN, HIT, LEE_CLIFTON, MISS, ROTH,
 from dither.cli.main import app
 from dither.privacy import mechanisms
 
-NAMED = """float-laplace-holes precision-of-the-sum half-noise missing-clamp un-noised-threshold svt-roth-2011
-svt-lee-clifton-2014 svt-stoddard-2014 svt-chen-2015 svt-gptt-2015 svt-bad-gap-2020
-noisy-max-shows-its-value epsilon-not-split threshold-count-not-charged local-sensitivity-as-scale
-dawa-half-scale rdp-orders-mixed negative-epsilon-refund fixed-seed reused-noise exact-group-keys
-replace-priced-as-add-remove truncated-noise self-join-with-flat-sensitivity user-level-with-row-limits
-data-dependent-error biased-coin mean-with-private-n classic-gaussian-at-epsilon-10
-tree-with-a-level-missing rank-by-rowid-over-two-versions permute-and-flip-at-eps-squared-over-8
-integer-noise-at-the-continuous-sigma integer-laplace-priced-as-laplace""".split()
+NAMED = [
+    "float-laplace-holes",
+    "precision-of-the-sum",
+    "half-noise",
+    "missing-clamp",
+    "un-noised-threshold",
+    "svt-roth-2011",
+    "svt-lee-clifton-2014",
+    "svt-stoddard-2014",
+    "svt-chen-2015",
+    "svt-gptt-2015",
+    "svt-bad-gap-2020",
+    "noisy-max-shows-its-value",
+    "epsilon-not-split",
+    "threshold-count-not-charged",
+    "local-sensitivity-as-scale",
+    "dawa-half-scale",
+    "rdp-orders-mixed",
+    "negative-epsilon-refund",
+    "fixed-seed",
+    "reused-noise",
+    "exact-group-keys",
+    "replace-priced-as-add-remove",
+    "truncated-noise",
+    "self-join-with-flat-sensitivity",
+    "user-level-with-row-limits",
+    "data-dependent-error",
+    "biased-coin",
+    "mean-with-private-n",
+    "classic-gaussian-at-epsilon-10",
+    "tree-with-a-level-missing",
+    "rank-by-rowid-over-two-versions",
+    "permute-and-flip-at-eps-squared-over-8",
+    "integer-noise-at-the-continuous-sigma",
+    "integer-laplace-priced-as-laplace",
+]
 
 
 def test_every_bug_that_the_issue_names_is_there():

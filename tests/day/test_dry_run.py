@@ -11,7 +11,7 @@ import pytest
 
 import clinic
 import hospital
-from dither import ParameterError, RefusedError, connect, steward
+from dither import DitherError, ParameterError, RefusedError, connect, steward
 from dither.catalog import parse
 from dither.cli.clinic import CATALOG as DEMO
 from dither.cli.clinic import write_clinic
@@ -156,6 +156,15 @@ def test_the_demo_clinic_rehearses_joins_unlisted_keys_and_quantiles(tmp_path, p
     assert con.sql(beds, rho=1, dry_run=True).table.num_rows == 1
 
 
+def test_an_empty_public_list_is_no_error(tmp_path):
+    catalog = parse(hospital.CATALOG)
+    facts = Facts(lists=(("counties", "county", ()),))
+    try:
+        write_generated(catalog, facts, tmp_path / "data.duckdb")
+    except DitherError as refused:  # registration may refuse an empty list, in words
+        assert "labels" in str(refused) or "label" in str(refused)
+
+
 @pytest.mark.parametrize("text", [clinic.CATALOG, hospital.CATALOG])
 def test_every_column_type_is_generated_inside_its_domain(text, tmp_path):
     catalog = parse(text)
@@ -185,3 +194,21 @@ def test_planted_bug_a_rehearsal_on_the_registered_copy_is_caught(both, monkeypa
 def test_the_catalog_of_the_demo_is_the_one_that_is_written(tmp_path):
     write_clinic(tmp_path, 10)
     assert (tmp_path / "clinic.yaml").read_text() == DEMO
+
+
+@pytest.mark.parametrize("unique", ["[[k]]", "[[k, b]]", "[[c]]", "[]"])
+def test_public_tables_with_few_possible_keys_are_generated_too(tmp_path, unique):
+    """A unique key of five values has five rows, not twenty that repeat it."""
+    from dither.catalog import parse
+    from dither.data.generated import write_generated
+    from dither.plan.facts import NO_FACTS
+
+    text = clinic.CATALOG + (
+        "  pub:\n    kind: public\n    from: pub.csv\n"
+        f"    unique: {unique}\n"
+        "    columns:\n"
+        "      k: {type: integer, bounds: [1, 5], nulls: drop, provenance: list}\n"
+        "      b: {type: boolean, nulls: drop}\n"
+        "      c: {type: category, values: [x, y], other: drop, nulls: drop}\n"
+    )
+    write_generated(parse(text), NO_FACTS, tmp_path / "data.duckdb")

@@ -180,9 +180,9 @@ def test_refusals_and_adaptive_runs():
     assert answers[0] is False and len(answers) == 3 and abs(answers[1] - 10**6) < 10**4
 
 
-# The variants as printed, each at the price its authors claimed: epsilon in total. Scales of algorithms 3 to 6 of Lyu, Su
-# and Li 2017 (figure 1) agree with the code of DP-Sniper (sparse_vector_technique.py) and StatDP (iSVT1 to iSVT4); those
-# of BadGapSVT with CheckDP (badgapsparsevector.c). `dither.audit.zoo.sparse` has the same table.
+# The variants as printed, each at the price its authors claimed: epsilon in total. Scales of algorithms 3 to 6 of Lyu,
+# Su and Li 2017 (figure 1) agree with the code of DP-Sniper (sparse_vector_technique.py) and StatDP (iSVT1 to iSVT4);
+# those of BadGapSVT with CheckDP (badgapsparsevector.c). `dither.audit.zoo.sparse` has the same table.
 
 
 def broken(threshold, query, *, stops=True, shows=False, refresh=False):

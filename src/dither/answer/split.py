@@ -12,16 +12,18 @@ With A_i = sum over outputs of weight * s_i (over the sets that a query serves) 
     Gaussian ((noise/D)^2 ~ 1/rho_i,    sum rho_i = rho):          rho_i ~ A_i^(1/2)
 
 by Lagrange: 2 A_i / epsilon_i^3, or A_i / rho_i^2, is the same for all i. Plain counts and sums get equal shares; AVG
-gives its sum and its count what they contribute. Quantiles err like 1/epsilon and split like noise. Key selection takes
-a quarter of the whole. A weight for a column (`weights={"n": 2}`) multiplies its error; "keys" that of the selection.
+gives its sum and its count what they contribute; in a ratio that a person wrote both sides count alike. Quantiles err
+like 1/epsilon and split like noise. Key selection takes a quarter of the whole. A weight for a column
+(`weights={"n": 2}`) multiplies its error; "keys" that of the selection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dither.answer.expressions import Apply, Formula
 from dither.answer.recipe import Recipe
 from dither.answer.shapes import atoms_of
 from dither.canonical import Number, positive
@@ -30,6 +32,8 @@ from dither.plan.algebra import Cells, Keys, Query
 from dither.privacy.request import Family, Step
 
 KEYS_SHARE = Fraction(1, 4)
+ALIKE = 1.5
+"""Shares that differ by less are made equal: what is gained is little, and an equal share is what people expect."""
 _DIGITS = 10_000
 
 
@@ -67,6 +71,9 @@ def weighted(
     power = 1 / 3 if family == "laplace" else 1 / 2
     shares = [demand**power for demand in wanted]
     selections = [i for i, query in enumerate(recipe.queries) if isinstance(query, Keys)]
+    measured = [share for i, share in enumerate(shares) if i not in selections]
+    if not weights and measured and max(measured) <= ALIKE * min(measured):
+        shares = [max(measured)] * len(shares)
     rest = sum(share for i, share in enumerate(shares) if i not in selections) or 1.0
     for i in selections:
         asked = float(weights.get("keys", Fraction(1))) ** power
@@ -85,12 +92,28 @@ def demands(recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: 
     formulas = [(o.formula, float(weights.get(o.name, Fraction(1)))) for o in recipe.outputs if o.role == "value"]
     for formula, weight in formulas:
         read.update(atoms_of(formula))
-        for of in recipe.sets:
-            _add(wanted, recipe, mechanisms, family, of.places, atoms_of(formula), weight)
+        for atoms, part in _parts(formula, recipe, weight):
+            for of in recipe.sets:
+                _add(wanted, recipe, mechanisms, family, of.places, atoms, part)
     for of in recipe.sets:  # atoms that only HAVING or ORDER BY reads
         for atom in set(range(len(recipe.atoms))) - read:
             _add(wanted, recipe, mechanisms, family, of.places, (atom,), 1.0)
     return [demand or 1e-9 for demand in wanted]
+
+
+def _parts(formula: Formula, recipe: Recipe, weight: float) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Atoms whose errors add up in their own units, and their part of the output's error.
+
+    In a ratio that a person wrote nothing is known of the derivatives: numerator and denominator count alike, relative
+    to what one unit can move them. (Of AVG and the like the importances are known.)
+    """
+    if isinstance(formula, Apply) and formula.name in ("divide", "multiply"):
+        read = [each for each in formula.arguments if atoms_of(each)]
+        if len(read) > 1 and all(recipe.atoms[atom].importance == 1 for atom in atoms_of(read[-1])):
+            for each in read:
+                yield from _parts(each, recipe, weight / len(read))
+            return
+    yield atoms_of(formula), weight
 
 
 def _add(

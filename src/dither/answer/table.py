@@ -25,7 +25,7 @@ from dither.answer.evaluate import Array, Given, evaluate, given, is_null
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
 from dither.answer.intervals import Noises, interval
 from dither.answer.recipe import Output, Recipe, Shown
-from dither.answer.shapes import atoms_of
+from dither.answer.shapes import Affine, affine, atoms_of
 
 _TYPES = {
     "integer": pa.int64(),
@@ -150,11 +150,12 @@ def column(
             parts.append((places, _exact(recipe, block, atom, at, noise, level, width)))
             continue
         values = np.broadcast_to(evaluate(output.formula, at), (block.rows,))
-        lists = [shown(values, kind)]
+        whole = affine(output.formula) if kind == "integer" and output.role == "value" else None
+        lists = [shown(values, kind) if whole is None else _whole(recipe, block, whole)]
         if output.role == "value":
             low, high = interval(output.formula, at, noise, level)
             low, high = (np.broadcast_to(end, (block.rows,)) for end in (low, high))
-            lists += [shown(low, kind, math.floor), shown(high, kind, math.ceil)]
+            lists += [_capped(shown(low, kind, math.floor)), _capped(shown(high, kind, math.ceil))]
         parts.append((places, lists))
     joined = _joined(parts, rows.shown, 3 if output.role == "value" else 1)
     return Triple(kind, wide, *joined)
@@ -169,6 +170,25 @@ def _joined(parts: list[tuple[NDArray[np.int64], list[list[Any]]]], rows: int, l
             for place, value in zip(places, values, strict=True):
                 into[place] = value
     return joined
+
+
+def _whole(recipe: Recipe, block: Block, of: Affine) -> list[Any]:
+    """A sum of released integers, exactly."""
+    total = [of.constant] * block.rows
+    for atom, weight in of.weights:
+        known = recipe.atoms[atom]
+        numbers = block.atoms[atom].tolist()
+        total = [
+            mine + weight * (int(number) * known.unit + known.offset)
+            for mine, number in zip(total, numbers, strict=True)
+        ]
+    return _capped([int(value) for value in total])
+
+
+def _capped(values: list[Any]) -> list[Any]:
+    """Whole numbers saturate at 64 bits, like those that are released."""
+    largest = 2**63 - 1
+    return [max(-largest, min(largest, value)) if type(value) is int else value for value in values]
 
 
 def _exact(
@@ -211,7 +231,21 @@ def _one(value: float, kind: Shown, rounding: Any) -> Any:
 def kind_of(formula: Formula, recipe: Recipe) -> Shown:
     """What a column holds, from the recipe alone."""
     found = _kind(formula, recipe)
+    whole = affine(formula)
+    if found == "number" and whole is not None and _is_whole(whole, recipe):
+        return "integer"
     return "number" if found is None else found
+
+
+def _is_whole(of: Affine, recipe: Recipe) -> bool:
+    """Whether a sum of released numbers is a whole number whatever is released."""
+    atoms = [(recipe.atoms[atom], weight) for atom, weight in of.weights]
+    parts = [weight * part for known, weight in atoms for part in (known.unit, known.offset)]
+    return (
+        bool(atoms)
+        and all(part.denominator == 1 for part in (of.constant, *parts))
+        and all(known.shown == "integer" for known, _ in atoms)
+    )
 
 
 def _kind(formula: Formula, recipe: Recipe) -> Shown | None:

@@ -56,6 +56,7 @@ tables:
       county: {type: text, width: 8, nulls: drop}
       beds:   {type: integer, bounds: [0, 9000], nulls: keep, provenance: list}
 """
+NEWCOMER = "victim"
 PUBLIC = "county,beds\nash,10\nelm,\n"
 NUMBERS = {"patients": ("age",), "visits": ("score", "cost")}
 KEYS = {"patients": ("sex",), "visits": ("ward", "urgent", "county")}
@@ -174,8 +175,8 @@ def neighbours() -> tuple[Files, Files]:
     people = uniform_below(4)
     patients = [_patient(f"p{i}") for i in range(people)]
     visits = [_visit(f"v{i}", f"p{uniform_below(max(1, people))}") for i in range(uniform_below(6))]
-    victim = [_patient("victim")] if uniform_below(8) else []  # sometimes a person without a row of their own
-    theirs = [_visit(f"w{i}", "victim") for i in range(uniform_below(7))]
+    victim = [_patient(NEWCOMER)] if uniform_below(8) else []  # sometimes a person without a row of their own
+    theirs = [_visit(f"w{i}", NEWCOMER) for i in range(uniform_below(7))]
     return _files(patients, visits), _files([*victim, *patients], [*theirs, *visits])
 
 

@@ -216,6 +216,7 @@ def system(
     lines = [
         f"{found.pairs:,} pairs of neighbours, {sum(found.answered.values()):,} questions answered on both, "
         f"{sum(found.refused.values()):,} refused alike on both",
+        f"{found.row_pairs:,} more pairs whose plans' rows were compared (symmetric difference)",
         f"{len(found.verdicts)} black-box tests of the whole path, false alarms at most {part:g} together",
         f"times of the two sides: rank test p = {found.slower:.3g} (shown, not judged: embedded mode promises nothing)",
         *found.faults[:20],

@@ -1,0 +1,188 @@
+"""Other libraries as black boxes: what the tester shows of opendp, diffprivlib and smartnoise, and nothing else.
+
+Each subject is one public mechanism with the claim that its own documentation makes, run on two neighbours. The
+table says what was measured: the largest epsilon shown, the ceiling, the verdict and the event. "violated" is a
+statement about this version, this pair and this confidence; most verdicts will be "not refuted", which proves nothing.
+A peer that is not installed is listed as such. Peers that need an environment of their own:
+
+    python -m venv peers
+    peers/bin/pip install diffprivlib 'scikit-learn<1.6' smartnoise-sql mpmath cryptography rich typer pydantic pyarrow
+    PYTHONPATH=src peers/bin/python bench/audit_peers.py --record
+
+writes bench/audit_peers.json with date and versions; without the peers that record is shown, and marked so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dither import audit
+
+RECORD = Path(__file__).parent / "audit_peers.json"
+PACKAGES = ("opendp", "diffprivlib", "smartnoise-sql")
+ALPHA = 1e-9
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One mechanism of a peer: its claim, and two inputs that differ by one unit."""
+
+    package: str
+    name: str
+    mechanism: Callable[..., Any]
+    pair: tuple[Any, Any]
+    epsilon: float
+    delta: float = 0.0
+
+
+def opendp() -> list[Peer]:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    integers = dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), 2.0)
+    floats = dp.m.make_laplace(dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float), 2.0)
+    several = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int), 2.0)
+    return [
+        Peer("opendp", "make_laplace, int", integers, (0, 1), integers.map(1)),
+        Peer("opendp", "make_laplace, float", floats, (0.0, 1.0), floats.map(1.0)),
+        Peer("opendp", "make_laplace, 3 ints, one moved", several, ([0, 0, 0], [1, 0, 0]), several.map(1)),
+    ]
+
+
+def diffprivlib() -> list[Peer]:
+    from diffprivlib import mechanisms as m
+    from diffprivlib import tools
+
+    laplace = m.Laplace(epsilon=0.5, sensitivity=1)
+    geometric = m.Geometric(epsilon=0.5, sensitivity=1)
+    bounded = m.LaplaceBoundedDomain(epsilon=0.5, sensitivity=1, lower=0, upper=5)
+    gaussian = m.Gaussian(epsilon=0.5, delta=1e-2, sensitivity=1)
+    exponential = m.Exponential(epsilon=1, sensitivity=1, utility=[0, 0, 0])
+    moved = m.Exponential(epsilon=1, sensitivity=1, utility=[1, -1, -1])
+    found = [
+        Peer("diffprivlib", "Laplace", laplace.randomise, (0.0, 1.0), 0.5),
+        Peer("diffprivlib", "Geometric", geometric.randomise, (0, 1), 0.5),
+        Peer("diffprivlib", "LaplaceBoundedDomain", bounded.randomise, (0.0, 1.0), 0.5),
+        Peer("diffprivlib", "Gaussian", gaussian.randomise, (0.0, 1.0), 0.5, 1e-2),
+        Peer("diffprivlib", "Exponential", lambda which: which.randomise(), (exponential, moved), 1.0),
+    ]
+
+    def mean(rows: list[float]) -> float:
+        return float(tools.mean(np.array(rows), epsilon=0.5, bounds=(0, 1)))
+
+    def count(rows: list[int]) -> int:
+        return int(tools.count_nonzero(np.array(rows), epsilon=0.5))
+
+    found.append(Peer("diffprivlib", "tools.mean, one value replaced", mean, ([0.0] * 4, [0.0] * 3 + [1.0]), 0.5))
+    found.append(Peer("diffprivlib", "tools.count_nonzero, one value replaced", count, ([0, 1, 1], [1, 1, 1]), 0.5))
+    return found
+
+
+def smartnoise() -> list[Peer]:
+    import pandas as pd
+    import snsql
+
+    meta = {
+        "": {"s": {"t": {"row_privacy": True, "rows": 10, "x": {"type": "int", "lower": 0, "upper": 1}}}},
+    }
+    readers = {}
+    for people in (9, 10):
+        frame = pd.DataFrame({"x": [1] * people})
+        readers[people] = snsql.from_df(frame, privacy=snsql.Privacy(epsilon=0.5, delta=1e-6), metadata=meta)
+
+    def counted(people: int) -> int:
+        return int(readers[people].execute("SELECT COUNT(*) AS n FROM s.t")[1][0])
+
+    return [Peer("smartnoise-sql", "COUNT(*), row privacy", counted, (9, 10), 0.5, 1e-6)]
+
+
+MAKERS: dict[str, Callable[[], list[Peer]]] = {
+    "opendp": opendp,
+    "diffprivlib": diffprivlib,
+    "smartnoise-sql": smartnoise,
+}
+
+
+def measure(quick: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Verdicts of every peer that is installed, and the versions."""
+    lines: list[dict[str, Any]] = []
+    versions: dict[str, str] = {}
+    for package, make in MAKERS.items():
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+        for peer in make():
+            slow = package == "smartnoise-sql"
+            runs = (100 if slow else 2_000) if quick else (2_000 if slow else 40_000)
+            spend = audit.Budget(runs, ALPHA)
+            verdict = audit.test(peer.mechanism, *peer.pair, peer.epsilon, peer.delta, budget=spend, name=peer.name)
+            shown = verdict.certificate
+            lines.append(
+                {
+                    "name": f"{package}: {peer.name}",
+                    "claimed_epsilon": peer.epsilon,
+                    "claimed_delta": peer.delta,
+                    "shown_epsilon": verdict.epsilon_lower,
+                    "ceiling": verdict.ceiling,
+                    "runs": runs,
+                    "alpha": ALPHA,
+                    "verdict": verdict.outcome,
+                    "event": shown.event if shown else "",
+                }
+            )
+    return lines, versions
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer runs, under a minute")
+    parser.add_argument("--json", action="store_true", help="the last line is one JSON object of the table")
+    parser.add_argument("--record", action="store_true", help="write bench/audit_peers.json")
+    options = parser.parse_args()
+    lines, versions = measure(options.quick)
+    missing = [package for package in PACKAGES if package not in versions]
+    recorded: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {"lines": [], "versions": {}}
+    if options.record:
+        kept = [each for each in recorded["lines"] if each["name"].split(":")[0] not in versions]
+        data = {
+            "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+            "versions": {**recorded["versions"], **versions},
+            "lines": [*kept, *lines],
+        }
+        RECORD.write_text(json.dumps(data, indent=1) + "\n")
+    console = Console(width=150)
+    table = Table("peer", "claimed", "shown at least", "ceiling", "runs", "verdict", "best event", "measured")
+    old = [each for each in recorded["lines"] if each["name"].split(":")[0] in missing]
+    for where, group in (("now", lines), (f"recorded {recorded.get('date', '')}", old)):
+        for each in group:
+            claim = f"{each['claimed_epsilon']:g}, {each['claimed_delta']:g}"
+            numbers = (claim, f"{each['shown_epsilon']:.4f}", f"{each['ceiling']:.2f}", f"{each['runs']:,}")
+            table.add_row(each["name"], *numbers, each["verdict"], each["event"][:60], where)
+    console.print(table)
+    for package in missing:
+        known = recorded["versions"].get(package)
+        console.print(f"{package} is not installed here" + (f"; recorded with {known}" if known else "; not measured"))
+    console.print(
+        f"alpha {ALPHA:g} for each verdict. A test gives lower bounds, never a proof; only what was run was measured."
+    )
+    if options.json:
+        found = {"python": platform.python_version(), **versions}
+        print(json.dumps({"bench": "audit_peers", "versions": found, "cores": os.cpu_count(), "lines": [*lines, *old]}))
+
+
+if __name__ == "__main__":
+    main()
