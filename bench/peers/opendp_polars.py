@@ -48,7 +48,7 @@ def by_key(data: pl.LazyFrame) -> dict[str, list[float]]:
 
 
 def median(data: pl.LazyFrame) -> float:
-    candidates = list(range(0, int(TOP) * 100 + 1, 10))
+    candidates = list(range(0, int(TOP) * 100 + 1))
     query = (
         context(data)
         .query()
@@ -61,6 +61,6 @@ def median(data: pl.LazyFrame) -> float:
 tell(
     load, {"keys": by_key, "median": median},
     "Laplace; pure epsilon 1 for one query of len and sum (even split), AVG from them; unit_of(contributions=1, "
-    "identifier=owner), truncate_per_group(10), with_keys; whole cents; median over 10,001 candidates",
+    "identifier=owner), truncate_per_group(10), with_keys; whole cents; median over all 100,001 cents",
     version("opendp"),
 )  # fmt: skip
