@@ -103,8 +103,8 @@ class TestMeasured:
             expected = naive.grouped(query, both.oracle)
             total = Counter()
             for (diag,), cells in found.items():
-                assert cells.shape == (3 * 12, 2)  # urgent with null, score -5..5 with null
-                for code, (count, cost) in enumerate(cells.tolist()):
+                assert set(cells) <= set(range(3 * 12))  # urgent with null, score -5..5 with null
+                for code, (count, cost) in ((code, cells.get(code, (0, 0))) for code in range(3 * 12)):
                     urgent = [False, True, None][code // 12]
                     score = None if code % 12 == 11 else F(code % 12 - 5)
                     assert [F(count), F(cost, 100)] == expected.get((urgent, diag, score), [0, 0])
@@ -297,6 +297,20 @@ class TestRefusals:
         with pytest.raises(RefusedError, match=words):
             calibrate(request(*queries, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
 
+    def test_work_is_bounded_before_data_is_read(self):
+        """A filter that one person meets and thousands of aggregates: memory would tell whether the person is there."""
+        many = Cells(VISITS, ("diag", "score"), (Sum("cost"), Count()) * 600)
+        with pytest.raises(RefusedError, match="at most 1000"):
+            calibrate(request(KEYS, many, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
+        wide = Cells(Scan("patients"), ("salary",), (Count(),) * 90)
+        with pytest.raises(RefusedError, match="numbers in one answer"):
+            calibrate(request(wide, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
+
+    def test_only_cells_with_rows_are_held_for_a_key(self):
+        with hospital.registered(people(10)) as both:
+            found = both.measurer.measure(Cells(VISITS, ("diag", "day"), (Count(),)))
+            assert all(len(cells) <= 30 for cells in found.values())
+
     def test_families_fit_their_queries_and_one_measure(self):
         for family in ("laplace", "gaussian", "exponential"):
             asked = Request((Step(KEYS, family, F(1)),), Price(F(1)), "total")
@@ -315,7 +329,7 @@ class TestRandomised:
     def test_only_selected_keys_leave_and_sorted(self):
         steps_ = calibrate(request(KEYS, BY_DIAG, epsilon=F(200)), hospital.catalog(), F(1, 10**6))
         owners = {("zeta",): 500, ("alpha",): 500, (None,): 500, ("rare",): 1}
-        cells = {key: np.array([[count]], object) for key, count in owners.items()}
+        cells = {key: {0: (count,)} for key, count in owners.items()}
         keys, values = randomise(steps_, [owners, cells], SystemSource())
         assert keys == (("alpha",), ("zeta",), (None,))
         assert len(values) == 3 and all(abs(value - 500) < 20 for value in values)
