@@ -127,7 +127,7 @@ def measure(quick: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
             continue
         for peer in make():
             slow = package == "smartnoise-sql"
-            runs = (100 if slow else 2_000) if quick else (2_000 if slow else 40_000)
+            runs = (200 if slow else 4_000) if quick else (2_000 if slow else 40_000)
             spend = audit.Budget(runs, ALPHA)
             verdict = audit.test(peer.mechanism, *peer.pair, peer.epsilon, peer.delta, budget=spend, name=peer.name)
             shown = verdict.certificate
