@@ -61,7 +61,11 @@ def fraction_text(value: Fraction) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, str)):
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise ParameterError(f"a text with a lone surrogate is no Unicode: {ascii(value)[:40]}")
         return value
     if isinstance(value, Fraction):
         return fraction_text(value)

@@ -75,13 +75,13 @@ def _quantiles(each: Calibrated, query: Quantiles, histograms: dict[int, Any]) -
             yield each.points.value(int(places[int(np.searchsorted(total, float(rank)))]))
 
 
-def stages(place: State, catalog_file: Path, query: Cells) -> tuple[Stage, ...]:
-    """The cells of a query as the file has them, after clamping, and after the limits; dev lineages only."""
+def stages(place: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Stage, ...], ...]:
+    """The cells of each query as the file has them, after clamping, and after the limits; dev lineages only."""
     catalog = load(catalog_file)
-    unlimited = replace(query, plan=_without_limits(query.plan))
-    needed = _needed(catalog, query.plan)
+    unlimited = [replace(query, plan=_without_limits(query.plan)) for query in queries]
+    needed = _needed(catalog, *(query.plan for query in queries))
     with _measurer(place, catalog) as measurer:
-        found = [Stage("limits", _cells(measurer, query))]
+        found = [[Stage("limits", _cells(measurer, query)) for query in queries]]
     for name, changed in (("clamps", _unlimited(needed)), ("file", _unclamped(_unlimited(needed)))):
         with tempfile.TemporaryDirectory(prefix="dither-stages-") as folder:
             target, spill = Path(folder) / "data.duckdb", Path(folder) / "spill"
@@ -90,10 +90,10 @@ def stages(place: State, catalog_file: Path, query: Cells) -> tuple[Stage, ...]:
             _, facts = write_copy_and_facts(changed, source, bytes(32), target, spill, lambda _: None)
             measurer = Measurer(target, changed, facts)
             try:
-                found.append(Stage(name, _cells(measurer, unlimited)))
+                found.append([Stage(name, _cells(measurer, query)) for query in unlimited])
             finally:
                 measurer.close()
-    return tuple(reversed(found))
+    return tuple(zip(*reversed(found), strict=True))
 
 
 def _cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
@@ -136,10 +136,10 @@ def _without_limits(plan: Plan) -> Plan:
     return replace(plan, **changed) if changed else plan
 
 
-def _needed(catalog: Catalog, plan: Plan) -> Catalog:
-    """Only the tables that a plan reads, those on the way to their owners, and the lists of their labels."""
+def _needed(catalog: Catalog, *plans: Plan) -> Catalog:
+    """Only the tables that the plans read, those on the way to their owners, and the lists of their labels."""
     names = set()
-    for node in nodes_of(plan):
+    for node in (node for plan in plans for node in nodes_of(plan)):
         if isinstance(node, Scan):
             names |= {table.name for table in catalog.owner_path(catalog.table(node.table))}
     for table in catalog.tables:

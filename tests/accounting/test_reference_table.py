@@ -150,6 +150,18 @@ def test_renyi_of_the_sampled_gaussian(order, reference):
     assert bounds.upper == pytest.approx(reference, rel=1e-9)
 
 
+@pytest.mark.parametrize("order", [2, 10, 25, 40, 100, 1000])
+def test_renyi_of_integer_gaussians_at_every_order(order):
+    """alpha rho exactly at integer orders. Planted bug (once ours): moments of atoms cut at e^-350: 20.5 at 50."""
+    bounds = acc.rdp(acc.DiscreteGaussian(1, 1), order)
+    assert bounds.lower <= order / 2 * (1 + 1e-12)
+    assert order / 2 * (1 - 1e-15) <= bounds.upper <= order / 2 * (1 + 1e-10)
+    sampled = acc.rdp(acc.PoissonSampled(0.1, acc.DiscreteGaussian(1, 1)), order)
+    smooth = acc.rdp(acc.PoissonSampled(0.1, acc.Gaussian(1)), order)  # the same at integer orders
+    assert sampled.upper >= smooth.lower * (1 - 1e-12)
+    assert sampled.lower <= smooth.upper * (1 + 1e-12)
+
+
 def test_concentrated_values():
     assert acc.zcdp(acc.Pure(1)).rho.upper == pytest.approx(0.46211716, abs=1e-8)
     assert acc.zcdp(acc.Laplace(1)).rho.upper == pytest.approx(0.36787944, abs=1e-8)

@@ -129,3 +129,14 @@ def test_planted_bugs_fall_below_the_truth():
     assert charges.rdp(SGD, F(8))[0] < truth, "the order below"
     first = charges.rdp(acc.PoissonSampled(0.01, acc.Gaussian(1.1, neighbours="add_remove")), F(4))[0]
     assert first < acc.rdp(acc.PoissonSampled(0.01, acc.GaussianSum(1.1, 1, neighbours="replace")), 4).lower
+
+
+@pytest.mark.parametrize("epsilon", [F(1, 1000), F(1, 10), F(1), F(5), F(30)])
+def test_laplace_noise_is_concentrated_at_its_divergence(epsilon):
+    """Lemma 4 of filters.md: D_alpha <= alpha (eps + e^-eps - 1), sharp as the order tends to one."""
+    rho = charges.rho_of_laplace(epsilon)
+    loss = acc.Laplace(1 / epsilon)
+    for order in ("1.0001", "1.1", "2", "7", "60", "1000"):
+        assert acc.rdp(loss, order).lower <= float(F(order) * rho) * (1 + 1e-12)
+    assert acc.rdp(loss, "1.0001").upper > float(rho) * 0.99
+    assert rho <= charges.rho_of_pure(epsilon)

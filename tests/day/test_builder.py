@@ -114,3 +114,19 @@ def test_asked_through_a_connection(tmp_path):
     answer = question.ask(epsilon=1)
     again = con.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1)
     assert again.info["repeated"] and again.to_dict() == answer.to_dict()  # the same plan, hence the stored answer
+
+
+def test_in_a_notebook_everything_shows_as_plain_html(monkeypatch):
+    """rich notices Jupyter and would write beside the cell, with colour codes; str() and _repr_html_ must not."""
+    import rich.console
+
+    from dither.answer.budget import Budget
+    from dither.answer.interpret import interpret
+    from dither.privacy.ledger.pots import opened
+
+    monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
+    pot = opened("total", 1, 2, neighbours="add_remove", unit="person", **clinic.PURPOSE)
+    shown = Budget((pot,))._repr_html_()
+    assert shown.startswith("<pre>") and "\x1b" not in shown and "total" in shown
+    assert interpret(1, 0, unit="person", neighbours="add_remove")._repr_html_().startswith("<ul>")
+    assert "GROUP BY ward" in VISITS.group_by("ward").agg(n=count())._repr_html_()

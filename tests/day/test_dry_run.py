@@ -11,7 +11,7 @@ import pytest
 
 import clinic
 import hospital
-from dither import ParameterError, RefusedError, connect, steward
+from dither import DitherError, ParameterError, RefusedError, connect, steward
 from dither.catalog import parse
 from dither.cli.clinic import CATALOG as DEMO
 from dither.cli.clinic import write_clinic
@@ -154,6 +154,15 @@ def test_the_demo_clinic_rehearses_joins_unlisted_keys_and_quantiles(tmp_path, p
     assert con.sql("SELECT MEDIAN(age) AS m FROM patients", rho=1, dry_run=True).to_dict()["m"][0] > 30
     beds = "SELECT AVG(beds) AS b FROM patients JOIN counties USING (county)"
     assert con.sql(beds, rho=1, dry_run=True).table.num_rows == 1
+
+
+def test_an_empty_public_list_is_no_error(tmp_path):
+    catalog = parse(hospital.CATALOG)
+    facts = Facts(lists=(("counties", "county", ()),))
+    try:
+        write_generated(catalog, facts, tmp_path / "data.duckdb")
+    except DitherError as refused:  # registration may refuse an empty list, in words
+        assert "labels" in str(refused) or "label" in str(refused)
 
 
 @pytest.mark.parametrize("text", [clinic.CATALOG, hospital.CATALOG])

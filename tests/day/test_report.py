@@ -131,7 +131,7 @@ class TestStages:
     def test_changes_are_those_of_the_hand(self, place):
         steward.register(place / "clinic.yaml", dev=True)
         query = Cells(Scan("visits"), ("ward",), (Count(), Sum("cost")))
-        raw, clamped, limited = stages(State(place / "clinic.dither"), place / "clinic.yaml", query)
+        ((raw, clamped, limited),) = stages(State(place / "clinic.dither"), place / "clinic.yaml", query)
         assert [stage.name for stage in (raw, clamped, limited)] == ["file", "clamps", "limits"]
         assert raw.cells[(), 0] == (5, 50000) and raw.cells[(), 1] == (2, 900000)
         assert clamped.cells[(), 0] == (5, 50000) and clamped.cells[(), 1] == (2, 50000)

@@ -65,7 +65,7 @@ def test_a_bug_of_ours_prints_no_locals(clinic: Clinic) -> None:
     script = clinic.file.parent / "crash.py"
     script.write_text(CRASH)
     ran = subprocess.run([sys.executable, script, clinic.file], capture_output=True, text=True, timeout=120)
-    assert "a bug of ours" in ran.stderr and "exact_count = int" in ran.stderr  # a traceback, of code alone
+    assert ran.returncode and "RuntimeError" in ran.stderr  # it crashed, and says where
     assert "41337" not in ran.stderr + ran.stdout
 
 

@@ -356,8 +356,20 @@ def test_avg_sum_and_count_of_one_column_share_one_sum_and_one_count(clinic):
         found.facts,
     )
     kinds = [query.columns[0] for query in recipe.queries if isinstance(query, Cells)]
-    assert len(kinds) == len(recipe.queries) == 3  # one sum, one count, and the squares
-    assert kinds.count(Count()) == 1 and kinds.count(Sum("age")) == 1
+    assert len(kinds) == len(recipe.queries) == 3  # one (centred) sum, one count, and the squares
+    assert kinds.count(Count()) == 1 and sum(isinstance(kind, Sum) for kind in kinds) == 2
+
+
+def test_a_sum_beside_a_count_is_made_from_the_centred_one(clinic):
+    """SUM(x) = m COUNT + SUM(x - m): at one price its variance is half^2 + m^2 against max(L^2, U^2)."""
+    from dither.plan.measure import sensitivity
+
+    found, _ = clinic
+    alone = bind("SELECT SUM(age) AS s FROM patients", found.catalog, found.facts)
+    beside = bind("SELECT SUM(age) AS s, COUNT(*) AS n FROM patients", found.catalog, found.facts)
+    sums = [next(q for q in recipe.queries if isinstance(q.columns[0], Sum)) for recipe in (alone, beside)]
+    assert [sensitivity(query, found.catalog, found.facts).l1 for query in sums] == [110, 55]
+    assert len(beside.queries) == 2 and beside.atoms[0].importance == 55
 
 
 def test_averages_are_centred_so_that_noise_follows_the_width_of_the_bounds(clinic):

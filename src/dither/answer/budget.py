@@ -14,6 +14,7 @@ from html import escape
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
+from dither.answer.text import as_text
 from dither.privacy.ledger import Pot, Rule
 from dither.privacy.ledger.pots import shown
 
@@ -110,10 +111,7 @@ class Budget:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
-        console = Console(width=160)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
+        return as_text(self, width=160)
 
 
 def over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:

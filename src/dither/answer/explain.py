@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 
 from dither.answer.preview import Preview
 from dither.answer.recipe import Recipe
+from dither.answer.text import as_text
 from dither.catalog import Catalog
 from dither.plan.algebra import (
     And,
@@ -91,10 +92,7 @@ class Explanation:
         return f"<pre>{plain(str(self))}</pre>"
 
     def __str__(self) -> str:
-        console = Console(width=120)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
+        return as_text(self)
 
 
 def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, catalog: Catalog, facts: Facts) -> Explanation:

@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from dither.answer.text import as_text
 from dither.errors import RefusedError
 from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.pots import shown
@@ -62,10 +63,7 @@ class History:
         return f"<pre>{plain(str(self))}</pre>"
 
     def __str__(self) -> str:
-        console = Console(width=160)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
+        return as_text(self, width=160)
 
 
 def history(ledger: Ledger, pot: str) -> History:

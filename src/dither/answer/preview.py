@@ -28,6 +28,7 @@ from dither.answer.recipe import GroupingSet, Output, Recipe
 from dither.answer.result import noises_of
 from dither.answer.shapes import affine, atoms_of
 from dither.answer.table import rows_shown
+from dither.answer.text import as_text
 from dither.canonical import positive
 from dither.catalog import Catalog
 from dither.errors import ParameterError
@@ -174,10 +175,7 @@ class Preview:
         return f"<pre>{plain(str(self))}</pre>"
 
     def __str__(self) -> str:
-        console = Console(width=120)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
+        return as_text(self)
 
 
 def _figure(value: float | None) -> str:

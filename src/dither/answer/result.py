@@ -28,6 +28,7 @@ from dither.answer.recipe import Output, Recipe
 from dither.answer.seal import to_text
 from dither.answer.shapes import atoms_of
 from dither.answer.table import Rows, column, rows_shown
+from dither.answer.text import as_text
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Keys
@@ -210,10 +211,7 @@ class Result:
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table><small>{notes}</small>"
 
     def __str__(self) -> str:
-        console = Console(width=120)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
+        return as_text(self)
 
 
 def _percent(each: ResultColumn) -> str:

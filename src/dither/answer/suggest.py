@@ -16,6 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from dither.answer.expressions import Noisy
 from dither.answer.recipe import Atom, GroupingSet, Output, Recipe
+from dither.answer.text import as_text
 from dither.canonical import Number, exact
 from dither.catalog import Boolean, Bounded, Catalog, Date, Table, Timestamp
 from dither.errors import ParameterError
@@ -78,10 +79,7 @@ class Suggestion:
         return f"{_plain(self.high)} keeps all {thing} of about {share} of the people; others lose some"
 
     def __str__(self) -> str:
-        console = Console(width=120)
-        with console.capture() as captured:
-            console.print(self)
-        return captured.get()
+        return as_text(self)
 
 
 def _plain(value: Fraction) -> str:

@@ -23,7 +23,7 @@ from dither.plan.domains import shown_keys
 from dither.privacy.release import Release
 from dither.session import Connection
 from dither.state import State
-from dither.steward_stages import Cell, stages, truth_of
+from dither.steward_stages import Cell, Stage, stages, truth_of
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def demo_report(
         context="dev",
         meaning=tuple(meaning.lines()),
         answered=tuple(map(_answered, told)),
-        staged=(_wards(place, file, told[1]), _drugs(place, file, told[9])),
+        staged=_staged(place, file, told[1], told[9]),
         paid=paid,
         releases=tuple((e.release_id, e.asks, f"{e.measure} {number(float(e.charged))}") for e in con.history().asked),
         unprotected=UNPROTECTED,
@@ -156,12 +156,20 @@ def _learned(told: Told) -> str:
     )
 
 
-def _wards(place: State, file: Path, told: Told) -> Staged:
+def _staged(place: State, file: Path, cost: Told, drugs: Told) -> tuple[Staged, ...]:
+    """Two stories: sums that clamps and limits bias, and keys of which rare ones are suppressed."""
+    queries = [
+        next(query for query in _parts(told.result)[1].queries if isinstance(query, Cells)) for told in (cost, drugs)
+    ]
+    first, second = stages(place, file, *queries)
+    return _wards(first, cost), _drugs(second, drugs)
+
+
+def _wards(of: tuple[Stage, ...], told: Told) -> Staged:
     """The cost of each ward from the file to the answer."""
     recipe = _parts(told.result)[1]
-    query = next(each for each in recipe.queries if isinstance(each, Cells))
     unit = float(recipe.atoms[0].unit)
-    found = [{cell: values[0] * unit for cell, values in stage.cells.items()} for stage in stages(place, file, query)]
+    found = [{cell: values[0] * unit for cell, values in stage.cells.items()} for stage in of]
     labels = [_label(key) for key in shown_keys(recipe.keys[0].domain)]
     answers = {p.label: p for p in told.points}
     rows = []
@@ -177,11 +185,10 @@ def _wards(place: State, file: Path, told: Told) -> Staged:
     )  # fmt: skip
 
 
-def _drugs(place: State, file: Path, told: Told) -> Staged:
+def _drugs(of: tuple[Stage, ...], told: Told) -> Staged:
     """Prescriptions: drugs that few people take are not shown at all."""
     release, recipe = _parts(told.result)
-    query = next(each for each in recipe.queries if isinstance(each, Cells))
-    found = [{cell: float(values[0]) for cell, values in stage.cells.items()} for stage in stages(place, file, query)]
+    found = [{cell: float(values[0]) for cell, values in stage.cells.items()} for stage in of]
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
     answers = {p.label: p for p in _points(build(release, whole, Fraction(95, 100), told.result.info), {})}
     drugs = sorted({cell for each in found for cell in each}, key=lambda cell: -found[0].get(cell, 0.0))

@@ -111,7 +111,7 @@ def _value(table: Table, column: Column, row: int, facts: Facts, unique: set[str
     if column.nulls.rule == "keep" and column.name not in unique and _pick(f"{name}/null", 20) == 0:
         return ""
     if isinstance(column, Category):
-        labels = _labels(column, facts)
+        labels = _labels(column, facts) or (OUTSIDE,)  # an empty list of a public table: nobody has a label
         return labels[(row if column.name in unique else _pick(name, len(labels))) % len(labels)]
     if isinstance(column, Text):
         return (str(row) if column.name in unique else f"text {_pick(name, 50)}")[: column.width]

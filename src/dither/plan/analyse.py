@@ -112,6 +112,8 @@ def _checked(found: Analysed) -> Analysed:
     low = [name.lower() for name in found.columns]
     if len(set(low)) != len(low) or not all(is_name(name) for name in found.columns):
         raise RefusedError(f"columns named {', '.join(found.columns)}", rule="names are plain and differ beyond case")
+    if not found.columns and not isinstance(found.node, Owned):
+        raise RefusedError("rows with neither columns nor an owner", rule="a node without a rule is refused")
     rows = found.node.rows if isinstance(found.node, Owned) else 0
     if rows > MAX_ROWS_PER_UNIT or getattr(found.node, "most", 0) > MAX_ROWS:
         raise RefusedError(

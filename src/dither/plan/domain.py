@@ -80,7 +80,8 @@ def declared_domain(column: Declared, table: Table, facts: Facts) -> Domain:
     nullable = column.nulls.rule == "keep"
     if isinstance(column, Category):
         if isinstance(column.values, Undeclared):
-            return Domain("text", nullable, width=column.values.width, undeclared=True)
+            # a public table holds no index beside its labels: they are texts
+            return Domain("text", nullable, width=column.values.width, undeclared=table.kind == "private")
         if isinstance(column.values, FromPublic) and not facts.has_labels(column.values.table, column.values.column):
             return Domain("text", nullable)  # no list is known here: neither a key nor a label to compare with
         labels = labels_of(column, facts)

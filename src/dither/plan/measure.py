@@ -59,6 +59,8 @@ def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
         raise RefusedError("keys are selected by their owners: these rows have none", rule="a loose node has no owner")
     cells = _cells(query, found)
     reach = _reach(found, query.keys, cells)
+    # a join with an empty public table has no rows at all, and is answered like any other
+    reach = Reach(max(1, reach.rows), max(1, reach.cells), max(1, reach.rows_per_cell))
     if catalog.neighbours != "replace":
         return reach
     twice = 1 if isinstance(found.node, Owned) else 2

@@ -1,8 +1,9 @@
 """Aggregates of a question as formulas over released counts, sums and quantiles.
 
 AVG(x) is m + SUM(x - m) / COUNT(x), with m the middle of the bounds of x: the centred sum moves by half the width of
-the bounds. Where SUM(x) is asked too, AVG(x) is SUM(x) / COUNT(x), and nothing more is released. Squares and products
-are centred likewise. Importance is the derivative of the result by an atom, times the number of rows, at its largest.
+the bounds. Where COUNT(x) is released anyway, SUM(x) is m COUNT(x) + SUM(x - m), from the same two numbers: with noise
+in both it has a smaller error than a sum of its own, half^2 + m^2 <= max(L^2, U^2). Squares and products are centred
+likewise. Importance is the derivative of the result by an atom, times the number of rows, at its largest.
 """
 
 from __future__ import annotations
@@ -45,17 +46,28 @@ def aggregate(node: exp.Expr, question: Question) -> Formula:
     raise no_rule(inner, scope)
 
 
-def sums_in(nodes: list[exp.Expr], question: Question) -> None:
-    """Note which sums are asked for: averages of the same values are made from them."""
+def counts_in(nodes: list[exp.Expr], question: Question) -> None:
+    """Note what is counted anyway: sums of the same values are then made from centred ones."""
     for node in nodes:
         for each in walk(node):
-            if not isinstance(each, exp.Sum) or isinstance(each.this, exp.Distinct):
+            if any(is_aggregate(part) for part in walk(each) if part is not each):
                 continue
             chosen = None
             if isinstance(each.parent, exp.Filter):
                 chosen = expression(each.parent.expression.this, question.scope)
-            if not any(is_aggregate(part) for part in walk(each) if part is not each):
-                question.sums.add(_where(chosen, expression(each.this, question.scope)))
+            if isinstance(each, exp.Count) and isinstance(each.this, exp.Star):
+                question.counts_rows = question.counts_rows or chosen is None
+            elif (
+                isinstance(each, _COUNTING)
+                and isinstance(each.this, exp.Expr)
+                and not isinstance(each.this, exp.Distinct)
+            ):
+                known = question.scope.field(each.this) if isinstance(each.this, exp.Column) else None
+                if known is None or not _is_id(known, question):
+                    question.counted.add(_where(chosen, expression(each.this, question.scope)))
+
+
+_COUNTING = (exp.Count, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
 
 
 def _where(chosen: Expression | None, value: Expression) -> Expression:
@@ -140,6 +152,10 @@ def _argument(node: exp.Expr, inner: exp.Expr, chosen: Expression | None, questi
 
 def _sum(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
     value = _argument(node, node.this, chosen, question, "SUM")
+    centred = Centred(value, said(node.this), question)
+    if centred.middle and centred.is_counted:
+        count = centred.count(abs(centred.middle))
+        return _plus(_times(Constant(centred.middle), count), centred.total(Fraction(1)))
     return question.atom(Released("sum", value), said(node, chosen))
 
 
@@ -156,7 +172,14 @@ class Centred:
         self.question, self.words, self.value, self.domain = question, words, value, domain
         self.middle = (domain.low + domain.high) // 2 * domain.step if domain.kind == "number" else Fraction(0)
         self.half = max(domain.high * domain.step - self.middle, self.middle - domain.low * domain.step)
-        self.is_shared = value in question.sums or self.middle == 0
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of these values is released anyway."""
+        rows = self.question.counts_rows or any(
+            not self.question.scope.domain(each).nullable for each in self.question.counted
+        )
+        return self.value in self.question.counted or (rows and not self.domain.nullable)
 
     def count(self, importance: Fraction) -> Formula:
         if not self.domain.nullable:
@@ -170,23 +193,19 @@ class Centred:
             return Call("to_number", (self.value,))
         return Call("subtract", (self.value, number(self.middle))) if self.middle else self.value
 
-    def total(self, importance: Fraction, count: Formula) -> Formula:
+    def total(self, importance: Fraction) -> Formula:
         """SUM(x - m)."""
-        if not self.is_shared:
-            words = f"SUM({self.words} - {float(self.middle):g})"
-            return self.question.atom(Released("sum", self.difference), words, importance)
-        whole = self.question.atom(Released("sum", self.value), f"SUM({self.words})", importance)
-        return _minus(whole, _times(Constant(self.middle), count)) if self.middle else whole
+        words = f"SUM({self.words} - {float(self.middle):g})" if self.middle else f"SUM({self.words})"
+        low, high = (float(end * self.domain.step) for end in (self.domain.low, self.domain.high))
+        clamped = f"{self.words} clamped to [{low:g}, {high:g}]" if self.domain.kind == "number" else None
+        of = self.difference if self.middle else self.value
+        return self.question.atom(Released("sum", of), words, importance, clamped)
 
     def mean(self) -> Formula:
         """AVG(x)."""
-        if self.is_shared:
-            largest = Fraction(self.domain.largest) * self.domain.step
-            count = self.count(max(largest, Fraction(1, 10**9)))
-            whole = self.question.atom(Released("sum", self.value), f"SUM({self.words})")
-            return _over(whole, count)
-        count = self.count(self.half)
-        return _plus(Constant(self.middle), _over(self.total(Fraction(1), count), count))
+        count = self.count(max(self.half, Fraction(1, 10**9)))
+        ratio = _over(self.total(Fraction(1)), count)
+        return _plus(Constant(self.middle), ratio) if self.middle else ratio
 
     def squares(self, importance: Fraction, count: Formula) -> Formula:
         """SUM((x - m)^2), released around the middle of its own bounds."""
@@ -225,7 +244,7 @@ def _variance(is_sample: bool, is_root: bool) -> Callable[[exp.Expr, Expression 
 def _spread(found: Centred, count: Formula) -> Formula:
     """SUM((x - mean)^2) = SUM((x - m)^2) - SUM(x - m)^2 / n."""
     squares = found.squares(Fraction(1), count)
-    total = found.total(2 * found.half, count)
+    total = found.total(2 * found.half)
     return _minus(squares, _over(_times(total, total), count))
 
 
@@ -240,7 +259,7 @@ def _paired(
     count = x.count(x.half * y.half)
     product = Call("multiply", (x.difference, y.difference))
     both = _centred_sum(product, f"{said(first)} * {said(second)}", Fraction(1), count, question)
-    totals = _times(x.total(y.half, count), y.total(x.half, count))
+    totals = _times(x.total(y.half), y.total(x.half))
     return x, y, count, _minus(both, _over(totals, count))
 
 
@@ -265,7 +284,7 @@ def _regression(part: str) -> Callable[[exp.Expr, Expression | None, Question], 
         x, y, count, both = _paired(node, node.expression, node.this, chosen, question)
         if part == "count":
             return count
-        means = [_plus(Constant(each.middle), _over(each.total(Fraction(1), count), count)) for each in (x, y)]
+        means = [_plus(Constant(each.middle), _over(each.total(Fraction(1)), count)) for each in (x, y)]
         if part in ("avgx", "avgy"):
             return means[part == "avgy"]
         slope = _over(both, _spread(x, count))

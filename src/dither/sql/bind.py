@@ -17,7 +17,7 @@ from dither.catalog import OTHER, Catalog
 from dither.errors import QueryError
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
-from dither.sql.aggregates import aggregate, histogram, said, sums_in
+from dither.sql.aggregates import aggregate, counts_in, histogram, said
 from dither.sql.formulas import Outer, condition, formula
 from dither.sql.groups import Sets, grouping_sets
 from dither.sql.inner import has_aggregates
@@ -138,7 +138,7 @@ def _question(query: exp.Select, question: Question) -> _Read:
         raise at.error(f"at most {MAX_COLUMNS} columns in one question")
     having, ordered = query.args.get("having"), query.args.get("order")
     later = [having.this] if having else []
-    sums_in([*query.expressions, *later, *([ordered] if ordered else [])], question)
+    counts_in([*query.expressions, *later, *([ordered] if ordered else [])], question)
     outputs = _outputs(query, question, sets)
     by_name = {output.name.lower(): output.formula for output in outputs}
     kept = [condition(having.this, Outer(question, by_name))] if having else []

@@ -23,6 +23,8 @@ def parse(sql: str) -> exp.Query:
         raise QueryError("the question is empty: write SELECT COUNT(*) FROM table")
     if len(sql) > MAX_LENGTH:
         raise QueryError(f"the question is longer than {MAX_LENGTH} characters")
+    if any("\ud800" <= letter <= "\udfff" for letter in sql):
+        raise QueryError("the question holds a lone surrogate, which is no Unicode: write the letter itself")
     try:
         statements = sqlglot.parse(sql, read="duckdb")
     except ParseError as error:

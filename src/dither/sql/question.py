@@ -43,29 +43,34 @@ class Question:
     scope: Scope
     keys: list[Key] = field(default_factory=list)
     atoms: dict[Released, Atom] = field(default_factory=dict)
-    sums: set[Expression] = field(default_factory=set)
+    counted: set[Expression] = field(default_factory=set)
+    counts_rows: bool = False
     notes: list[str] = field(default_factory=list)
     groups: int | None = None
 
-    def atom(self, released: Released, said: str, importance: Fraction = Fraction(1)) -> Formula:
-        """The formula of an atom, noted at its first use; the largest importance counts."""
+    def atom(
+        self, released: Released, said: str, importance: Fraction = Fraction(1), clamped: str | None = None
+    ) -> Formula:
+        """The formula of an atom, noted at its first use; the largest importance counts. `clamped`: bounds in words."""
         known = self.atoms.get(released)
         if known is None:
-            self.atoms[released] = self._described(released, said, importance)
+            self.atoms[released] = self._described(released, said, importance, clamped)
         elif importance > known.importance:
             self.atoms[released] = Atom(
                 known.aggregate, known.unit, known.offset, known.shown, known.limits, importance
             )
         return Noisy(list(self.atoms).index(released))
 
-    def _described(self, released: Released, said: str, importance: Fraction) -> Atom:
+    def _described(self, released: Released, said: str, importance: Fraction, clamped: str | None) -> Atom:
         limits = list(rows_limits(self))
         unit: Fraction = Fraction(1)
         shown: Shown = "integer"
         if released.kind in ("sum", "quantile") and released.of is not None:
             domain = self.scope.domain(released.of)
             unit, shown = domain.step, shown_as(domain)
-            if domain.kind == "number":
+            if clamped is not None:
+                limits.append(clamped)
+            elif domain.kind == "number":
                 name = said[said.find("(") + 1 : said.rfind(")")] if "(" in said else said
                 low, high = domain.low * domain.step, domain.high * domain.step
                 limits.append(f"{name.split(',')[0]} clamped to [{float(low):g}, {float(high):g}]")

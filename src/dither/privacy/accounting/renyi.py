@@ -9,7 +9,7 @@ for any alpha > 1 (docs/proofs/composition.md, section 8). Orders are never mixe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -23,7 +23,8 @@ from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.guarantees import amplified_epsilon, gaussian_mu_squared, infinite_mass, pure_epsilon
 from dither.privacy.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.privacy.accounting.sampled import OutOfReach
-from dither.privacy.accounting.workload import DIRECTIONS, Direction, Events, alternatives, workload
+from dither.privacy.accounting.transforms import AtomsFactor
+from dither.privacy.accounting.workload import DIRECTIONS, Direction, Events, Law, alternatives, workload
 
 _SLACK = 1e-12
 
@@ -59,14 +60,21 @@ def _renyi_event(event: ls.Loss, alpha: float, direction: Direction) -> float:
             return unsampled
         rate = Fraction(event.sample_size, event.population_size)
         return min(unsampled, _from_laws(ls.Pure(amplified_epsilon(epsilon, rate)), alpha, "remove"))
+    if isinstance(event, ls.DiscreteGaussian):
+        # its atoms are cut far out, where high orders live: the concentrated bound, attained at integer orders
+        return alpha * float(Fraction(event.sensitivity) ** 2 / (2 * event.sigma**2)) * (1 + _SLACK)
     found = workload(Events([(event, 1)]), event.neighbours)
     laws = found.upper[direction]
-    if found.vague or any(isinstance(law, (GaussianLaw, LaplaceLaw)) for law in laws):
-        if isinstance(event, ls.DiscreteGaussian):
-            return alpha * float(event.sensitivity**2 / (2 * event.sigma**2))
+    smooth = any(isinstance(law, (GaussianLaw, LaplaceLaw)) for law in laws)
+    if found.vague or smooth or (_cut(laws) and pure_epsilon(event) is None):
         assert isinstance(event, ls.PoissonSampled)
-        return _sampled_integer_order(event, max(2, math.ceil(alpha)))
+        return _sampled_between(event, alpha, direction)
     return _from_laws(event, alpha, direction)
+
+
+def _cut(laws: Sequence[Law]) -> bool:
+    """Whether some of a law was left out, so that its moments are no upper bounds."""
+    return any(isinstance(law, AtomsFactor) and law.missing > 0 for law in laws)
 
 
 def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
@@ -77,14 +85,32 @@ def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
             logs, error = law.log_mgf(alpha - 1, np.zeros(1), 1e-13)
         except OutOfReach:
             return math.inf
-        total += float(logs[0].real) + float(error[0])
+        level = float(logs[0].real) + float(error[0])
+        if _cut([law]):
+            # what was left out lies below the epsilon of a pure event
+            largest = pure_epsilon(event)
+            assert isinstance(law, AtomsFactor) and largest is not None
+            left_out = math.log(law.missing) + (alpha - 1) * float(largest) * (1 + _SLACK)
+            level = float(np.logaddexp(level, left_out)) + _SLACK
+        total += level
     return max(0.0, total) / (alpha - 1)
+
+
+def _sampled_between(event: ls.PoissonSampled, alpha: float, direction: Direction) -> float:
+    """Theorem 3.33 at the integers around, and the chord of the convex (order - 1) D_order; never above the whole."""
+    unsampled = max(_renyi_event(event.loss, alpha, way) for way in DIRECTIONS)
+    low = math.floor(alpha)
+    if event.neighbours == "replace" or low >= 2000:
+        return unsampled
+    share = alpha - low
+    chord = (1 - share) * (low - 1) * (_sampled_integer_order(event, low) if low > 1 else 0.0)
+    if share > 0:
+        chord += share * low * _sampled_integer_order(event, low + 1)
+    return min(unsampled, chord / (alpha - 1) * (1 + _SLACK))
 
 
 def _sampled_integer_order(event: ls.PoissonSampled, order: int) -> float:
     """Theorem 3.33 (both directions, theorem 3.34): the sharp bound at an integer order from the inner curve."""
-    if event.neighbours == "replace" or order > 2000:
-        return math.inf
     p = float(event.q)
     log_p, log_rest = math.log(p), math.log1p(-p)
     terms = [(order - 1) * log_rest + math.log1p((order - 1) * p)]
@@ -93,9 +119,10 @@ def _sampled_integer_order(event: ls.PoissonSampled, order: int) -> float:
         choose = math.lgamma(order + 1) - math.lgamma(k + 1) - math.lgamma(order - k + 1)
         terms.append(choose + (order - k) * log_rest + k * log_p + (k - 1) * inner)
     top = max(terms)
+    if not math.isfinite(top):
+        return math.inf
     total = top + math.log(math.fsum(math.exp(term - top) for term in terms))
-    unsampled = max(_renyi_event(event.loss, float(order), direction) for direction in DIRECTIONS)
-    return min(unsampled, max(0.0, total + 1e-13 * order) / (order - 1))
+    return max(0.0, total + 1e-13 * order) / (order - 1)
 
 
 def conversion_epsilon(curve: Callable[[float], float], log_delta: float) -> tuple[float, float]:

@@ -127,6 +127,8 @@ def _finish(curve: Curve, target: Target, slope: float, name: str, guess: float 
         low, high = (place, place) if Fraction(place) == target.epsilon else (down(place), up(place))
         return Answer(Bounds(curve(max(0.0, high)).lower, curve(max(0.0, low)).upper), name)
     assert target.delta is not None
+    if target.delta[0] < Fraction(1, 10**305):
+        raise OutOfReach  # below the floats: only routes in logarithms serve
     low_delta, high_delta = float(target.delta[0]), float(target.delta[1])
     low_delta = low_delta if Fraction(low_delta) <= target.delta[0] else down(low_delta)
     high_delta = high_delta if Fraction(high_delta) >= target.delta[1] else up(high_delta)
@@ -165,10 +167,10 @@ def _exact(laws: Sequence[Law], target: Target) -> Answer:
 
 
 def _one_sampled(law: SampledGaussianFactor) -> Curve:
-    """One sampled Gaussian: the likelihood ratio is monotone, so the worst event is a half-line (110 digits)."""
+    """One sampled Gaussian: the likelihood ratio is monotone, so the worst event is a half-line (320 digits)."""
 
     def curve(place: float) -> Bounds:
-        with mpmath.workdps(130):
+        with mpmath.workdps(340):
             q, sigma = (mpmath.mpf(x.numerator) / x.denominator for x in (law.q, law.sigma))
             grow = mpmath.exp(mpmath.mpf(place) * (1 if law.kind == "remove" else -1))
             if grow <= 1 - q:
@@ -180,7 +182,7 @@ def _one_sampled(law: SampledGaussianFactor) -> Curve:
             else:
                 rest, moved = mpmath.ncdf(edge / sigma), mpmath.ncdf((edge - 1) / sigma)
                 value = rest - ((1 - q) * rest + q * moved) / grow
-            slack = mpmath.mpf(10) ** -110
+            slack = mpmath.mpf(10) ** -320
             return Bounds(max(0.0, down(float(value - slack))), min(1.0, up(float(value + slack))))
 
     return curve

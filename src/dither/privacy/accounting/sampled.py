@@ -74,7 +74,7 @@ class SampledGroup:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """What the unproved cumulants depend on, cheap to hash."""
+        """What the decay depends on, cheap to hash."""
         return (self.kind, *((*factor.floats, factor.count) for factor in self.factors))
 
     @property
@@ -97,11 +97,15 @@ class SampledGroup:
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """log M and its first two derivatives at c, roughly and cheaply: they choose the contour and prove nothing."""
-        known = _known.get((self.key, c))
-        if known is None:
-            known = _known[self.key, c] = _cumulants(self, c)
-            _trim(_known)
-        return known
+        keys = [(self.kind, *factor.floats, c) for factor in self.factors]
+        missing = [place for place, key in enumerate(keys) if key not in _known]
+        if missing:
+            made = _cumulants(self.kind, [self.factors[place].floats for place in missing], c)
+            for place, one in zip(missing, made, strict=True):
+                _known[keys[place]] = one
+        total = self.arrays[2] @ np.array([_known[key] for key in keys])
+        _trim(_known)
+        return float(total[0]), float(total[1]), float(total[2])
 
     def decay(self, c: float, y: float) -> float:
         known = _falls.get((self.key, c, y))
@@ -158,21 +162,21 @@ def _row(factor: SampledGaussianFactor, c: float, tolerance: float) -> Row:
     return Row(*factor.floats, c, finest, 4 * math.ceil(math.log(factor.count) / 4))
 
 
-_known: dict[tuple[tuple[object, ...], float], tuple[float, float, float]] = {}
+_known: dict[tuple[object, ...], Real] = {}
 _falls: dict[tuple[tuple[object, ...], float, float], float] = {}
 _staircases: dict[tuple[object, ...], tuple[Real, Real]] = {}
 
 
-def _cumulants(group: SampledGroup, c: float) -> tuple[float, float, float]:
-    q, sigma, counts = (array[:, None] for array in group.arrays)
-    right = 7 * sigma + (c + 1 if group.kind != "add" else 0.0)
-    left = 7 * sigma + (np.minimum(c, 12 * sigma) if group.kind == "add" else 0.0)
+def _cumulants(kind: Kind, laws: Sequence[tuple[float, float, float]], c: float) -> Real:
+    q, sigma, _ = np.array(laws).T[:, :, None]
+    right = 7 * sigma + (c + 1 if kind != "add" else 0.0)
+    left = 7 * sigma + (np.minimum(c, 12 * sigma) if kind == "add" else 0.0)
     share = np.linspace(0.0, 1.0, min(4000, 96 + int(3 * np.max((left + right - 14 * sigma) / sigma))))
     nodes = -left + (left + right) * share
     forward = log_ratio(q, (2 * nodes - 1) / (2 * sigma * sigma))[0]
-    if group.kind == "remove":
+    if kind == "remove":
         base, loss = forward, forward
-    elif group.kind == "add":
+    elif kind == "add":
         base, loss = np.zeros_like(forward), -forward
     else:
         base, loss = forward, forward - log_ratio(q, (-2 * nodes - 1) / (2 * sigma * sigma))[0]
@@ -185,7 +189,7 @@ def _cumulants(group: SampledGroup, c: float) -> tuple[float, float, float]:
     level = top + np.log(total * area)
     mean = np.sum(weight * loss, axis=1, keepdims=True)
     spread = np.sum(weight * (loss - mean) ** 2, axis=1, keepdims=True)
-    return tuple(float(np.sum(counts * item)) for item in (level, mean, spread))  # type: ignore[return-value]
+    return np.concatenate([level, mean, spread], axis=1)
 
 
 def _layers(kind: Kind, laws: Sequence[tuple[float, float, float]], c: float, log_total: Real) -> tuple[Real, Real]:

@@ -1,0 +1,14 @@
+"""What rich would show, as plain text: the same in a terminal, a file and a notebook."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console, RenderableType
+
+
+def as_text(shown: RenderableType, width: int = 120) -> str:
+    """The text of something rich, without colours; a notebook is not written to beside."""
+    page = io.StringIO()
+    Console(file=page, width=width, force_terminal=False, force_jupyter=False, color_system=None).print(shown)
+    return page.getvalue()
