@@ -15,8 +15,10 @@ from dither import RefusedError, steward
 from dither.audit import naive
 from dither.plan.algebra import (
     Cells,
+    Column,
     Compare,
     Count,
+    CountDistinct,
     CountUnits,
     Filter,
     Group,
@@ -25,6 +27,7 @@ from dither.plan.algebra import (
     LimitGroups,
     Named,
     PerUnit,
+    Project,
     Quantiles,
     SampleUnits,
     Scan,
@@ -305,6 +308,18 @@ class TestRefusals:
         wide = Cells(Scan("patients"), ("salary",), (Count(),) * 90)
         with pytest.raises(RefusedError, match="numbers in one answer"):
             calibrate(request(wide, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
+
+    def test_what_one_unit_holds_is_bounded(self):
+        """A ten-fold self-join gives one person 59,049 rows; fifty distinct counts of them would show in the memory."""
+        plan = VISITS
+        for place in range(9):
+            other = Project(VISITS, (Named(f"c{place}", Column("score")),))
+            plan = Join(plan, other, (), "inner")
+        one = Cells(plan, (), (Count(),))
+        assert calibrate(request(one, epsilon=F(1)), hospital.catalog())
+        many = Cells(plan, (), (CountDistinct("cost"),) * 50)
+        with pytest.raises(RefusedError, match="rows of one unit"):
+            calibrate(request(many, epsilon=F(1)), hospital.catalog())
 
     def test_only_cells_with_rows_are_held_for_a_key(self):
         with hospital.registered(people(10)) as both:
