@@ -163,4 +163,6 @@ def test_claims_and_budgets_that_mean_nothing_are_refused():
         audit.Budget(1000, alpha=0)
     with pytest.raises(ParameterError):
         audit.test(lambda data, size: [0], 0, 1, epsilon=1)
+    with pytest.raises(ParameterError, match="raised in every run"):
+        audit.test(lambda data: [][data], 0, 1, epsilon=1, budget=audit.Budget(100))
     assert audit.test(lambda data, size: np.full(size, uniform_below(1)), 0, 1, claim=Pure(1)).epsilon_lower == 0

@@ -10,9 +10,29 @@ from clinic7 import COUNT, Clinic
 
 from dither import steward
 from dither.errors import RefusedError
+from dither.plan.algebra import (
+    Column,
+    Compare,
+    Distinct,
+    Filter,
+    Group,
+    Join,
+    Named,
+    Or,
+    PerUnit,
+    Plan,
+    Project,
+    Scan,
+    UnionAll,
+)
+from dither.privacy.parts import _lies_within
 
 pytest_plugins = ["clinic7_fixtures"]
 NORTH = COUNT + " WHERE region = 'north'"
+
+
+IS_NORTH = Compare("region", "=", "north")
+NORTHERN = Filter(Filter(Scan("patients"), IS_NORTH), Compare("age", ">=", Fraction(18)))
 
 
 def partition(clinic: Clinic, column: str = "patients.region") -> None:
@@ -48,6 +68,36 @@ def test_what_could_read_beyond_its_part_is_refused_for_free(clinic: Clinic, sql
         with pytest.raises(RefusedError, match="WHERE region = 'north' only"):
             ask(sql, epsilon=1)  # type: ignore[operator]
     assert clinic.spent()["total"] == 0
+
+
+def test_averages_and_medians_of_a_part_are_paid_by_it(clinic: Clinic) -> None:
+    clinic.open()
+    partition(clinic)
+    ask = clinic.connect("north").sql
+    ask("SELECT AVG(age) AS a, COUNT(*) AS n FROM patients WHERE region = 'north'", epsilon=1)
+    assert clinic.spent()["north"] > 0 and clinic.spent()["south"] == 0
+
+
+@pytest.mark.parametrize(
+    ("plan", "within"),
+    [
+        (NORTHERN, True),
+        (Project(NORTHERN, (Named("region", Column("age")),)), True),
+        (Filter(Project(Scan("patients"), (Named("region", Column("region")),)), IS_NORTH), False),  # renamed or not
+        (Join(Scan("visits"), NORTHERN, (), "inner"), True),
+        (Join(Scan("visits"), NORTHERN, (), "left"), False),  # keeps visits of others
+        (Join(NORTHERN, Scan("visits"), (), "left"), True),
+        (UnionAll(NORTHERN, NORTHERN), True),
+        (UnionAll(NORTHERN, Scan("patients")), False),
+        (Distinct(PerUnit(NORTHERN, (), ()), True), True),
+        (Group(Scan("patients"), ("region",), ()), False),
+        (Filter(Group(Scan("patients"), ("region",), ()), IS_NORTH), False),
+        (Filter(Scan("visits"), IS_NORTH), False),
+        (Filter(Scan("patients"), Or((IS_NORTH, IS_NORTH))), False),
+    ],
+)
+def test_which_plans_read_their_part_alone(plan: Plan, within: bool) -> None:
+    assert _lies_within(plan, "patients", "region", "north") is within
 
 
 def test_an_analyst_inside_a_part_is_bound_too(clinic: Clinic) -> None:

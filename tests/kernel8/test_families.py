@@ -15,8 +15,10 @@ from dither import RefusedError, steward
 from dither.audit import naive
 from dither.plan.algebra import (
     Cells,
+    Column,
     Compare,
     Count,
+    CountDistinct,
     CountUnits,
     Filter,
     Group,
@@ -25,6 +27,7 @@ from dither.plan.algebra import (
     LimitGroups,
     Named,
     PerUnit,
+    Project,
     Quantiles,
     SampleUnits,
     Scan,
@@ -103,8 +106,8 @@ class TestMeasured:
             expected = naive.grouped(query, both.oracle)
             total = Counter()
             for (diag,), cells in found.items():
-                assert cells.shape == (3 * 12, 2)  # urgent with null, score -5..5 with null
-                for code, (count, cost) in enumerate(cells.tolist()):
+                assert set(cells) <= set(range(3 * 12))  # urgent with null, score -5..5 with null
+                for code, (count, cost) in ((code, cells.get(code, (0, 0))) for code in range(3 * 12)):
                     urgent = [False, True, None][code // 12]
                     score = None if code % 12 == 11 else F(code % 12 - 5)
                     assert [F(count), F(cost, 100)] == expected.get((urgent, diag, score), [0, 0])
@@ -297,6 +300,32 @@ class TestRefusals:
         with pytest.raises(RefusedError, match=words):
             calibrate(request(*queries, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
 
+    def test_work_is_bounded_before_data_is_read(self):
+        """A filter that one person meets and thousands of aggregates: memory would tell whether the person is there."""
+        many = Cells(VISITS, ("diag", "score"), (Sum("cost"), Count()) * 600)
+        with pytest.raises(RefusedError, match="at most 1000"):
+            calibrate(request(KEYS, many, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
+        wide = Cells(Scan("patients"), ("salary",), (Count(),) * 90)
+        with pytest.raises(RefusedError, match="numbers in one answer"):
+            calibrate(request(wide, epsilon=F(1)), hospital.catalog(), F(1, 10**6))
+
+    def test_what_one_unit_holds_is_bounded(self):
+        """A ten-fold self-join gives one person 59,049 rows; fifty distinct counts of them would show in the memory."""
+        plan = VISITS
+        for place in range(9):
+            other = Project(VISITS, (Named(f"c{place}", Column("score")),))
+            plan = Join(plan, other, (), "inner")
+        one = Cells(plan, (), (Count(),))
+        assert calibrate(request(one, epsilon=F(1)), hospital.catalog())
+        many = Cells(plan, (), (CountDistinct("cost"),) * 50)
+        with pytest.raises(RefusedError, match="rows of one unit"):
+            calibrate(request(many, epsilon=F(1)), hospital.catalog())
+
+    def test_only_cells_with_rows_are_held_for_a_key(self):
+        with hospital.registered(people(10)) as both:
+            found = both.measurer.measure(Cells(VISITS, ("diag", "day"), (Count(),)))
+            assert all(len(cells) <= 30 for cells in found.values())
+
     def test_families_fit_their_queries_and_one_measure(self):
         for family in ("laplace", "gaussian", "exponential"):
             asked = Request((Step(KEYS, family, F(1)),), Price(F(1)), "total")
@@ -315,7 +344,7 @@ class TestRandomised:
     def test_only_selected_keys_leave_and_sorted(self):
         steps_ = calibrate(request(KEYS, BY_DIAG, epsilon=F(200)), hospital.catalog(), F(1, 10**6))
         owners = {("zeta",): 500, ("alpha",): 500, (None,): 500, ("rare",): 1}
-        cells = {key: np.array([[count]], object) for key, count in owners.items()}
+        cells = {key: {0: (count,)} for key, count in owners.items()}
         keys, values = randomise(steps_, [owners, cells], SystemSource())
         assert keys == (("alpha",), ("zeta",), (None,))
         assert len(values) == 3 and all(abs(value - 500) < 20 for value in values)

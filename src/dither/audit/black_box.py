@@ -27,7 +27,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dither.audit.confidence import ceiling, check_alpha, log_ratio, lower, upper
 from dither.audit.events import Event, angles, cells, search
-from dither.audit.outputs import Batch, Reader, View, draw, is_vectorised
+from dither.audit.outputs import Batch, Raised, Reader, View, draw, is_vectorised
 from dither.errors import ParameterError
 from dither.privacy.accounting.curves import delta as claimed_delta
 from dither.privacy.accounting.curves import epsilon as claimed_epsilon
@@ -179,6 +179,7 @@ def test(
     title = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
     with _bar(progress, title, 2 * spend.runs) as tick:
         raw = [_some(mechanism, data, spend.choosing, many, tick) for data in (d1, d2)]
+        _not_all_raised(raw)
         read = Reader.of(*raw)
         first = [read(each) for each in raw]
         del raw
@@ -196,6 +197,13 @@ def test(
             low, high = lower(pair[0], spend.testing, share), upper(pair[1], spend.testing, share)
             evidence.append(Evidence(each.text, direction, pair, spend.testing, low, high))
     return _judge(title, epsilon, delta, claim, spend, share, evidence, _roc(seen[0], first, kept))
+
+
+def _not_all_raised(raw: list[Any]) -> None:
+    """A mechanism that only ever raises would look innocent: most likely it was called wrongly."""
+    if all(isinstance(each, Raised) for outputs in raw for each in outputs):
+        first = raw[0][0]
+        raise ParameterError(f"the mechanism raised in every run ({first.kind}: {first.message}): nothing was tested")
 
 
 def _some(mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]) -> Any:

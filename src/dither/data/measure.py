@@ -57,8 +57,8 @@ class Measurer:
         """Exact integers.
 
         Cells: one row per declared cell, one column per aggregate, exact Python integers; absent cells are 0. Where
-        some keys are not listed, a dict of such arrays by their values. Keys: the owners of each key. Quantiles: by
-        unlisted keys and by code of the listed ones, the points that hold rows, in order, and how many.
+        some keys are not listed: by their values, the cells that hold rows by code. Keys: the owners of each key.
+        Quantiles: by unlisted keys and by code of the listed ones, the points that hold rows, in order, and how many.
         `sample_key` is drawn by the kernel for this release; a plan that samples units is refused without one.
         """
         if isinstance(query, Keys):
@@ -68,7 +68,7 @@ class Measurer:
         found = self._cells(query, sample_key)
         return found if open_keys(query, self._catalog, self.facts) else found[()]
 
-    def _cells(self, query: Cells, sample_key: bytes | None) -> dict[OpenKey, NDArray[np.object_]]:
+    def _cells(self, query: Cells, sample_key: bytes | None) -> dict[OpenKey, Any]:
         found = self._table(query, sample_key)
         labels, first = self._labels(found, query)
         size = shape(query, self._catalog, self.facts)
@@ -80,11 +80,10 @@ class Measurer:
             for place, column in enumerate(values):
                 cells[codes, place] = column
             return {(): cells}
-        by_key: dict[OpenKey, NDArray[np.object_]] = {}
-        for row, key in enumerate(labels):
-            if key not in by_key:
-                by_key[key] = np.zeros(size, object)
-            by_key[key][codes[row]] = [column[row] for column in values]
+        # only cells that hold rows: what a key takes must not grow with the declared cells, a key may be one person's
+        by_key: dict[OpenKey, dict[int, tuple[int, ...]]] = {}
+        for key, code, *row in zip(labels, codes.tolist(), *values, strict=True):
+            by_key.setdefault(key, {})[code] = tuple(row)
         return by_key
 
     def _owners(self, query: Keys, sample_key: bytes | None) -> dict[OpenKey, int]:

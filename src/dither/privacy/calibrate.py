@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from dither.catalog import Catalog
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Keys, Quantiles, Query
+from dither.plan.algebra import Cells, CountDistinct, CountUnits, Keys, Quantiles, Query
 from dither.plan.domains import key_domains, open_keys
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of
@@ -46,6 +46,9 @@ _IN_RHO = {"gaussian", "gaussian_keys", "exponential"}
 _FITS = {Cells: ("laplace", "gaussian"), Keys: ("geometric_keys", "gaussian_keys"), Quantiles: ("exponential",)}
 MOST_CELLS_PER_KEY = 1_000
 MOST_QUANTILE_CELLS = 10_000
+MOST_COLUMNS = 1_000
+MOST_NUMBERS = 20_000_000
+MOST_HELD = 1_000_000
 _NO_RULE = "a node without a rule is refused"
 
 Mechanism: TypeAlias = (
@@ -95,6 +98,7 @@ def calibrate(
             "approx) or --delta-selection (rule zcdp)",
             rule="privacy-rules 14",
         )
+    _check_numbers(request, catalog, facts)
     if in_epsilon:
         assert request.price.epsilon is not None
         budget, each = request.price.epsilon, delta / selections if selections else Fraction(0)
@@ -107,6 +111,9 @@ def calibrate(
 
 def check_keys(request: Request, catalog: Catalog, facts: Facts) -> None:
     """Every step has a family of its kind; unlisted keys leave only through a selection over the same rows and keys."""
+    asked = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
+    if asked > MOST_COLUMNS:
+        raise RefusedError(f"{asked} aggregates in one request: at most {MOST_COLUMNS}", rule="work is bounded")
     selections = [step.query for step in request.steps if isinstance(step.query, Keys)]
     if len({(query.plan, query.keys) for query in selections}) != len(selections):
         raise RefusedError("a selection of keys twice", rule=_NO_RULE)
@@ -123,6 +130,30 @@ def check_keys(request: Request, catalog: Catalog, facts: Facts) -> None:
                 f"{', '.join(unlisted)} needs a selection of keys over the same rows",
                 rule="undeclared keys go through key selection",
             )
+
+
+def _check_numbers(request: Request, catalog: Catalog, facts: Facts) -> None:
+    """All declared cells of all steps together are few enough to be held, and so is what one unit adds to memory.
+
+    Counting distinct values or owners holds every row's value: a unit whose rows a self-join multiplied would show in
+    the memory, and near its end in a failure.
+    """
+    numbers = held = 0
+    for step in request.steps:
+        distinct = [one for one in getattr(step.query, "columns", ()) if isinstance(one, (CountDistinct, CountUnits))]
+        held += touched(step.query, catalog, facts).rows * (len(distinct) + isinstance(step.query, (Keys, Quantiles)))
+        each = len(getattr(step.query, "columns", ())) or len(getattr(step.query, "shares", ())) or 1
+        numbers += each * prod(domain.codes for domain in key_domains(step.query, catalog, facts))
+    if numbers > MOST_NUMBERS:
+        raise RefusedError(
+            f"{numbers:,} numbers in one answer: at most {MOST_NUMBERS:,}. Group by fewer keys", rule="work is bounded"
+        )
+    if held > MOST_HELD:
+        raise RefusedError(
+            f"distinct values, keys or quantiles over {held:,} rows of one unit: at most {MOST_HELD:,}. Limit the rows "
+            "of a person first, or ask for fewer of them in one question",
+            rule="work is bounded",
+        )
 
 
 def _rho(price: Price, delta: Fraction) -> Fraction:

@@ -11,7 +11,22 @@ from itertools import pairwise
 
 from dither.catalog import Catalog
 from dither.errors import RefusedError
-from dither.plan.algebra import And, Compare, Condition, Filter, Plan, Scan
+from dither.plan.algebra import (
+    And,
+    Compare,
+    Condition,
+    Distinct,
+    Filter,
+    Group,
+    Join,
+    LimitGroups,
+    PerUnit,
+    Plan,
+    Project,
+    SampleUnits,
+    Scan,
+    UnionAll,
+)
 from dither.privacy.ledger import Pot
 from dither.privacy.request import Request
 
@@ -61,7 +76,28 @@ def check_partition(partition: Pot, catalog: Catalog, version: int) -> None:
 
 
 def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
-    """Allow-list: filters over one scan of that table, one of them asking for exactly this value."""
+    """Allow-list: whether every row of the plan belongs to a unit of the part.
+
+    A scan of that table under a filter that asks for exactly this value holds rows of such units only; what is made
+    from those rows alone, or by joining them with other rows of the *same owner*, does too. Conditions above a
+    projection do not count: their column may be another.
+    """
+    match plan:
+        case Join(left, right, _, kind):
+            return _lies_within(left, table, column, value) or (
+                kind == "inner" and _lies_within(right, table, column, value)
+            )
+        case UnionAll(left, right):
+            return _lies_within(left, table, column, value) and _lies_within(right, table, column, value)
+        case (
+            Project(source)
+            | LimitGroups(source)
+            | PerUnit(source)
+            | Distinct(source)
+            | SampleUnits(source)
+            | Group(source)
+        ):
+            return _lies_within(source, table, column, value)
     found = False
     while isinstance(plan, Filter):
         found = found or any(
@@ -69,7 +105,9 @@ def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
             for part in _conjuncts(plan.condition)
         )
         plan = plan.source
-    return found and isinstance(plan, Scan) and plan.table == table
+    if isinstance(plan, Scan):
+        return found and plan.table == table
+    return _lies_within(plan, table, column, value)
 
 
 def _conjuncts(condition: Condition) -> tuple[Condition, ...]:

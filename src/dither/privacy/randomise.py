@@ -26,7 +26,7 @@ from dither.privacy.noise import Words
 
 OpenKey: TypeAlias = tuple[str | None, ...]
 Exact: TypeAlias = dict[OpenKey, Any]
-"""By the values of the unlisted keys, () without any: cells, or owners, or histograms by code."""
+"""By the values of the unlisted keys: cells by code, owners, or histograms by code; without any, () and all cells."""
 Values: TypeAlias = tuple[tuple[Any, ...], ...]
 _EMPTY = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -67,12 +67,20 @@ def _step(
     if isinstance(query, Quantiles):
         return tuple(value for key in keys for value in _quantiles(each, found.get(key, {}), source))
     assert isinstance(query, Cells)
-    empty = np.zeros((each.cells, len(query.columns)), object)
-    cells: list[NDArray[Any]] = [found.get(key, empty).ravel() for key in keys]
-    exact = np.concatenate(cells) if cells else np.zeros(0, object)
+    shape = (each.cells, len(query.columns))
+    cells: list[NDArray[Any]] = [_dense(found.get(key, {}), shape) for key in keys] if each.unlisted else [found[()]]
+    exact = np.concatenate([block.ravel() for block in cells]) if cells else np.zeros(0, object)
     assert isinstance(each.mechanism, (IntegerLaplace, IntegerGaussian))
     noisy = each.mechanism.release(exact, source=source)
     return tuple(max(-each.width, min(each.width, int(value))) for value in noisy)
+
+
+def _dense(cells: dict[int, tuple[int, ...]], shape: tuple[int, int]) -> NDArray[Any]:
+    """All declared cells of a selected key; those without rows are 0."""
+    dense = np.zeros(shape, object)
+    for code, row in cells.items():
+        dense[code] = row
+    return dense
 
 
 def _quantiles(each: Calibrated, histograms: dict[int, Any], source: Words) -> list[int]:

@@ -32,8 +32,10 @@ def step_by_step(priced: Priced, measured: list[Any]) -> list[Exact]:
             continue
         mine = slice(taken[where], taken[where] + len(query.columns))
         taken[where] = mine.stop
-        by_key = found[where] if isinstance(found[where], dict) else {(): found[where]}
-        exact.append({unlisted: numbers[:, mine] for unlisted, numbers in by_key.items()})
+        if isinstance(found[where], dict):  # by unlisted key, the cells that hold rows
+            exact.append({key: {code: row[mine] for code, row in at.items()} for key, at in found[where].items()})
+        else:
+            exact.append({(): found[where][:, mine]})
     return exact
 
 
