@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ENVIRONMENTS = HERE / ".venvs"
 TASKS = ("keys", "median")
+REPETITIONS = 200  # or as many as fit into a sixth of the time limit
 SLOWEST_FOR_MORE = 20.0  # seconds at 1e6 rows: who takes longer is not asked at 1e7
 
 
@@ -76,7 +77,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for rows in rows_asked:
             file = Path(folder) / f"t{rows}.parquet"
-            for task in TASKS if rows <= 1_000_000 else TASKS[:1]:
+            for task in asked.task or (TASKS if rows <= 1_000_000 else TASKS[:1]):
                 for name in asked.only or PEERS:
                     if (name, task, rows) in keys_of(results) and not asked.again:
                         continue
@@ -102,6 +103,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
     parser.add_argument("--rows", type=int, nargs="+", help="sizes; 1e6 and 1e7 unless told")
     parser.add_argument("--only", nargs="+", choices=list(PEERS), metavar="NAME", help=", ".join(PEERS))
+    parser.add_argument("--task", nargs="+", choices=TASKS, help="both unless told; the median at 1e6 rows at most")
     parser.add_argument("--again", action="store_true", help="measure also what the file already holds")
     parser.add_argument("--limit", type=float, help="seconds for one peer and task; repetitions end at a sixth of it")
     parser.add_argument("--file", type=Path, help="where results are kept")
@@ -173,10 +175,9 @@ def measured(name: str, task: str, rows: int, file: Path, limit: float) -> dict[
     except (subprocess.CalledProcessError, OSError) as error:
         return line | {"failed": f"its environment could not be made: {error}"}
     say(f"{name}, {task}, {rows:,} rows ...")
-    repetitions = (25 if rows <= 1_000_000 else 9) if task == "keys" else 25
     target = file.with_suffix(".told")
     target.unlink(missing_ok=True)
-    command = [python, peer.script, str(file), task, str(repetitions), str(limit / 6), str(target)]
+    command = [python, peer.script, str(file), task, str(REPETITIONS), str(limit / 6), str(target)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{HERE}" if not peer.needs else str(HERE)}
     note = ""
     with tempfile.TemporaryFile("w+") as errors:
