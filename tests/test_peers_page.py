@@ -100,7 +100,7 @@ def test_a_key_that_a_peer_leaves_out_counts_as_an_answer_of_nothing():
 def test_the_comparison_takes_the_best_peer_and_never_the_engine_without_privacy():
     def line(peer, seconds, rmse):
         errors = {what: {"rmse": rmse, "standard_error": 0.0, "bias": 0.0} for what in ("count", "sum", "avg")}
-        return {"peer": peer, "task": "keys", "rows": 10, "answer_s": seconds, "errors": errors}
+        return {"peer": peer, "task": "keys", "rows": 10, "answer_s": seconds, "repetitions": 1, "errors": errors}
 
     lines = [line("dither", 1.0, 5.0), line("DuckDB, no privacy", 0.1, 0.0), line("A", 19.0, 6.0), line("B", 30.0, 4.0)]
     time, *errors = run.compared({"lines": lines})
@@ -108,3 +108,12 @@ def test_the_comparison_takes_the_best_peer_and_never_the_engine_without_privacy
     assert [(each["base_s"], each["ok"]) for each in errors] == [(4.0, False)] * 3
     lines[2]["answer_s"], lines[3]["errors"] = 20.0, lines[0]["errors"]
     assert all(each["ok"] for each in run.compared({"lines": lines}))
+
+
+def test_a_lucky_error_or_two_is_no_estimate_to_compare_with():
+    def line(peer, rmse, times):
+        found = {"median": {"rmse": rmse, "standard_error": 0.0, "bias": 0.0}}
+        return {"peer": peer, "task": "median", "rows": 10, "answer_s": 1.0, "repetitions": times, "errors": found}
+
+    _, error = run.compared({"lines": [line("dither", 5.0, 100), line("A", 0.1, 4), line("B", 6.0, 5)]})
+    assert error["base_s"] == 6.0

@@ -153,7 +153,7 @@ def targets(results: dict[str, Any]) -> str:
     ]  # fmt: skip
     words = (
         "Twenty times faster than the fastest peer (a ratio of at most 0.05), and no error larger than the least of the peers (a ratio of "
-        "1, within three standard errors of the two estimates).\n\n"
+        "1, within three standard errors of the two estimates; estimates from fewer than five errors are not compared).\n\n"
     )
     return words + markdown(["", "ours", "best peer", "ratio", "target", "met"], rows)
 
