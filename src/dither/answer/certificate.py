@@ -98,7 +98,8 @@ def body_of(
 
 def _over_windows(reading: Reading) -> str:
     """The person-level figure of a (person, window) unit, over the windows that the catalog declares."""
-    return f"{reading.label}: epsilon {rounded_up(reading.epsilon)} at delta {rounded_up(reading.delta)}"
+    pair = f"epsilon {rounded_up(reading.epsilon)} at delta {rounded_up(reading.delta)}"
+    return f"{reading.label}: {pair}, for one {reading.unit}"
 
 
 def plan_hash_of(release: Release) -> str:

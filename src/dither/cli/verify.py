@@ -36,7 +36,11 @@ def verify(
     Known keys are those given with --key, or else those of the datasets on this machine.
     """
     if show_key is not None:
-        typer.echo(seal.public_hex(signing_key(State.beside(show_key, state)).public_key()))
+        shown = seal.public_hex(signing_key(State.beside(show_key, state)).public_key())
+        if as_json:
+            print_json({"public_key": shown})
+        else:
+            typer.echo(shown)
         return
     if file is None:
         raise ParameterError("say which certificate to check: dither verify certificate.json")
