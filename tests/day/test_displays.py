@@ -48,6 +48,7 @@ def dataset(request, tmp_path, monkeypatch):
     if request.param == "row":
         text = text.replace("unit: {kind: person}", "unit: {kind: row}").replace("    owner: {column: patient}\n", "")
         text = text.replace("rows_per_unit: 3", "rows_per_unit: 1")
+        text = text.replace("{protected: true}", "{protected: false, because: the rows are about buildings}")
     if request.param == "window":
         text = text.replace("unit: {kind: person}", "unit: {kind: person_window, column: day, every: month, zone: UTC}")
         text = text.replace("day:     {type: date, bounds: [2024-01-01, 2024-12-31], nulls: keep",
