@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from fractions import Fraction
@@ -236,3 +237,51 @@ def test_a_width_is_said_once(tmp_path, monkeypatch, wrong):
     flags = [part for each in wrong for part in ("--within", each)]
     ran = CliRunner().invoke(app, ["preview", str(tmp_path / "clinic.yaml"), QUESTION, *flags])
     assert "--within COLUMN=WIDTH" in str(ran.exception)
+
+
+# -- a certificate of these numbers -------------------------------------------------------------------------------
+
+
+def test_a_certificate_is_of_one_table_and_shows_none_of_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("clinic.yaml").write_text(clinic.CATALOG)
+    clinic.write_csv(Path("visits.csv"), [clinic.row(f"v{i}", f"p{i}") for i in range(30)])
+    told("register", "clinic.yaml")
+    told("budget", "open", "clinic.yaml", "total", "--epsilon", "1", *OPEN)
+    ask = ["sql", "clinic.yaml", "SELECT ward, COUNT(*) AS n, SUM(cost) AS c, AVG(age) AS a FROM visits GROUP BY ward"]
+    ran = CliRunner().invoke(app, [*ask, "--epsilon", "0.5", "--json", "--certificate", "certificate.json"])
+    Path("results.json").write_text(ran.stdout)
+    assert "the numbers that it is of" in told("verify", "certificate.json", "--values", "results.json")
+    results = json.loads(ran.stdout)
+    certificate = Path("certificate.json").read_text()
+    assert results["nonce"] not in certificate
+    body = json.loads(certificate)["body"]
+    # the definition, written anew
+    table = json.dumps(results["columns"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    promised = hashlib.sha256(bytes.fromhex(results["nonce"]) + table.encode()).hexdigest()
+    assert body["values"] == {"commitment": promised}
+
+    def verified(**changes: object) -> tuple[int, str]:
+        Path("other.json").write_text(json.dumps(results | changes))
+        done = CliRunner().invoke(app, ["verify", "certificate.json", "--values", "other.json"])
+        return done.exit_code, done.output + str(done.exception)
+
+    columns = results["columns"]
+    assert verified()[0] == 0
+    wrong = [{"n": [columns["n"][0] + 1, *columns["n"][1:]]}, {"n": columns["n"][::-1]}, {"more": [1]}, {"c": []}]
+    for change in wrong:
+        code, said = verified(columns=columns | change)
+        assert code == 1 and "values: not the numbers" in said, change
+    assert verified(nonce="00" * 32)[0] == 1
+    for shape in ({"nonce": "00"}, {"nonce": None}, {"columns": [1]}):
+        assert "holds columns and nonce" in verified(**shape)[1]
+    con = connect("clinic.yaml")
+    again = con.sql(ask[2], epsilon="0.5")
+    assert again.certificate()["body"]["values"] != body["values"]  # a nonce of its own: two files cannot be linked
+    again.certificate("again.json")
+    again.opening("values.json")
+    told("verify", "again.json", "--values", "values.json")
+    again.nonnegative("n", "c").certificate("derived.json")
+    assert CliRunner().invoke(app, ["verify", "derived.json", "--values", "values.json"]).exit_code == (
+        0 if min(again.to_dict()["n_low"] + again.to_dict()["c_low"]) >= 0 else 1
+    )

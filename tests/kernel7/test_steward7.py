@@ -216,7 +216,9 @@ def test_a_population_over_windows_sums_all_of_a_persons_windows(
     months.open(epsilon=1, ceiling=1)
     again = test_windows.write(tmp_path / "again", test_windows.TEXT.replace("lineage: clinic", "lineage: again"))
     again.open(epsilon=1, ceiling=2, relations={"*": "unknown"})
-    assert "together, whatever is asked: epsilon 18, delta 0, for adding" in run("budget", "show", again.file)  # 6 * 1 + 6 * 2
+    assert "together, whatever is asked: epsilon 18, delta 0, for adding" in run(
+        "budget", "show", again.file
+    )  # 6 * 1 + 6 * 2
     rows = test_windows.TEXT.replace("lineage: clinic", "lineage: rows").replace("people:", "people: {}", 1)
     unit = "{kind: person_window, column: day, every: month, zone: UTC}"
     rows = rows.replace(unit, "{kind: row}").replace("  person: {protected: true}\n", "").replace("{type: id}", ID)

@@ -47,6 +47,7 @@ def body_of(
     incidents: Iterable[Incident],
     post_processing: Iterable[str] = (),
     over_windows: Reading | None = None,
+    commitment: str = "",
 ) -> dict[str, Any]:
     """What a certificate says of a release; `way` is the pot that was asked and all it is inside of.
 
@@ -90,6 +91,7 @@ def body_of(
         },
         "pots": {each.name: _pot(each, release) for each in way},
         "post_processing": list(post_processing),
+        "values": {"commitment": commitment},
         "unprotected": list(UNPROTECTED),
         "incidents": [{"reserve": each.reserve, "code": each.code} for each in incidents],
         "software": {"dither": __version__, "losses": LOSS_VERSION},

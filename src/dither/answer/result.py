@@ -9,6 +9,7 @@ unless `nonnegative()` or `consistent()` derives another result, which says what
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -22,6 +23,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.bands import NO_BANDS, Bands
+from dither.answer.commitment import commitment, fresh_nonce, plain
 from dither.answer.expressions import Noisy
 from dither.answer.intervals import Noises, level_of, noise_scale
 from dither.answer.recipe import Output, Recipe
@@ -39,7 +41,7 @@ _LAWS = {
     "IntegerLaplace": "P(z) ~ exp(-|z| / scale) on multiples of the resolution",
     "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
 }
-Certify = Callable[[Release, Recipe, tuple[str, ...]], dict[str, Any]]
+Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
 _COVERED = (
     "Intervals cover the exact answer on the registered table; what limits and clamps did to the data before is named "
     "above, not covered. An end that is NULL is no bound."
@@ -77,6 +79,7 @@ class Result:
     _bands: Bands = field(default=NO_BANDS, repr=False)
     notes: tuple[str, ...] = ()
     _certify: Certify | None = field(default=None, repr=False, compare=False)
+    _nonce: str = field(default_factory=fresh_nonce, repr=False, compare=False)
     _derived: tuple[Callable[[Result], Result], ...] = field(default=(), repr=False, compare=False)
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
@@ -120,10 +123,21 @@ class Result:
         """What was promised for this release, as signed JSON; written to `file` too, for `dither verify FILE`."""
         if self._certify is None:
             raise DitherError("a certificate is made by the connection that asked: con.sql(...).certificate()")
-        made = self._certify(self._release, self._recipe, self.notes)
+        promised = commitment(self.to_dict(), self._nonce)
+        made = self._certify(self._release, self._recipe, self.notes, promised)
         if file is not None:
             Path(file).write_text(to_text(made), encoding="utf-8")
         return made
+
+    def opening(self, file: str | Path | None = None) -> dict[str, Any]:
+        """The table, and the nonce that shows the certificate to be of this table: for those who may see the values.
+
+        Written to `file` too, for `dither verify CERTIFICATE --values FILE`.
+        """
+        told = {"columns": self.to_dict(), "nonce": self._nonce}
+        if file is not None:
+            Path(file).write_text(json.dumps(told, default=plain, ensure_ascii=False, indent=2), encoding="utf-8")
+        return told
 
     def nonnegative(self, *columns: str) -> Result:
         """Negative values of counts (or of the columns named) become 0; a new result that states its bias."""

@@ -124,7 +124,12 @@ def sql(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Rehearse on a table generated from the catalog: free, about nobody.")
     ] = False,
-    certificate: Annotated[Path | None, typer.Option(help="Write the signed certificate to this file.")] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the signed certificate to this file; with --json, keep what is printed for verify --values."
+        ),
+    ] = None,
     state: StateFolder = None,
 ) -> None:
     """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has the same answer."""
@@ -146,7 +151,8 @@ def sql(
             Console().print(result)
         return
     if as_json or output is Format.json:
-        print_json({"columns": result.to_dict(), "info": result.info})
+        opening = {} if certificate is None else {"nonce": result.opening()["nonce"]}
+        print_json({"columns": result.to_dict(), "info": result.info} | opening)
     elif output is Format.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(column.name for column in result.columns)
