@@ -104,6 +104,20 @@ def test_an_epsilon_never_stands_without_its_delta_and_its_unit(dataset, tmp_pat
         assert seen >= {"preview", "result", "budget", "history", "refusal", "interpret", "verify", "report"}
 
 
+def test_a_suggestion_and_the_outputs_in_the_docs_say_it_too(tmp_path):
+    file = tmp_path / "clinic.yaml"
+    file.write_text(clinic.CATALOG)
+    clinic.write_csv(tmp_path / "visits.csv", [clinic.row(f"v{i}", f"p{i}") for i in range(30)])
+    told("register", file)
+    told("budget", "open", file, "total", "--epsilon", "1", *OPEN)
+    bought = connect(file).suggest("bounds", "visits.cost", epsilon="0.5")
+    assert "epsilon 0.5, delta 0, for one person" in str(bought) and not bare(str(bought))
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    outputs = [text for page in pages for text in re.findall(r"^```text\n(.*?)^```$", page.read_text(), re.S | re.M)]
+    assert any(EPSILON.search(text) for text in outputs)
+    assert [line for text in outputs for line in bare(text)] == []
+
+
 def test_refusals_of_delta_and_of_a_reissue_say_the_whole_price(tmp_path):
     file = tmp_path / "clinic.yaml"
     file.write_text(clinic.CATALOG)

@@ -129,8 +129,8 @@ def opened(
     low, high = limit(cap, rule.measure), limit(ceiling, "ceiling")
     if low > high:
         raise ParameterError(
-            f"pot {name!r}: {rule.measure} {shown(low)} exceeds the ceiling {shown(high)}. The ceiling is what the "
-            "pot may ever reach, and what its guarantee states: choose it at least as large"
+            f"pot {name!r}: the cap {shown(low)} exceeds the ceiling {shown(high)}. The ceiling is what the pot may "
+            "ever reach, and what its guarantee states: choose it at least as large"
         )
     kept = min(high / 10, high - low) if reissue is None else exact(reissue, "the reissue reserve")
     if not 0 <= kept <= high - low or kept.denominator > GRID:
