@@ -37,6 +37,7 @@ from dither.privacy.accounting.planning import (
 from dither.privacy.accounting.profile import Profile, TradeOff, profile, tradeoff
 from dither.privacy.accounting.readers import from_dp_event, from_opacus, parse_dp_event
 from dither.privacy.accounting.renyi import Concentrated, rdp, triangle, zcdp
+from dither.privacy.accounting.writers import to_dp_event
 from dither.privacy.losses import (
     RDP,
     ZCDP,
@@ -119,6 +120,7 @@ __all__ = [
     "profile",
     "rdp",
     "split",
+    "to_dp_event",
     "tradeoff",
     "triangle",
     "unamplify",
