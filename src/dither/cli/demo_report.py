@@ -105,7 +105,7 @@ def demo_report(
         pot.name, pot.filter.measure, number(float(pot.spent)), number(float(pot.cap)), number(float(pot.ceiling)),
         tuple((f"release {each.release_id}: {each.asks}", float(each.charged)) for each in con.history().asked),
         f"Whatever is asked, and whatever is raised later, all answers together stay within {meaning.stated}", refusal,
-        f", delta {float(pot.delta_spent):g}, for one {pot.unit},",
+        f", delta {float(pot.delta_spent):g}, for one {pot.unit}",
     )  # fmt: skip
     report = Report(
         title="A dozen questions to an invented clinic",

@@ -42,7 +42,7 @@ def report(
             total.name, total.filter.measure, number(float(total.spent)), f"{float(total.cap):g}",
             f"{float(total.ceiling):g}", parts,
             f"Whatever is asked, all answers together stay within {of_pot(total).stated}",
-            towards=f", delta {float(total.delta_spent):g}, for one {total.unit},",
+            towards=f", delta {float(total.delta_spent):g}, for one {total.unit}",
         )  # fmt: skip
     lead = (
         f"Lineage {facts.catalog.lineage}, population {facts.catalog.population}: {len(releases)} releases. Parameters "
