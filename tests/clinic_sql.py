@@ -371,7 +371,13 @@ def engine_cells(query: Cells, found: hospital.Registered) -> dict[tuple[Any, ..
             natural = [hospital.natural(columns[key], code) for code in range(first, last + 1)]
             lists.append([*natural, None] if columns[key].nullable else natural)
     measured = found.measurer.measure(query)
-    by_open = measured if any(is_open) else {(): measured}
+    none = (0,) * len(query.columns)
+    size = math.prod(len(values) for values in lists)
+    by_open = (
+        {key: [cells.get(code, none) for code in range(size)] for key, cells in measured.items()}
+        if any(is_open)
+        else {(): measured}
+    )
     steps = [columns[one.column].step if isinstance(one, Sum) else Fraction(1) for one in query.columns]
     cells = {}
     for labels, values in by_open.items():

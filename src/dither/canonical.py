@@ -60,11 +60,16 @@ def fraction_text(value: Fraction) -> str:
     return f"{value.numerator}/{value.denominator}"
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text has a UTF-8 form: no lone half of a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
-        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        if not is_unicode(value):
             raise ParameterError(f"a text with a lone surrogate is no Unicode: {ascii(value)[:40]}")
         return value
     if isinstance(value, Fraction):

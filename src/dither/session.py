@@ -221,7 +221,7 @@ class Connection:
         recipe = self.bind(sql, max_groups=max_groups)
         return self._offer(recipe, _price(epsilon, rho, sql), weights, None, Fraction(95, 100)).priced.request
 
-    def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...]) -> dict[str, Any]:
+    def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
         if release.at.context == DRY_RUN:
             raise ParameterError("a dry run is about nobody and promises nothing: ask without dry_run=True")
@@ -230,7 +230,7 @@ class Connection:
         standing = {pot.name: pot for pot in budget.pots}
         way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
         limits = [limit for atom in recipe.atoms for limit in atom.limits]
-        body = body_of(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person())
+        body = body_of(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person(), commitment)
         return sign(body, signing_key(self._place))
 
     # -- the way of a question ------------------------------------------------------------------------------------

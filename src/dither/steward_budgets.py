@@ -172,7 +172,7 @@ def population_notes(place: State, catalog: Catalog) -> tuple[str, ...]:
         share = _share(theirs, other.lineage, relation)
         if isinstance(share, Share):
             shares.append(share)
-            lines.append(f"lineage {other.lineage} ({relation} people): {_text(share.promised)}")
+            lines.append(f"lineage {other.lineage} ({relation} people): {_text(share.promised)}, for one person")
         else:
             missing = True
             why = share or "its ledger cannot be read"
@@ -225,7 +225,7 @@ def _sum(pairs: tuple[Pair, ...]) -> Pair:
 
 
 def _text(pair: Pair) -> str:
-    return f"epsilon {float(pair[0]):.6g}" + (f", delta {float(pair[1]):g}" if pair[1] else "")
+    return f"epsilon {float(pair[0]):.6g}, delta {float(pair[1]):g}"
 
 
 def worst_case_of(place: State) -> Pot | None:

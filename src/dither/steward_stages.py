@@ -24,6 +24,7 @@ from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import Cells, Keys, LimitGroups, Plan, Quantiles, Scan, nodes_of
 from dither.plan.grids import Points
 from dither.privacy.calibrate import Calibrated
+from dither.privacy.randomise import dense
 from dither.privacy.release import Release, Values
 from dither.state import State
 from dither.steward_budgets import open_ledger
@@ -59,9 +60,9 @@ def _exact(each: Calibrated, measurer: Measurer, selected: dict[Any, Any]) -> tu
     found = measurer.measure(query, bytes(32))
     if isinstance(query, Quantiles):
         return tuple(value for key in keys for value in _quantiles(each, query, found.get(key, {})))
-    by_key = found if isinstance(found, dict) else {(): found}
-    empty = np.zeros((each.cells, len(query.columns)), object)
-    return tuple(int(value) for key in keys for value in by_key.get(key, empty).ravel())
+    shape = (each.cells, len(query.columns))
+    blocks = [dense(found.get(key, {}), shape) for key in keys] if each.unlisted else [found]
+    return tuple(int(value) for block in blocks for value in block.ravel())
 
 
 def _quantiles(each: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
@@ -98,11 +99,9 @@ def stages(place: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Sta
 
 def _cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
     found = measurer.measure(query, bytes(32))
-    by_key = found if isinstance(found, dict) else {(): found}
+    by_key = found if isinstance(found, dict) else {(): dict(enumerate(found.tolist()))}
     return {
-        (key, code): tuple(int(value) for value in row)
-        for key, cells in by_key.items()
-        for code, row in enumerate(cells.tolist())
+        (key, code): tuple(int(value) for value in row) for key, cells in by_key.items() for code, row in cells.items()
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import clinic_sql
 from dither import connect, steward
 from dither.plan.algebra import Cells, Keys, Quantiles
+from dither.privacy.randomise import dense
 from dither.state import State
 
 PURPOSE = {
@@ -74,7 +75,8 @@ def exact_values(con: Any, priced: Any) -> tuple[Any, ...]:
             values.append(tuple(selected[query.plan]))
         elif isinstance(query, Cells):
             keys = selected.get(query.plan, [()]) if each.unlisted else [()]
-            cells = [exact[key] for key in keys]
+            shape = (each.cells, len(query.columns))
+            cells = [dense(exact[key], shape) if each.unlisted else exact[key] for key in keys]
             values.append(tuple(int(number) for block in cells for number in block.ravel()))
         else:
             assert isinstance(query, Quantiles)

@@ -122,7 +122,10 @@ class TestSuggest:
         con = self.connection(tmp_path, cost=lambda i: i % 100, weight=lambda i: 50)
         bought = con.suggest("bounds", "visits.cost", epsilon=20, keep=0.9)
         assert 85 <= bought.high <= 110 and -10 <= bought.low <= 15
-        assert bought.provenance.startswith("bought: release ") and "epsilon 20, 90% quantile" in bought.provenance
+        assert (
+            bought.provenance.startswith("bought: release ")
+            and "epsilon 20, delta 0, for one person, 90% quantile" in bought.provenance
+        )
         assert "bounds: [" in bought.catalog_text and "about 90%" in str(bought)
         assert con.budget().pots[0].spent == 20
         again = con.suggest("bounds", "visits.cost", epsilon=20, keep=0.9)

@@ -10,8 +10,8 @@ import pytest
 from dither import local
 from dither.audit import accountant
 from dither.audit.accountant import audit_accountant, audit_loss, draw_loss
+from dither.audit.canaries import chance_of, epsilon_lower, one_run
 from dither.audit.exact import hockey_stick, judge, renyi, smallest_epsilon
-from dither.audit.one_run import chance_of, epsilon_lower, one_run
 from dither.errors import ParameterError
 from dither.privacy.accounting.curves import delta as accounted
 from dither.privacy.accounting.lattice import delta_discrete_laplace

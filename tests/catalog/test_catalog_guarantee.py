@@ -50,7 +50,7 @@ def test_windows_say_that_losses_add_up():
     told = " ".join(guarantee(parse(text)).split())
     assert "of one month (visited, midnight at +01:00)" in told
     assert "Someone with rows in W months is hidden at W times its epsilon, W^2 times its rho, and delta *" in told
-    assert "W is at most 36 here" in told and "one at epsilon 3.6 for a person who was always there" in told
+    assert "W is at most 36 here" in told and "one at epsilon 3.6, delta 0, for a person who was always there" in told
     assert "rows whose parent lies in another month are left out" in told
 
 

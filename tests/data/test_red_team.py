@@ -141,15 +141,14 @@ def test_blank_lines_of_a_one_column_file_do_not_hide_a_swallowed_row(tmp_path):
         write_copy_and_facts(catalog, tmp_path, bytes(32), tmp_path / "d.duckdb", tmp_path / "spill", lambda _: None)
 
 
-def test_a_sample_without_a_key_is_refused_before_the_charge(tmp_path):
-    """It passed price and prepare, failed after reserve, and suspended the dataset."""
+def test_a_sample_is_drawn_by_a_key_of_the_kernel(tmp_path):
+    """Once it passed price and prepare, failed after reserve for want of a key, and suspended the dataset."""
     _, place = clinic.register(tmp_path, [])
     clinic.open_total(place)
     kernel = Kernel(place)
     query = Cells(SampleUnits(Scan("visits"), F(1, 2)), (), (Count(),))
-    with pytest.raises(RefusedError):
-        kernel.release(Request((Step(query, "laplace", F(1)),), Price(epsilon=F(1)), "total"))
-    assert kernel.ledger.pot("total").spent == 0
+    kernel.release(Request((Step(query, "laplace", F(1)),), Price(epsilon=F(1)), "total"))
+    assert kernel.ledger.pot("total").spent == 1
     assert kernel.ledger.incidents_open() == ()
 
 

@@ -191,8 +191,8 @@ def test_a_population_sums_what_one_person_is_promised(clinic: Clinic) -> None:
     replacing.open(epsilon=1, ceiling=4, relations={"*": "same"})
     shown = run("budget", "show", replacing.file)
     # replacing a person = removing one and adding another: 2 * 3 for the first, 4 for the second
-    assert "whatever is asked: epsilon 10, for replacing a person" in shown
-    assert "so far, as if stopped at a point fixed in advance: epsilon 1, for replacing a person" in shown
+    assert "whatever is asked: epsilon 10, delta 0, for replacing a person" in shown
+    assert "so far, as if stopped at a point fixed in advance: epsilon 1, delta 0, for replacing a person" in shown
     assert "lineage changed (same people): epsilon 4" in run("budget", "show", clinic.file)
 
 
@@ -203,7 +203,7 @@ def test_what_promises_nothing_to_people_is_named_and_the_sum_says_at_least(clin
     shutil.rmtree(other.place.root)
     shown = run("budget", "show", clinic.file)
     assert "its ledger cannot be read, so it is not in the sum" in shown
-    assert "whatever is asked: at least epsilon 3, for adding or removing a person" in shown
+    assert "whatever is asked: at least epsilon 3, delta 0, for adding or removing a person" in shown
 
 
 def test_a_population_over_windows_sums_all_of_a_persons_windows(
@@ -216,7 +216,9 @@ def test_a_population_over_windows_sums_all_of_a_persons_windows(
     months.open(epsilon=1, ceiling=1)
     again = test_windows.write(tmp_path / "again", test_windows.TEXT.replace("lineage: clinic", "lineage: again"))
     again.open(epsilon=1, ceiling=2, relations={"*": "unknown"})
-    assert "together, whatever is asked: epsilon 18, for adding" in run("budget", "show", again.file)  # 6 * 1 + 6 * 2
+    assert "together, whatever is asked: epsilon 18, delta 0, for adding" in run(
+        "budget", "show", again.file
+    )  # 6 * 1 + 6 * 2
     rows = test_windows.TEXT.replace("lineage: clinic", "lineage: rows").replace("people:", "people: {}", 1)
     unit = "{kind: person_window, column: day, every: month, zone: UTC}"
     rows = rows.replace(unit, "{kind: row}").replace("  person: {protected: true}\n", "").replace("{type: id}", ID)

@@ -265,7 +265,7 @@ def test_the_figure_for_one_person_is_shown_and_named(clinic: Clinic) -> None:
     assert "the unit is person in one month: what is promised above holds for each window alone" in said
     assert "6 more windows stand as they were opened" in said and "months-2026-03" not in said
     info = clinic.connect().sql(MARCH, epsilon="0.5").info
-    assert info["person"] == "one person over all 6 windows, whatever is asked: epsilon 12, delta 0"
+    assert info["person"] == "one person over all 6 windows, whatever is asked: epsilon 12, delta 0, for one person"
     assert "months-2026-03 in months" in str(clinic.connect().budget())
 
 

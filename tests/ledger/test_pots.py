@@ -19,7 +19,8 @@ def test_ten_tenths_fit_one_and_the_eleventh_is_refused(both: Place) -> None:
     for _ in range(10):
         reserve(ledger, 0.1)
     assert ledger.pot("total").left == 0
-    with pytest.raises(BudgetError, match=r"asked epsilon 0\.1, left 0 of 1.*Nothing was spent.*dither budget raise"):
+    told = r"asked epsilon 0\.1, delta 0, for one person; left 0 of 1.*Nothing was spent.*dither budget raise"
+    with pytest.raises(BudgetError, match=told):
         reserve(ledger, 0.1)
     assert ledger.pot("total").spent == 1
 

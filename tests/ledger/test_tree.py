@@ -87,7 +87,7 @@ def test_both_caps_of_a_zcdp_pot_hold(both: Place) -> None:
     ledger.open_pot("total", 1, 1, rule=rule, **TERMS)
     for _ in range(3):
         ledger.reserve("total", losses.ZCDP("0.1", "1e-9", unit="person"), HASH, {})
-    with pytest.raises(BudgetError, match=r"asked delta .* left 0 of .*never raised"):
+    with pytest.raises(BudgetError, match=r"asked rho .*, delta .*; left delta 0 of .*never raised"):
         ledger.reserve("total", losses.ZCDP("0.1", "1e-9", unit="person"), HASH, {})
     for _ in range(7):
         ledger.reserve("total", losses.ZCDP("0.1", unit="person"), HASH, {})

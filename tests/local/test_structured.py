@@ -422,7 +422,11 @@ def test_the_command_draws_a_chart(tmp_path: object) -> None:
     args = ["simulate", "--domain", "8", "--epsilon", "1", "--users", "1000", "--users", "4000", "--plot", picture]
     done = CliRunner().invoke(app, args)
     assert done.exit_code == 0, done.output
-    assert "epsilon 1 (" in done.output and "not protected" in done.output and "wrote" in done.output
+    assert (
+        "epsilon 1, delta 0, for one user (" in done.output
+        and "not protected" in done.output
+        and "wrote" in done.output
+    )
 
 
 MEASURED: list[tuple[local.Protocol, object]] = [

@@ -29,10 +29,10 @@ class Reading:
     label: str
     epsilon: Fraction
     delta: Fraction
+    unit: str
 
     def __str__(self) -> str:
-        numbers = f"epsilon {float(self.epsilon):.6g}, delta {float(self.delta):g}"
-        return f"{self.label}: {numbers}"
+        return f"{self.label}: epsilon {float(self.epsilon):.6g}, delta {float(self.delta):g}, for one {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Budget:
 
     def guarantee(self, pot: Pot) -> Reading:
         """What holds for all that this pot ever pays for, whatever is asked."""
-        return Reading(f"{pot.name}, whatever is asked", *pot.filter.guarantee(pot.ceiling))
+        return Reading(f"{pot.name}, whatever is asked", *pot.filter.guarantee(pot.ceiling), pot.unit)
 
     def so_far(self, pot: Pot) -> Reading:
         """The running sum as an epsilon; for pure and (epsilon, delta) sums it is the sum itself."""
         label = f"{pot.name}, so far" + ("" if pot.rule in ("pure", "approx") else f", {AS_IF}")
         total = pot.spent + pot.reissued
         epsilon, delta = pot.filter.guarantee(total) if total else (Fraction(0), Fraction(0))
-        return Reading(label, epsilon, pot.delta_spent if pot.rule in ("pure", "approx") else delta)
+        return Reading(label, epsilon, pot.delta_spent if pot.rule in ("pure", "approx") else delta, pot.unit)
 
     def worst_case(self) -> Reading | None:
         """All analysts and groups together: the dataset's total, shown under either policy."""
@@ -63,7 +63,7 @@ class Budget:
         return (
             None
             if root is None
-            else Reading("all groups together, whatever is asked", *root.filter.guarantee(root.ceiling))
+            else Reading("all groups together, whatever is asked", *root.filter.guarantee(root.ceiling), root.unit)
         )
 
     def person(self) -> Reading | None:
@@ -73,7 +73,8 @@ class Budget:
             return None
         windows = next((pot for pot in self.pots if pot.is_windows), root)
         label = f"one person over all {self.horizon} windows, whatever is asked"
-        return Reading(label, *over_windows(root.filter, min(root.ceiling, windows.ceiling), self.horizon))
+        pair = over_windows(root.filter, min(root.ceiling, windows.ceiling), self.horizon)
+        return Reading(label, *pair, root.unit.rpartition("_")[0])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = RichTable("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
@@ -83,9 +84,11 @@ class Budget:
             rule = pot.rule if pot.rule != "rdp" else f"rdp at {pot.filter.alpha}"
             reserve = f"{shown(pot.reissue - pot.reissued)} of {shown(pot.reissue)}"
             table.add_row(name, pot.kind, f"{rule}, {pot.filter.measure}", *numbers, reserve)
+        units = dict.fromkeys(pot.unit for pot in self.shown())
+        table.caption = f"amounts for one {' or '.join(units)}; deltas are said below" if units else None
         yield table
         for pot in self.shown():
-            yield f"{self.guarantee(pot)}; {self.so_far(pot)}"
+            yield from (str(self.guarantee(pot)), str(self.so_far(pot)))
             if pot.filter.delta_cap:
                 yield f"  deltas add up to {float(pot.delta_spent):g} of {float(pot.filter.delta_cap):g}"
             yield f"  {pot.question} About {pot.population}, for {pot.recipient}; unit {pot.unit}, {pot.neighbours}"

@@ -47,6 +47,7 @@ def body_of(
     incidents: Iterable[Incident],
     post_processing: Iterable[str] = (),
     over_windows: Reading | None = None,
+    commitment: str = "",
 ) -> dict[str, Any]:
     """What a certificate says of a release; `way` is the pot that was asked and all it is inside of.
 
@@ -90,6 +91,7 @@ def body_of(
         },
         "pots": {each.name: _pot(each, release) for each in way},
         "post_processing": list(post_processing),
+        "values": {"commitment": commitment},
         "unprotected": list(UNPROTECTED),
         "incidents": [{"reserve": each.reserve, "code": each.code} for each in incidents],
         "software": {"dither": __version__, "losses": LOSS_VERSION},
@@ -98,7 +100,8 @@ def body_of(
 
 def _over_windows(reading: Reading) -> str:
     """The person-level figure of a (person, window) unit, over the windows that the catalog declares."""
-    return f"{reading.label}: epsilon {rounded_up(reading.epsilon)} at delta {rounded_up(reading.delta)}"
+    pair = f"epsilon {rounded_up(reading.epsilon)} at delta {rounded_up(reading.delta)}"
+    return f"{reading.label}: {pair}, for one {reading.unit}"
 
 
 def plan_hash_of(release: Release) -> str:

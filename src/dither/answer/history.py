@@ -13,8 +13,8 @@ from rich.table import Table as RichTable
 
 from dither.answer.text import as_text
 from dither.errors import RefusedError
-from dither.privacy.ledger import Ledger
-from dither.privacy.ledger.pots import shown
+from dither.privacy.ledger import Charge, Ledger
+from dither.privacy.ledger.pots import price_text
 from dither.privacy.release import Values, from_bytes
 
 
@@ -30,6 +30,12 @@ class Asked:
     delta: Fraction
     measure: str
     superseded_by: int | None
+    unit: str
+
+    @property
+    def paid(self) -> str:
+        """The price, never without its delta and whom it protects."""
+        return price_text(self.measure, Charge(self.charged, self.delta), self.unit)
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,8 @@ class History:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = RichTable("release", "released at", "version", "asked", "paid", title=f"from pot {self.pot}")
         for each in self.asked:
-            paid = f"{each.measure} {shown(each.charged)}" + (f", delta {shown(each.delta)}" if each.delta else "")
             asks = each.asks + (f" (superseded by {each.superseded_by})" if each.superseded_by else "")
-            table.add_row(each.release_id, each.released_at, str(each.version), escape(asks), paid)
+            table.add_row(each.release_id, each.released_at, str(each.version), escape(asks), each.paid)
         yield table
 
     def _repr_html_(self) -> str:
@@ -68,7 +73,7 @@ class History:
 
 def history(ledger: Ledger, pot: str) -> History:
     """What the pot paid for."""
-    measures = {each.name: each.filter.measure for each in ledger.pots(under_way=False)}
+    asked = next((each for each in ledger.pots(under_way=False) if each.name == pot), None)
     found = []
     for record in ledger.history():
         if pot in (*record.pots, *record.shared_by) and record.released_at is not None:
@@ -81,8 +86,9 @@ def history(ledger: Ledger, pot: str) -> History:
                     asks(record.public.get("request", {})),
                     taken.amount if taken else Fraction(0),
                     taken.delta if taken else Fraction(0),
-                    measures.get(pot, ""),
+                    "" if asked is None else asked.filter.measure,
                     record.superseded_by,
+                    "" if asked is None else asked.unit,
                 )
             )
     return History(pot, tuple(found), ledger)

@@ -73,6 +73,7 @@ class Preview:
     group_size: int | None = None
     smallest_group: int | None = None
     within: dict[str, float] | None = None
+    unit: str = "unit"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         level = f"± at {float(self.confidence) * 100:.4g}%"
@@ -124,7 +125,8 @@ class Preview:
         else:
             left, after = float(self.pot.left), float(self.pot.left - self.charged.amount)
             more = f"enough for {self.questions_left} like this"
-            found.append(f"left in the pot: {self.charged_in} {left:g}, {more}" + self._afterwards(after))
+            whole = f"{self.charged_in} {left:g}, delta {float(self.pot.delta_left):g}, for one {self.unit}"
+            found.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
         return found
 
     @property
@@ -138,9 +140,9 @@ class Preview:
 
     def _price(self) -> str:
         price = f"price: {self.measure} {float(self.asked):g} asked, {self.charged_in} {float(self.charged.amount):g}"
-        price += f" and delta {float(self.charged.delta):g}"
+        price += f" and delta {float(self.charged.delta):g} charged, for one {self.unit}"
         rows = "a row for every key that is shown" if self.rows is None else f"{self.rows} rows"
-        return f"{price} charged, for {rows}"
+        return f"{price}; {rows}"
 
     @property
     def left(self) -> Fraction | None:
@@ -221,6 +223,7 @@ def preview(
         terms.group_size,
         max(sizes, default=None),
         within,
+        terms.catalog.unit.label,
     )
 
 

@@ -54,6 +54,7 @@ class Paid:
     parts: tuple[tuple[str, float], ...]
     guarantee: str
     refusal: str = ""
+    towards: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,8 @@ def _paid(report: Report) -> str:
     if paid is None:
         return ""
     text = (
-        f"<p>Pot <b>{escape(paid.pot)}</b>: {escape(paid.measure)} {escape(paid.spent)} spent, cap {escape(paid.cap)}, "
+        f"<p>Pot <b>{escape(paid.pot)}</b>: spent {escape(paid.measure)} {escape(paid.spent)}{escape(paid.towards)}; "
+        f"cap {escape(paid.cap)}, "
         f"ceiling {escape(paid.ceiling)}. {escape(paid.guarantee)}.</p>"
         + meter(paid.parts, float(paid.cap), float(paid.ceiling))
     )

@@ -9,6 +9,7 @@ unless `nonnegative()` or `consistent()` derives another result, which says what
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -22,6 +23,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.bands import NO_BANDS, Bands
+from dither.answer.commitment import commitment, fresh_nonce, plain
 from dither.answer.expressions import Noisy
 from dither.answer.intervals import Noises, level_of, noise_scale
 from dither.answer.recipe import Output, Recipe
@@ -39,7 +41,7 @@ _LAWS = {
     "IntegerLaplace": "P(z) ~ exp(-|z| / scale) on multiples of the resolution",
     "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
 }
-Certify = Callable[[Release, Recipe, tuple[str, ...]], dict[str, Any]]
+Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
 _COVERED = (
     "Intervals cover the exact answer on the registered table; what limits and clamps did to the data before is named "
     "above, not covered. An end that is NULL is no bound."
@@ -77,6 +79,8 @@ class Result:
     _bands: Bands = field(default=NO_BANDS, repr=False)
     notes: tuple[str, ...] = ()
     _certify: Certify | None = field(default=None, repr=False, compare=False)
+    _nonce: str = field(default_factory=fresh_nonce, repr=False, compare=False)
+    _derived: tuple[Callable[[Result], Result], ...] = field(default=(), repr=False, compare=False)
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
         """An Arrow table; `info` is in the schema's metadata under `dither`."""
@@ -107,31 +111,51 @@ class Result:
     def interval(self, level: Number) -> Result:
         """The same release with intervals at another level; free, since nothing new leaves.
 
-        Of a derived result it is the plain one: derive again.
+        A derived result stays derived: what nonnegative() and consistent() did is done again, in the same order.
         """
         found = build(self._release, self._recipe, level, self.info, self._bands)
-        return replace(found, _certify=self._certify)
+        found = replace(found, _certify=self._certify)
+        for derive in self._derived:
+            found = derive(found)
+        return replace(found, _derived=self._derived)
 
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
         """What was promised for this release, as signed JSON; written to `file` too, for `dither verify FILE`."""
         if self._certify is None:
             raise DitherError("a certificate is made by the connection that asked: con.sql(...).certificate()")
-        made = self._certify(self._release, self._recipe, self.notes)
+        promised = commitment(self.to_dict(), self._nonce)
+        made = self._certify(self._release, self._recipe, self.notes, promised)
         if file is not None:
             Path(file).write_text(to_text(made), encoding="utf-8")
         return made
+
+    def opening(self, file: str | Path | None = None) -> dict[str, Any]:
+        """The table, and the nonce that shows the certificate to be of this table: for those who may see the values.
+
+        Written to `file` too, for `dither verify CERTIFICATE --values FILE`.
+        """
+        told = {"columns": self.to_dict(), "nonce": self._nonce}
+        if file is not None:
+            Path(file).write_text(json.dumps(told, default=plain, ensure_ascii=False, indent=2), encoding="utf-8")
+        return told
 
     def nonnegative(self, *columns: str) -> Result:
         """Negative values of counts (or of the columns named) become 0; a new result that states its bias."""
         from dither.answer.derive import nonnegative
 
-        return nonnegative(self, columns)
+        def derive(result: Result) -> Result:
+            return nonnegative(result, columns)
+
+        return replace(derive(self), _derived=(*self._derived, derive))
 
     def consistent(self) -> Result:
         """Rollups that add up: least squares over all grouping sets; a new result that says so."""
         from dither.answer.derive import consistent
 
-        return consistent(self, self._release, self._recipe)
+        def derive(result: Result) -> Result:
+            return consistent(result, result._release, result._recipe)
+
+        return replace(derive(self), _derived=(*self._derived, derive))
 
     def plot(self, column: str | None = None, ax: Any = None) -> Any:
         """A bar for every row with its interval; needs matplotlib. Returns the axes."""
@@ -163,11 +187,7 @@ class Result:
         return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        paid = self._price()
-        shown = RichTable(
-            caption=f"asked before: the stored answer, {paid}" if self.info["repeated"] else paid,
-            caption_justify="left",
-        )
+        shown = RichTable()
         for each in self.columns:
             if each.role in ("key", "value"):
                 shown.add_column(escape(each.name), justify="right" if each.role == "value" else "left")
@@ -176,6 +196,7 @@ class Result:
         for row in self.table.to_pylist():
             shown.add_row(*map(escape, self._cells(row)))
         yield shown
+        yield ("asked before: the stored answer, " if self.info["repeated"] else "") + escape(self._price())
         yield from self._footnotes()
 
     def _footnotes(self) -> list[str]:

@@ -78,10 +78,9 @@ def _parameters(of: Deployment) -> list[str]:
     total, found = of.total, of.guarantee()
     if total is None or found is None:
         return [PROMPT + "no budget was opened yet: dither budget open"]
-    cap = (
-        f"{total.filter.measure} {rounded_up(total.ceiling)}, deltas adding up to {rounded_up(total.filter.delta_cap)}"
-    )
-    native = f"{VARIANTS[total.rule]}: {cap}, at the ceiling"
+    cap = f"{total.filter.measure} {rounded_up(total.ceiling)}, all deltas together at most delta "
+    cap += rounded_up(total.filter.delta_cap)
+    native = f"{VARIANTS[total.rule]}: {cap}, for one {total.unit}, at the ceiling"
     lines = [native, f"as a pair: epsilon {rounded_up(found[0])} at delta {rounded_up(found[1])}, for one {total.unit} "
                      f"({total.neighbours})"]  # fmt: skip
     return lines + list(of.meaning()[1:])

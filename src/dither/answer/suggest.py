@@ -188,7 +188,8 @@ def suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank
             low = max(least, -rounded_up(-lowest) if lowest < 0 else lowest)
     else:
         high = max(Fraction(1), found[-1])
-    paid = f"{info['price_in']} {_plain(Fraction(info['price_asked']))}"
+    delta = Fraction(info["charges"].get(info["pot"], ("0", "0"))[1])
+    paid = f"{info['price_in']} {_plain(Fraction(info['price_asked']))}, delta {float(delta):g}, for one {info['unit']}"
     provenance = f"bought: release {info['release_id']}, {paid}, {float(wished.keep) * 100:.4g}% quantile"
     return Suggestion(wished.what, wished.of, low, high, wished.keep, provenance, info, rank)
 

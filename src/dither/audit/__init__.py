@@ -20,7 +20,7 @@ _HOME = {
     "test": "black_box",
     "event": "events",
     "explore": "pairs",
-    "one_run": "one_run",
+    "one_run": "canaries",
     "audit_accountant": "accountant",
     "hockey_stick": "exact",
     "judge": "exact",

@@ -59,15 +59,16 @@ def to_json(title: str, sections: Sequence[Section]) -> dict[str, Any]:
         }
         for each in sections
     ]
-    found: dict[str, Any] = _finite({"title": title, "dither": __version__, "limits": list(LIMITS), "sections": parts})
+    found: dict[str, Any] = finite({"title": title, "dither": __version__, "limits": list(LIMITS), "sections": parts})
     return found
 
 
-def _finite(tree: Any) -> Any:
+def finite(tree: Any) -> Any:
+    """Plain data that every reader of JSON takes: numbers that are no numbers become null."""
     if isinstance(tree, dict):
-        return {str(key): _finite(value) for key, value in tree.items()}
+        return {str(key): finite(value) for key, value in tree.items()}
     if isinstance(tree, (list, tuple)):
-        return [_finite(value) for value in tree]
+        return [finite(value) for value in tree]
     if isinstance(tree, float) and not math.isfinite(tree):
         return None
     return tree if isinstance(tree, (str, int, float, bool, type(None))) else str(tree)

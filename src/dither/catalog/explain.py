@@ -90,7 +90,8 @@ def _person_level(catalog: Catalog) -> list[str]:
         f"A whole person is hidden less well than one {every} of theirs. Someone with rows in W {every}s is hidden at "
         "W times its epsilon, W^2 times its rho, and delta * (e^(W epsilon) - 1) / (e^epsilon - 1).",
         f"W is at most {windows} here, the {every}s within the bounds of {catalog.unit.column}: an answer at epsilon "
-        f"0.1 for one {every} is then one at epsilon {_times(windows)} for a person who was always there.",
+        f"0.1, delta 0, for one person in one {every} is then one at epsilon {_times(windows)}, delta 0, for a person "
+        "who was always there.",
     ]
     if any(isinstance(table.owner, OwnerReference) for table in catalog.private_tables):
         told.append(

@@ -83,9 +83,10 @@ def account(
 
 
 def _show(ladder: Explanation, epsilon: str | None, at: Any, notes: list[str]) -> None:
-    console = Console()
+    console, unit = Console(), ladder.loss.unit
     table = Table(
-        title=f"epsilon at delta = {ladder.delta:g}", caption="for a plan fixed in advance; filters add up otherwise"
+        title=f"epsilon at delta = {ladder.delta:g}, for one {unit}",
+        caption="for a plan fixed in advance; filters add up otherwise",
     )
     table.add_column("theorem")
     table.add_column("epsilon", justify="right")
@@ -94,9 +95,13 @@ def _show(ladder: Explanation, epsilon: str | None, at: Any, notes: list[str]) -
         table.add_row(rung.name, f"{rung.epsilon:.9g}", rung.theorem)
     console.print(f"{ladder.loss!r}", soft_wrap=True)
     console.print(table)
-    console.print(f"bracket [{ladder.bounds.lower!r}, {ladder.bounds.upper!r}], worst direction: {ladder.direction}")
+    console.print(
+        f"bracket [{ladder.bounds.lower!r}, {ladder.bounds.upper!r}] at delta {ladder.delta:g}, for one {unit}; worst "
+        f"direction: {ladder.direction}",
+        soft_wrap=True,
+    )
     if at is not None:
-        console.print(f"delta at epsilon = {epsilon}: [{at.lower!r}, {at.upper!r}]")
+        console.print(f"delta at epsilon = {epsilon}, for one {unit}: [{at.lower!r}, {at.upper!r}]", soft_wrap=True)
     for note in notes:
         console.print(f"caution: {note}")
 

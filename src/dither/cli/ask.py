@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from dither import connect, steward
-from dither.answer.explain import Explanation
+from dither.answer.explain import Explanation, explained
 from dither.answer.preview import Preview
 from dither.cli.output import AsJson, print_json
 from dither.cli.register import CatalogFile, StateFolder
@@ -22,6 +22,12 @@ from dither.state import State
 Question = Annotated[str, typer.Argument(help="The question, in SQL.")]
 Epsilon = Annotated[str | None, typer.Option(help="The price: the most that this question may cost.")]
 Rho = Annotated[str | None, typer.Option(help="The price in rho, for zCDP and RDP pots.")]
+Within = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="In place of a price: the half-width wanted, or COLUMN=WIDTH, repeatable; finds the least price."
+    ),
+]
 Confidence = Annotated[str, typer.Option(help="The level of the intervals.")]
 Pot = Annotated[str, typer.Option(help="The pot that pays.")]
 GroupSize = Annotated[int | None, typer.Option(help="A number of rows for which averages and ratios are judged.")]
@@ -42,9 +48,7 @@ def preview(
     question: Question,
     epsilon: Epsilon = None,
     rho: Rho = None,
-    within: Annotated[
-        str | None, typer.Option(help="In place of a price: the half-width wanted; finds the least price.")
-    ] = None,
+    within: Within = None,
     confidence: Confidence = "0.95",
     group_size: GroupSize = None,
     max_groups: MaxGroups = None,
@@ -56,7 +60,7 @@ def preview(
     """Show price and error of a question. Reads no data and spends nothing."""
     con = connect(catalog, pot=pot, state=state)
     found = con.preview(
-        question, epsilon=epsilon, rho=rho, within=within, confidence=confidence, group_size=group_size,
+        question, epsilon=epsilon, rho=rho, within=_widths(within), confidence=confidence, group_size=group_size,
         max_groups=max_groups, weights=_weights(weight),
     )  # fmt: skip
     if as_json:
@@ -68,7 +72,7 @@ def preview(
 def _told(found: Preview) -> dict[str, Any]:
     return {
         "price": {"asked": found.asked, "in": found.measure, "charged": found.charged.amount,
-                  "delta": found.charged.delta, "charged_in": found.charged_in},
+                  "delta": found.charged.delta, "charged_in": found.charged_in, "unit": found.unit},
         "fits": found.fits,
         "left": found.left,
         "questions_left": found.questions_left,
@@ -86,10 +90,21 @@ def _told(found: Preview) -> dict[str, Any]:
 
 
 def _weights(said: list[str] | None) -> dict[str, str | float] | None:
-    pairs = [text.rpartition("=") for text in said or []]
-    if any(not name or not share for name, _, share in pairs):
-        raise ParameterError("a weight is written COLUMN=SHARE, e.g. --weight n=2")
-    return {name: share for name, _, share in pairs} or None
+    return _by_column(said or [], "a weight is written COLUMN=SHARE, e.g. --weight n=2") or None
+
+
+def _widths(said: list[str] | None) -> str | dict[str, Any] | None:
+    """One width for all columns, or one for each that is named."""
+    if said and len(said) == 1 and "=" not in said[0]:
+        return said[0]
+    return _by_column(said or [], "say one --within for all columns, or --within COLUMN=WIDTH for each") or None
+
+
+def _by_column(said: list[str], remedy: str) -> dict[str, Any]:
+    pairs = [text.rpartition("=") for text in said]
+    if any(not name or not value for name, _, value in pairs) or len({name for name, _, _ in pairs}) < len(pairs):
+        raise ParameterError(remedy)
+    return {name: value for name, _, value in pairs}
 
 
 def sql(
@@ -97,6 +112,7 @@ def sql(
     question: Question,
     epsilon: Epsilon = None,
     rho: Rho = None,
+    within: Within = None,
     confidence: Confidence = "0.95",
     group_size: GroupSize = None,
     max_groups: MaxGroups = None,
@@ -108,22 +124,35 @@ def sql(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Rehearse on a table generated from the catalog: free, about nobody.")
     ] = False,
-    certificate: Annotated[Path | None, typer.Option(help="Write the signed certificate to this file.")] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the signed certificate to this file; with --json, keep what is printed for verify --values."
+        ),
+    ] = None,
     state: StateFolder = None,
 ) -> None:
     """Ask a question and pay for it from a pot. Asked again at the same price, it is free and has the same answer."""
     if dry_run and certificate is not None:
         raise ParameterError("a dry run is about nobody and has no certificate")
     con = connect(catalog, pot=pot, state=state)
-    result = con.sql(
-        question, epsilon=epsilon, rho=rho, confidence=confidence, group_size=group_size, max_groups=max_groups,
-        weights=_weights(weight), fresh=fresh, dry_run=dry_run,
-    )  # fmt: skip
+    terms: dict[str, Any] = {
+        "confidence": confidence, "group_size": group_size, "max_groups": max_groups, "weights": _weights(weight),
+    }  # fmt: skip
+    price: dict[str, Any] = {"epsilon": epsilon, "rho": rho}
+    if within:  # the least price that the preview finds; whether the pot can pay is decided by asking
+        found = con.preview(explained(question) or question, within=_widths(within), **price, **terms)
+        price = {found.measure: found.asked}
+    result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
     if isinstance(result, Explanation):
-        Console().print(result)
+        if as_json or output is Format.json:
+            print_json({"explanation": str(result).splitlines(), "preview": _told(result.preview)})
+        else:
+            Console().print(result)
         return
     if as_json or output is Format.json:
-        print_json({"columns": result.to_dict(), "info": result.info})
+        opening = {} if certificate is None else {"nonce": result.opening()["nonce"]}
+        print_json({"columns": result.to_dict(), "info": result.info} | opening)
     elif output is Format.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(column.name for column in result.columns)
@@ -144,10 +173,17 @@ def reissue(
     note: Annotated[str, typer.Option(help="What was wrong, in a sentence, from releases and public facts alone.")],
     epsilon: Epsilon = None,
     rho: Rho = None,
+    max_groups: MaxGroups = None,
+    weight: Weight = None,
     pot: Pot = "total",
+    as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """For the steward: answer again what was answered wrongly, out of the reserve inside the pot's ceiling."""
-    request = connect(catalog, pot=pot, state=state).request(question, epsilon=epsilon, rho=rho)
+    con = connect(catalog, pot=pot, state=state)
+    request = con.request(question, epsilon=epsilon, rho=rho, max_groups=max_groups, weights=_weights(weight))
     done = steward.reissue(State.beside(catalog, state), request, release, note)
+    if as_json:
+        print_json({"release": done.release_id, "supersedes": release, "pot": pot})
+        return
     Console().print(f"release {done.release_id} supersedes {release}; 'dither sql' with the same question shows it")

@@ -28,13 +28,14 @@ from dither import connect, steward
 from dither.audit.accountant import audit_accountant
 from dither.audit.black_box import LIMITS, Budget, Verdict, test
 from dither.audit.leakage import tables
-from dither.audit.leakage.estimate import from_pairs
+from dither.audit.leakage.estimate import METHODS, from_pairs
 from dither.audit.leakage.limits import certified_epsilon
 from dither.audit.ours import Subject, subjects
-from dither.audit.report import Section, write
+from dither.audit.report import Section, finite, write
 from dither.audit.system import audit_system
 from dither.audit.year import next_share
 from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
+from dither.cli.output import AsJson, print_json
 from dither.errors import ParameterError
 from dither.plan.algebra import Cells
 from dither.state import State
@@ -58,9 +59,10 @@ def mechanisms(
     slow_runs: Annotated[int, typer.Option(help="Runs where each is one call.")] = 2_000,
     alpha: Alpha = ALPHA,
     report: Report = None,
+    as_json: AsJson = False,
 ) -> None:
     """Test every shipped mechanism against its whole claimed curve. Exit status 1 if one is refuted."""
-    console = Console()
+    console = Console(stderr=as_json)
     known = {each.name: each for each in subjects()}
     for name in names or []:
         if name not in known:
@@ -85,6 +87,9 @@ def mechanisms(
         )
     accused = [verdict.name for verdict in verdicts if verdict.violated]
     console.print(_summary(accused, len(verdicts), alpha), soft_wrap=True)
+    if as_json:
+        told = [verdict.to_json() for verdict in verdicts]
+        print_json(finite({"accused": accused, "alpha": alpha, "verdicts": told}))
     raise typer.Exit(1 if accused else 0)
 
 
@@ -93,9 +98,10 @@ def zoo(
     names: Annotated[list[str] | None, typer.Argument(help="Which bugs; all, and all of ours, by default.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer runs of our own mechanisms; under 50 seconds.")] = False,
     report: Report = None,
+    as_json: AsJson = False,
 ) -> None:
     """Catch every planted bug, accuse none of our own mechanisms. Exit status 1 if a bug escapes or ours is accused."""
-    console = Console()
+    console = Console(stderr=as_json)
     for name in names or []:
         if name not in BUGS:
             raise ParameterError(f"no bug {name!r}: choose among {', '.join(BUGS)}")
@@ -122,6 +128,10 @@ def zoo(
     line = f"zoo: {len(found) - len(escaped)} of {len(found)} bugs caught"
     line += f" (escaped: {', '.join(escaped)})" if escaped else ""
     console.print(f"{line}; {_summary(accused, len(verdicts), ALPHA)}" if ours else line, soft_wrap=True)
+    if as_json:
+        bugs = [dict(zip(_CATCH_HEAD, _catch_row(bug, catch), strict=True)) for bug, catch in found]
+        ours_told = [verdict.to_json() for verdict in verdicts]
+        print_json(finite({"escaped": escaped, "accused": accused, "bugs": bugs, "verdicts": ours_told}))
     raise typer.Exit(1 if accused or escaped else 0)
 
 
@@ -135,9 +145,10 @@ def function(
     runs: Annotated[int, typer.Option(help="Runs on each input, fixed in advance.")] = 100_000,
     alpha: Alpha = 1e-6,
     report: Report = None,
+    as_json: AsJson = False,
 ) -> None:
     """Test a function of your own on two neighbours. Exit status 1 if its claim is refuted."""
-    console = Console()
+    console = Console(stderr=as_json)
     mechanism = _load(where)
     pair = json.loads(first), json.loads(second)
     verdict = test(mechanism, *pair, epsilon, delta, budget=Budget(runs, alpha), name=where, progress=True)
@@ -146,6 +157,8 @@ def function(
     if report is not None:
         told = f"inputs {first} and {second}"
         _wrote(console, write(report, f"Audit of {where}", [Section("Verdict", (told,), verdicts=(verdict,))]))
+    if as_json:
+        print_json(finite(verdict.to_json()))
     raise typer.Exit(1 if verdict.violated else 0)
 
 
@@ -154,9 +167,10 @@ def accountant(
     compositions: Annotated[int, typer.Option(help="How many random compositions.")] = 20,
     runs: Annotated[int, typer.Option(help="Draws of the privacy loss on each side.")] = 200_000,
     alpha: Alpha = 1e-6,
+    as_json: AsJson = False,
 ) -> None:
     """Draw the loss of random compositions and compare with what the accountant says. Exit status 1 if refuted."""
-    console = Console()
+    console = Console(stderr=as_json)
     claims = audit_accountant(compositions, runs=runs, alpha=alpha)
     table = Table("composition", "epsilon", "accountant's delta", "shown at least")
     for each in claims:
@@ -164,6 +178,10 @@ def accountant(
     console.print(table)
     refuted = sum(each.refuted for each in claims)
     console.print(f"{refuted} of {len(claims)} claims refuted; false alarms at most {alpha:g}", soft_wrap=True)
+    if as_json:
+        told = [{"loss": each.loss.to_json(), "epsilon": each.epsilon, "claimed_delta": each.claimed,
+                 "shown_delta": each.shown, "refuted": each.refuted} for each in claims]  # fmt: skip
+        print_json(finite({"refuted": refuted, "alpha": alpha, "claims": told}))
     raise typer.Exit(1 if refuted else 0)
 
 
@@ -174,11 +192,20 @@ def leakage(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="All systems of the book, for many minutes.")] = False,
     alpha: Annotated[float, typer.Option(help="Confidence of the certified epsilon is 1 - alpha.")] = 0.05,
+    as_json: AsJson = False,
 ) -> None:
     """Estimate what outputs tell about a secret; without a file, print the book's tables against ours."""
-    console = Console()
+    console = Console(stderr=as_json)
     if pairs is None:
-        tables.show(console, full=full, runs=1 if full else 3)
+        runs = 1 if full else 3
+        if as_json:
+            told = [{"table": each.table, "system": each.name, "risk_printed": each.risk, "risk": risk,
+                     "examples": {f"{delta:g}": dict(zip(METHODS, ours, strict=True))
+                                  for delta, ours in counts.items()}}
+                    for each, risk, counts in tables.reproduce(full=full, runs=runs)]  # fmt: skip
+            print_json(finite({"systems": told}))
+            return
+        tables.show(console, full=full, runs=runs)
         _limits(console)
         return
     with pairs.open(encoding="utf-8", newline="") as file:
@@ -197,6 +224,10 @@ def leakage(
     )
     for warning in found.warnings:
         console.print(warning, style="dim", soft_wrap=True)
+    if as_json:
+        print_json(finite({"random_guess": found.random_guess, "risk": found.risk, "method": found.method,
+                    "leakage": found.leakage, "epsilon_at_least": bound, "confidence": 1 - alpha,
+                    "warnings": list(found.warnings)}))  # fmt: skip
 
 
 @app.command()
@@ -207,9 +238,10 @@ def system(
         Path | None, typer.Option(help="A file that counts runs: all runs of a year share alpha (nightly audits).")
     ] = None,
     report: Report = None,
+    as_json: AsJson = False,
 ) -> None:
     """SQL to release on tiny neighbouring databases invented here. Exit status 1 if anything depends on one person."""
-    console = Console()
+    console = Console(stderr=as_json)
     part = alpha if year is None else next_share(year, alpha)
     with tempfile.TemporaryDirectory(prefix="dither-audit-") as folder:
         found = audit_system(_Registrar(Path(folder)), seconds=60 * minutes, alpha=part)
@@ -234,6 +266,10 @@ def system(
         _wrote(console, write(report, "Audit of the whole path", parts))
     state = "no fault" if not found.faults else f"{len(found.faults)} FAULTS"
     console.print(f"system: {state} in {found.pairs:,} pairs", soft_wrap=True)
+    if as_json:
+        print_json({"pairs": found.pairs, "row_pairs": found.row_pairs, "answered": dict(found.answered),
+                    "refused": dict(found.refused), "tests": len(found.verdicts), "alpha": part,
+                    "faults": list(found.faults)})  # fmt: skip
     raise typer.Exit(1 if found.faults else 0)
 
 

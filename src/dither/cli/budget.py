@@ -66,6 +66,7 @@ def open_pot(
     relation: Annotated[
         list[str] | None, typer.Option(help="The total's: LINEAGE=same, disjoint or unknown, for each known here.")
     ] = None,
+    as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Open a pot: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has seen an answer."""
@@ -87,7 +88,15 @@ def open_pot(
         relations=_relations(relation or []),
         **terms,
     )
-    Console().print(Budget((opened,)))
+    _show(opened, as_json)
+
+
+def _show(pot: Pot, as_json: bool) -> None:
+    budget = Budget((pot,))
+    if as_json:
+        print_json(_told(pot, budget))
+    else:
+        Console().print(budget)
 
 
 def _relations(said: list[str]) -> dict[str, str]:
@@ -104,12 +113,13 @@ def raise_cap(
     reason: Annotated[str, typer.Option(help="Why, in a sentence; recorded for ever.")],
     epsilon: Annotated[str | None, typer.Option(help="The new cap, at most the ceiling less the reserve.")] = None,
     cap: Annotated[str | None, typer.Option(help="The same, for pots that count in rho or Renyi divergence.")] = None,
+    as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Raise a pot's cap, at most to its ceiling."""
     if (epsilon is None) == (cap is None):
         raise ParameterError("say the new cap once: --epsilon or --cap")
-    Console().print(Budget((steward.raise_cap(State.beside(catalog, state), pot, epsilon or cap or "", reason),)))
+    _show(steward.raise_cap(State.beside(catalog, state), pot, epsilon or cap or "", reason), as_json)
 
 
 @app.command("show")
@@ -143,8 +153,12 @@ def _told(pot: Pot, budget: Budget) -> dict[str, Any]:
 def clear(
     catalog: CatalogFile,
     reason: Annotated[str, typer.Option(help="What was done about it, in a sentence; recorded for ever.")],
+    as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Let answers leave again after incidents. The incidents stay on record."""
     steward.clear_incidents(State.beside(catalog, state), reason)
-    Console().print("incidents cleared; they stay listed as unprotected")
+    if as_json:
+        print_json({"cleared": True, "reason": reason})
+    else:
+        Console().print("incidents cleared; they stay listed as unprotected")

@@ -40,9 +40,17 @@ def import_(
         Path, typer.Argument(help="SmartNoise metadata, Snowflake statements, or a dbt schema.", exists=True)
     ],
     kind: Annotated[Foreign, typer.Option("--from", help="What the file is.")],
+    as_json: AsJson = False,
 ) -> None:
     """Print a catalog made from another tool's file: what it says, and ??? wherever a person must decide."""
-    typer.echo(import_catalog(kind.value, file.read_text(encoding="utf-8"), str(file)), nl=False)
+    _print(import_catalog(kind.value, file.read_text(encoding="utf-8"), str(file)), as_json)
+
+
+def _print(catalog: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"catalog": catalog, "to_decide": catalog.count("???")})
+    else:
+        typer.echo(catalog, nl=False)
 
 
 @app.command()
@@ -62,6 +70,7 @@ def check(catalog: CatalogFile, as_json: AsJson = False) -> None:
 def draft(
     location: Annotated[Path, typer.Argument(help="A folder of CSV or Parquet files, or a DuckDB file.")],
     engine: Annotated[Engine, typer.Option("--engine", help="Where the rows lie.")] = Engine.csv,
+    as_json: AsJson = False,
 ) -> None:
     """Print a skeleton catalog: the source's names, and ??? wherever a person must decide. Reads no value."""
-    typer.echo(steward.draft_catalog(location, engine.value), nl=False)
+    _print(steward.draft_catalog(location, engine.value), as_json)

@@ -24,6 +24,7 @@ from dither.answer.result import Result
 from dither.catalog import guarantee
 from dither.cli.clinic import CATALOG, write_clinic
 from dither.cli.demo_report import Told, covered, demo_report, points_of, truth_table
+from dither.cli.output import AsJson, print_json
 from dither.errors import BudgetError
 from dither.session import Connection
 from dither.state import State
@@ -91,12 +92,15 @@ def demo(
         Path | None, typer.Option(help="Only write clinic.yaml and its CSV files into this folder, to try things on.")
     ] = None,
     report: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    as_json: AsJson = False,
 ) -> None:
     """Register an invented clinic, ask a dozen questions, drain the budget, be refused, and write report.html."""
-    console = Console()
+    console = Console(stderr=as_json)
     if keep is not None:
         write_clinic(keep, people)
         console.print(f"wrote {keep / 'clinic.yaml'} and its CSV files; next: dither register", highlight=False)
+        if as_json:
+            print_json({"wrote": str(keep / "clinic.yaml")})
         return
     with tempfile.TemporaryDirectory(prefix="dither-demo-") as folder:
         file = Path(folder) / "clinic" / "clinic.yaml"
@@ -106,6 +110,8 @@ def demo(
         finally:
             if place.id_file.exists():
                 steward.forget_head(place)
+    if as_json:
+        print_json({"wrote": str(report)})
 
 
 @dataclass

@@ -105,6 +105,7 @@ def demo_report(
         pot.name, pot.filter.measure, number(float(pot.spent)), number(float(pot.cap)), number(float(pot.ceiling)),
         tuple((f"release {each.release_id}: {each.asks}", float(each.charged)) for each in con.history().asked),
         f"Whatever is asked, and whatever is raised later, all answers together stay within {meaning.stated}", refusal,
+        f", delta {float(pot.delta_spent):g}, for one {pot.unit}",
     )  # fmt: skip
     report = Report(
         title="A dozen questions to an invented clinic",
@@ -115,7 +116,7 @@ def demo_report(
         answered=tuple(map(_answered, told)),
         staged=_staged(place, file, told[1], told[9]),
         paid=paid,
-        releases=tuple((e.release_id, e.asks, f"{e.measure} {number(float(e.charged))}") for e in con.history().asked),
+        releases=tuple((e.release_id, e.asks, e.paid) for e in con.history().asked),
         unprotected=UNPROTECTED,
         hazards=tuple(f"{each.name}: {each.message}" for each in hazards(facts)),
         certificate=certificate,

@@ -13,9 +13,9 @@ from dither import steward
 from dither.answer.history import asks
 from dither.cli.output import AsJson, print_json
 from dither.cli.register import CatalogFile, StateFolder
-from dither.privacy.ledger import Record
+from dither.privacy.ledger import Pot, Record
 from dither.privacy.ledger import export as exports
-from dither.privacy.ledger.pots import shown
+from dither.privacy.ledger.pots import price_text
 from dither.state import State
 
 app = typer.Typer(name="ledger", help="Check the durable record of everything that was spent.", no_args_is_help=True)
@@ -45,12 +45,13 @@ def verify(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = N
 def export(
     catalog: CatalogFile,
     output: Annotated[Format, typer.Option("--format", help="JSON with pots, or CSV of the releases.")] = Format.json,
+    as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Print parameters of every release for anyone to see; never a value."""
     ledger = steward.open_ledger(State.beside(catalog, state))
     try:
-        print(exports.as_json(ledger) if output is Format.json else exports.as_csv(ledger).rstrip("\n"))
+        print(exports.as_json(ledger) if as_json or output is Format.json else exports.as_csv(ledger).rstrip("\n"))
     finally:
         ledger.close()
 
@@ -66,19 +67,17 @@ def history(
     """List what was released: when, from which pot, at which price. Parameters only."""
     ledger = steward.open_ledger(State.beside(catalog, state))
     try:
-        measures = {pot.name: pot.filter.measure for pot in ledger.pots()}
+        pots = {pot.name: pot for pot in ledger.pots()}
         records = ledger.history(unreleased=unreleased)
     finally:
         ledger.close()
     if as_json:
-        print_json([_line(record, measures[record.pot]) for record in records])
+        print_json([_line(record, pots[record.pot]) for record in records])
         return
     table = Table("release", "released at", "pot", "charge", "version", "links")
     for record in records:
         taken = record.charges[record.pot]
-        paid = f"{measures[record.pot]} {shown(taken.amount)}" + (
-            f", delta {shown(taken.delta)}" if taken.delta else ""
-        )
+        paid = price_text(pots[record.pot].filter.measure, taken, pots[record.pot].unit)
         links = [f"supersedes {record.supersedes}"] if record.supersedes else []
         links += [f"superseded by {record.superseded_by}"] if record.superseded_by else []
         links += [f"also paid by {name}" for name in record.shared_by]
@@ -87,15 +86,16 @@ def history(
     Console().print(table)
 
 
-def _line(record: Record, measure: str) -> dict[str, Any]:
+def _line(record: Record, pot: Pot) -> dict[str, Any]:
     taken = record.charges[record.pot]
     return {
         "release": record.seq,
         "released_at": record.released_at,
         "pot": record.pot,
-        "measure": measure,
+        "measure": pot.filter.measure,
         "charge": taken.amount,
         "delta": taken.delta,
+        "unit": pot.unit,
         "version": record.public.get("version"),
         "asks": asks(record.public.get("request", {})),
         "supersedes": record.supersedes,

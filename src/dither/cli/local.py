@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dither.cli.output import AsJson, print_json
 from dither.errors import ParameterError
 from dither.local.choose import candidates, choose
 from dither.local.simulate import Point, chart, measure
@@ -35,11 +37,12 @@ def simulate(
     ] = "best",
     report_bytes: Annotated[int | None, typer.Option(help="Largest report, in bytes.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the picture to this file too (PNG, SVG or PDF).")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show how error falls with users and epsilon, measured on made-up people and by formula. Reads no data."""
     prices = epsilon or ["0.5", "1", "2", "4"]
     sizes = sorted(users or [1_000, 10_000, 100_000, 300_000])
-    console = Console()
+    console = Console(stderr=as_json)
     lines: dict[str, list[Point]] = {}
     for price in prices:
         if oracle == "best":
@@ -49,7 +52,9 @@ def simulate(
             if oracle not in known:
                 raise ParameterError(f"no oracle {oracle!r}: choose one of {', '.join(sorted(known))}, or best")
             chosen = known[oracle]
-        lines[f"epsilon {price} ({chosen.type})"] = [measure(chosen, size) for size in sizes]
+        lines[f"epsilon {price}, delta 0, for one {chosen.unit} ({chosen.type})"] = [
+            measure(chosen, size) for size in sizes
+        ]
     table = Table("", *(f"{size:,} users" for size in sizes), title="error of a share: measured (formula)")
     for name, line in lines.items():
         table.add_row(name, *(f"{point.measured:.3g} ({point.predicted:.3g})" for point in line))
@@ -63,3 +68,6 @@ def simulate(
         found = {name: [point.measured for point in line] for name, line in lines.items()}
         error_curves(sizes, found, ylabel="root mean squared error of a share").savefig(plot)
         console.print(f"wrote {plot}", soft_wrap=True)
+    if as_json:
+        told = {name: [asdict(point) for point in line] for name, line in lines.items()}
+        print_json({"error_of_a_share": told, "picture": None if plot is None else str(plot)})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 from typing import Annotated, Any
 
 import typer
 
+from dither.answer.commitment import plain
 from dither.errors import BudgetError, DitherError, UnavailableError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -17,11 +17,7 @@ UNKNOWN_KEY, CANNOT_PAY, UNAVAILABLE, BROKEN, INTERRUPTED = 3, 4, 5, 70, 130
 
 def print_json(value: Any) -> None:
     """One JSON value on standard output; fractions as p/q text, times and decimals as text."""
-    typer.echo(json.dumps(value, default=_plain, ensure_ascii=False, indent=2))
-
-
-def _plain(value: Any) -> Any:
-    return f"{value.numerator}/{value.denominator}" if isinstance(value, Fraction) else str(value)
+    typer.echo(json.dumps(value, default=plain, ensure_ascii=False, indent=2))
 
 
 def exit_code(error: DitherError) -> int:

@@ -14,21 +14,25 @@ from dither.answer.history import asks
 from dither.answer.interpret import of_pot
 from dither.answer.report import Paid, Report, page
 from dither.catalog import UNPROTECTED, guarantee
+from dither.cli.output import AsJson, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.registry import deployment
-from dither.privacy.ledger import Charge
+from dither.privacy.ledger import Charge, Pot
+from dither.privacy.ledger.pots import price_text
 from dither.state import State
 
 
 def report(
     catalog: CatalogFile,
     to: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
+    as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Write a page on what was asked and paid, what is promised and what is not. Reads no data and shows no value."""
     facts = deployment(State.beside(catalog, state))
     total, name = facts.total, facts.catalog.dataset
-    releases = tuple((str(r.seq), asks(r.public.get("request", {})), _paid(r.charges)) for r in facts.releases)
+    pots = {pot.name: pot for pot in facts.pots}
+    releases = tuple((str(r.seq), asks(r.public.get("request", {})), _paid(r.charges, pots)) for r in facts.releases)
     paid = None
     if total is not None:
         parts = tuple(
@@ -38,6 +42,7 @@ def report(
             total.name, total.filter.measure, number(float(total.spent)), f"{float(total.cap):g}",
             f"{float(total.ceiling):g}", parts,
             f"Whatever is asked, all answers together stay within {of_pot(total).stated}",
+            towards=f", delta {float(total.delta_spent):g}, for one {total.unit}",
         )  # fmt: skip
     lead = (
         f"Lineage {facts.catalog.lineage}, population {facts.catalog.population}: {len(releases)} releases. Parameters "
@@ -57,8 +62,14 @@ def report(
         )
     )
     to.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json({"wrote": str(to), "releases": len(releases)})
+        return
     Console().print(f"wrote {to}: open it in a browser", highlight=False, soft_wrap=True)
 
 
-def _paid(charges: dict[str, Charge]) -> str:
-    return ", ".join(f"{pot}: {float(taken.amount):.4g}" for pot, taken in charges.items())
+def _paid(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:
+    told = (
+        f"{name}: {price_text(pots[name].filter.measure, taken, pots[name].unit)}" for name, taken in charges.items()
+    )
+    return "; ".join(told)

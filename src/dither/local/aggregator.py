@@ -118,7 +118,7 @@ class Aggregator:
         return (
             f"{self.reports} reports ({self.rejected} rejected) under protocol {self.protocol.type} "
             f"{self.protocol.digest[:4].hex()}: each new answer loses at most epsilon = "
-            f"{float(self.protocol.epsilon):g} (replace, unit: one {self.protocol.unit}). Not protected: "
+            f"{float(self.protocol.epsilon):g}, delta 0 (replace, unit: one {self.protocol.unit}). Not protected: "
             + "; ".join(UNPROTECTED)
             + "."
         )

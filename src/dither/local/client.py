@@ -182,7 +182,7 @@ class Client:
     def statement(self) -> str:
         """What the user may be told."""
         lines = [
-            f"Each new answer loses at most epsilon = {float(self.protocol.epsilon):g} (replace, unit: one "
+            f"Each new answer loses at most epsilon = {float(self.protocol.epsilon):g}, delta 0 (replace, unit: one "
             f"{self.protocol.unit}).",
             f"Spent {float(self.spent):g} of {float(self.lifetime_epsilon):g} for the lifetime of this device.",
         ]

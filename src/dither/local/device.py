@@ -106,7 +106,8 @@ class DeviceBudget:
         if price > self._left:
             raise BudgetError(
                 f"this device has spent {float(self.spent):g} of its lifetime budget "
-                f"{float(self.lifetime_epsilon):g}; a new answer costs {float(epsilon):g}. "
+                f"{float(self.lifetime_epsilon):g}; a new answer costs epsilon {float(epsilon):g}, delta 0, for one "
+                f"{self.unit}. "
                 "It never renews by itself: renew(epsilon, because=...) records an explicit decision"
             )
         return price

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dither.canonical import is_unicode
 from dither.errors import RefusedError
 from dither.plan.domain import Columns, Domain
 from dither.plan.expressions import And, Compare, Condition, Holds, IsNull, Not, Or
@@ -48,7 +49,11 @@ def _check_constant(compare: Compare, domain: Domain) -> None:
                 rule="categories are compared by label",
             )
     elif domain.kind == "text":
-        if compare.operator not in ("=", "<>") or not isinstance(compare.constant, str):
+        if (
+            compare.operator not in ("=", "<>")
+            or not isinstance(compare.constant, str)
+            or not is_unicode(compare.constant)
+        ):
             raise RefusedError(f"{compare.column} can be compared with = and <> to a text", rule="types are declared")
     elif not isinstance(compare.constant, Fraction):
         raise RefusedError(f"{compare.column} is compared with a number", rule="types are declared")

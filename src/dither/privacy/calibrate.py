@@ -103,8 +103,8 @@ def calibrate(
         assert request.price.epsilon is not None
         budget, each = request.price.epsilon, delta / selections if selections else Fraction(0)
         return tuple(_in_epsilon(step, budget * step.weight / total, catalog, facts, each) for step in request.steps)
-    # at a price in epsilon half of the delta is left for the conversion where keys are selected with the other half
-    spent = delta / 2 if selections and request.price.rho is None else delta
+    # half of the delta is left for a conversion to epsilon where keys are selected with the other half
+    spent = delta / 2 if selections else delta
     budget, each = _rho(request.price, spent), spent / selections if selections else Fraction(0)
     return tuple(_in_rho(step, budget * step.weight / total, catalog, facts, each) for step in request.steps)
 

@@ -22,6 +22,7 @@ from dither.catalog import Catalog
 from dither.data.generated import write_generated
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, RefusedError, UnavailableError
+from dither.plan.algebra import Query
 from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.cores import no_core_dumps
 from dither.privacy.incidents import Incidents
@@ -66,6 +67,7 @@ class Kernel:
         self._warm: tuple[int, Measurer] | None = None
         self._generated: tuple[str, TemporaryDirectory[str]] | None = None
         self._process = os.getpid()
+        self._compiled: set[tuple[int, Query]] = set()
         self.at = newest(self.ledger, self._state)
 
     def refresh(self) -> None:
@@ -103,7 +105,9 @@ class Kernel:
         self._incidents.settle()
         measurer = self.connect(priced.at)
         for query in statements(priced):
-            measurer.prepare(query)
+            if (priced.at.number, query) not in self._compiled:  # a version never changes: compiled once is enough
+                measurer.prepare(query)
+                self._compiled = {*list(self._compiled)[-255:], (priced.at.number, query)}
         return measurer
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:

@@ -68,14 +68,14 @@ def _step(
         return tuple(value for key in keys for value in _quantiles(each, found.get(key, {}), source))
     assert isinstance(query, Cells)
     shape = (each.cells, len(query.columns))
-    cells: list[NDArray[Any]] = [_dense(found.get(key, {}), shape) for key in keys] if each.unlisted else [found[()]]
+    cells: list[NDArray[Any]] = [dense(found.get(key, {}), shape) for key in keys] if each.unlisted else [found[()]]
     exact = np.concatenate([block.ravel() for block in cells]) if cells else np.zeros(0, object)
     assert isinstance(each.mechanism, (IntegerLaplace, IntegerGaussian))
     noisy = each.mechanism.release(exact, source=source)
     return tuple(max(-each.width, min(each.width, int(value))) for value in noisy)
 
 
-def _dense(cells: dict[int, tuple[int, ...]], shape: tuple[int, int]) -> NDArray[Any]:
+def dense(cells: dict[int, tuple[int, ...]], shape: tuple[int, int]) -> NDArray[Any]:
     """All declared cells of a selected key; those without rows are 0."""
     dense = np.zeros(shape, object)
     for code, row in cells.items():

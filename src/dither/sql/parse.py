@@ -6,6 +6,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
+from dither.canonical import is_unicode
 from dither.errors import QueryError
 from dither.sql.refusals import REFUSALS
 from dither.sql.refuse import refuse
@@ -23,7 +24,7 @@ def parse(sql: str) -> exp.Query:
         raise QueryError("the question is empty: write SELECT COUNT(*) FROM table")
     if len(sql) > MAX_LENGTH:
         raise QueryError(f"the question is longer than {MAX_LENGTH} characters")
-    if any("\ud800" <= letter <= "\udfff" for letter in sql):
+    if not is_unicode(sql):
         raise QueryError("the question holds a lone surrogate, which is no Unicode: write the letter itself")
     try:
         statements = sqlglot.parse(sql, read="duckdb")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from dither.canonical import is_unicode
 from dither.errors import RefusedError
 from dither.plan.domain import FIRST_DAY, LAST_DAY, LIMIT, Columns, Domain
 from dither.plan.expressions import Call, Column, Constant, Expression, Value
@@ -79,7 +80,7 @@ def arguments_of(call: Call, columns: Columns, sql: tuple[str, ...] = ()) -> Arg
 
 
 def _constant(value: Value) -> Domain:
-    if value.kind == "text" and isinstance(value.value, str):
+    if value.kind == "text" and isinstance(value.value, str) and is_unicode(value.value):
         return Domain("text", False, width=len(value.value))
     if isinstance(value.value, Fraction):
         at = value.value
@@ -92,4 +93,4 @@ def _constant(value: Value) -> Domain:
         }
         if value.kind in limits and at.denominator == 1 and limits[value.kind][0] <= at <= limits[value.kind][1]:
             return Domain(value.kind, False, int(at), int(at))
-    raise RefusedError(f"no constant {value.kind} {str(value.value)[:40]!r}", rule="constants are of their kind")
+    raise RefusedError(f"no constant {value.kind} {ascii(value.value)[:40]}", rule="constants are of their kind")

@@ -72,7 +72,9 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
             break
         low, high = (middle, high) if epsilon_from_rho(Fraction(middle), allowed) <= goal else (low, middle)
     if low == 0.0:
-        raise ParameterError(f"epsilon {float(goal):g} is too small for any noise at this delta: choose a larger one")
+        raise ParameterError(
+            f"this epsilon ({float(goal):g}) is too small for any noise at its delta: choose a larger one"
+        )
     return Fraction(low)
 
 

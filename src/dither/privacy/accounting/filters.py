@@ -177,13 +177,13 @@ class Spent:
     def add(self, cost: Charge) -> Spent:
         """The state after the charge; `BudgetError` says what would fit, and nothing is spent."""
         if not self.fits(cost):
-            lacks = [
+            parts = [
                 f"{name}: asked {_show(amount)}, left {_show(room)}"
                 for name, amount, room in zip(self.rule.names, cost.amounts, self.left, strict=True)
-                if amount > room
             ]
+            told = "; ".join(parts if "delta" in self.rule.names else [*parts, "delta 0"])
             raise BudgetError(
-                f"the budget cannot pay ({'; '.join(lacks)}): ask for at most what is left, or fewer questions"
+                f"the budget cannot pay, for one unit ({told}): ask for at most what is left, or fewer questions"
             )
         return Spent(self.rule, tuple(a + b for a, b in zip(self.spent, cost.amounts, strict=True)))
 

@@ -129,8 +129,8 @@ def opened(
     low, high = limit(cap, rule.measure), limit(ceiling, "ceiling")
     if low > high:
         raise ParameterError(
-            f"pot {name!r}: {rule.measure} {shown(low)} exceeds the ceiling {shown(high)}. The ceiling is what the "
-            "pot may ever reach, and what its guarantee states: choose it at least as large"
+            f"pot {name!r}: the cap {shown(low)} exceeds the ceiling {shown(high)}. The ceiling is what the pot may "
+            "ever reach, and what its guarantee states: choose it at least as large"
         )
     kept = min(high / 10, high - low) if reissue is None else exact(reissue, "the reissue reserve")
     if not 0 <= kept <= high - low or kept.denominator > GRID:
@@ -209,20 +209,32 @@ def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
         if pot.cap < pot.ceiling - pot.reissue:
             most = shown(pot.ceiling - pot.reissue)
             remedy += f", or the steward raises the cap, up to {most}: dither budget raise {pot.name}"
-        raise _cannot_pay(pot, f"{pot.filter.measure} {shown(taken.amount)}", pot.left, pot.cap, remedy)
+        raise _cannot_pay(pot, price_text(pot.filter.measure, taken, pot.unit), pot.left, pot.cap, remedy)
     if delta_spent > pot.filter.delta_cap:
         remedy = "ask with pure noise, which needs no delta: its cap was fixed at opening and is never raised"
-        raise _cannot_pay(pot, f"delta {shown(taken.delta)}", pot.delta_left, pot.filter.delta_cap, remedy)
+        asked = price_text(pot.filter.measure, taken, pot.unit)
+        raise _cannot_pay(pot, asked, pot.delta_left, pot.filter.delta_cap, remedy, "delta ")
     if reissued > pot.reissue:
         remedy = "the reserve for reissues was fixed at opening"
-        raise _cannot_pay(pot, f"a reissue at {shown(taken.amount)}", pot.reissue - pot.reissued, pot.reissue, remedy)
+        asked = f"a reissue at {price_text(pot.filter.measure, taken, pot.unit)}"
+        raise _cannot_pay(pot, asked, pot.reissue - pot.reissued, pot.reissue, remedy)
     return replace(pot, spent=spent, delta_spent=delta_spent, reissued=reissued)
 
 
-def _cannot_pay(pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str) -> BudgetError:
+def _cannot_pay(pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str, what: str = "") -> BudgetError:
     return BudgetError(
-        f"pot {pot.name!r} cannot pay: asked {asked}, left {shown(left)} of {shown(of)}. Nothing was spent: {remedy}"
+        f"pot {pot.name!r} cannot pay: asked {asked}; left {what}{shown(left)} of {shown(of)}. Nothing was spent: "
+        f"{remedy}"
     )
+
+
+def price_text(measure: str, taken: Charge, unit: str) -> str:
+    """A charge for people to read: an amount means nothing without its delta and whom it protects.
+
+    >>> price_text("epsilon", Charge(Fraction(1, 2), Fraction(0)), "person")
+    'epsilon 0.5, delta 0, for one person'
+    """
+    return f"{measure} {shown(taken.amount)}, delta {shown(taken.delta)}, for one {unit}"
 
 
 def sentence(text: str, what: str, example: str) -> None:

@@ -88,8 +88,9 @@ class TruncatedGeometricKeys:
         moved = check_groups(self.groups, self.neighbours)
         if math.log(float(moved / self.delta)) * 2.5 * moved / float(self.epsilon) > _LONGEST:
             raise ParameterError(
-                f"epsilon {float(self.epsilon):g} over {moved} keys asks for more than {_LONGEST} owners before a key "
-                "is shown: choose a larger epsilon or fewer groups per unit"
+                f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}, for one {self.unit} over {moved} keys "
+                f"asks for more than {_LONGEST} owners before a key is shown: choose a larger epsilon or "
+                "fewer groups per unit"
             )
         self.loss()
 
