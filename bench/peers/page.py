@@ -62,9 +62,9 @@ def newest() -> Path:
 def page(results: dict[str, Any], file: str) -> str:
     machine = results["machine"]
     busiest = max(line["machine_load"] for line in results["lines"])
-    load = f", load average up to {busiest:.1f} before a run" + (
-        " (busy: read times with care)" if busiest > 2.5 else ""
-    )
+    load = f", load average up to {busiest:.1f} before a run (the run before it included)"
+    if busiest > 2.5:
+        load += ": other work may have been on the machine, so read times with care"
     facts = {"cores": machine["cores"], "memory": machine["memory_gib"], "python": machine["python"], "load": load}
     parts = [HEAD.format(date=results["date"], file=file, **facts)]
     for rows in sorted({line["rows"] for line in results["lines"]}):
@@ -169,13 +169,16 @@ def reading(results: dict[str, Any]) -> str:
         best = min(here, key=lambda name: here[name])
         found.append(
             f"- {rows:,} rows: dither takes {ours / plain:.2g} times what DuckDB takes without privacy, {best} "
-            f"{here[best] / plain:.2g} times; "
-            + ", ".join(f"{name} / dither {figure(taken / ours)}" for name, taken in here.items())
+            f"{here[best] / plain:.2g} times. Against dither: "
+            + ", ".join(f"{name} {figure(taken / ours)} times" for name, taken in here.items())
             + ".\n"
         )
     why = (
         "An answer of ours has a fixed part (parsing, pricing, a durable charge, intervals) that weighs at a million rows, and a part that "
-        "grows with the rows more slowly than DuckDB's own question, since the registered copy holds keys and amounts as small integers.\n"
+        "grows with the rows more slowly than DuckDB's own question, since the registered copy holds keys and amounts as small integers.\n\n"
+        "Peers with few repetitions may show a lucky error: by their laws COUNT has a standard error of 28.3 wherever Laplace noise gets half of "
+        "epsilon, SUM 28,284, or 20,000 where it is centred (PipelineDP and dither). Medians of OpenDP and dither weigh ranks alike; OpenDP "
+        "draws by exponential noise instead of the exponential mechanism, which by simulation errs 6% less here (0.0188 against 0.0200).\n"
     )
     return "".join(found) + "\n" + why
 
