@@ -88,7 +88,9 @@ def main() -> None:
                     if not file.exists():
                         duckdb.execute(f"COPY ({table_sql(rows)}) TO '{file}' (FORMAT parquet)")
                     found = measured(name, task, rows, file, limit)
-                    results["lines"] = [each for each in results["lines"] if key_of(each) != (name, task, rows)]
+                    replaced = [each for each in results["lines"] if key_of(each) == (name, task, rows)]
+                    results.setdefault("earlier", []).extend(replaced)  # a second run does not hide the first
+                    results["lines"] = [each for each in results["lines"] if each not in replaced]
                     results["lines"].append(found)
                     kept.write_text(json.dumps(results, indent=1) + "\n")
                     say(told(found))
