@@ -33,7 +33,7 @@ from dither.answer.suggest import Suggestion, suggestion, wish
 from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
-from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
 from dither.plan.algebra import plan_hash
 from dither.privacy.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
@@ -195,6 +195,11 @@ class Connection:
         limits = [limit for limit in (max_groups, said.max_groups) if limit is not None]
         with said.placed():
             recipe = bind(said.sql, self._kernel.catalog, facts_of(self._kernel), min(limits) if limits else None)
+            if said.public_groups and any(each.selection is not None for each in recipe.sets):
+                raise QueryError(
+                    "PUBLIC_GROUPS, but some keys are in no list: join from the public table that lists them, or list "
+                    "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
+                )
             return with_ends(replace(recipe, sql=sql), said)
 
     def _check_unit(self, said: Spoken) -> None:

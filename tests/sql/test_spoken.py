@@ -155,6 +155,12 @@ class TestAsked:
             con.sql(self.GOOGLE, epsilon=1)
         assert con.kernel.ledger.pot("total").spent == 0
 
+    def test_public_groups_are_public(self, con):
+        public = self.GOOGLE.replace("max_groups_contributed=2", "group_selection_strategy=PUBLIC_GROUPS")
+        with pytest.raises(QueryError, match="some keys are in no list"):
+            con.sql(public)
+        assert len(con.sql(public.replace("ward", "kind")).to_dict()["kind"]) == 2
+
     def test_a_snowflake_question(self, con):
         sql = (
             "SELECT kind, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) AS hi FROM visits GROUP BY kind"
