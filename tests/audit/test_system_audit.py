@@ -140,3 +140,13 @@ def test_the_commands_on_a_function_of_ones_own(tmp_path):
         assert CliRunner().invoke(app, ["audit", "function", where, *common[1:], "--epsilon", "1"]).exit_code != 0
     ran = CliRunner().invoke(app, ["audit", "accountant", "--compositions", "2", "--runs", "20000"])
     assert ran.exit_code == 0 and "0 of" in ran.output
+
+
+def test_neighbours_are_two_states_of_one_installation(tmp_path):
+    """Which rows of a person are kept depends on the key: with two keys other people's rows would move as well."""
+    register = _Registrar(tmp_path)
+    places = [register(questions.CATALOG, each) for each in questions.neighbours()]
+    keys = {place._state.key_file.read_bytes() for place in places}
+    for place in places:
+        place.close()
+    assert len(keys) == 1

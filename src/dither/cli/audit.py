@@ -38,6 +38,7 @@ from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
 from dither.cli.output import AsJson, print_json
 from dither.errors import ParameterError
 from dither.plan.algebra import Cells
+from dither.privacy.noise.source import fresh_bytes
 from dither.state import State
 
 app = typer.Typer(name="audit", help="Try to break a promise: ours, or a function of your own.", no_args_is_help=True)
@@ -274,10 +275,14 @@ def system(
 
 
 class _Registrar:
-    """Registers invented files as a dev lineage of their own, with a pot that is never empty."""
+    """Registers invented files as a dev lineage of their own, with a pot that is never empty.
+
+    All share one installation key: which rows of a person are kept depends on it, and neighbours are two states of
+    *one* installation.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._made = folder, 0
+        self._folder, self._made, self._key = folder, 0, fresh_bytes(32)
 
     def __call__(self, catalog: str, files: dict[str, str]) -> _Place:
         self._made += 1
@@ -285,6 +290,10 @@ class _Registrar:
         folder.mkdir(parents=True)
         for name, text in {"audit.yaml": catalog, **files}.items():
             (folder / name).write_text(text, encoding="utf-8")
+        state = State(folder / "audit.dither")
+        state.root.mkdir(mode=0o700)
+        state.key_file.write_bytes(self._key)
+        state.key_file.chmod(0o600)
         return _Place(folder / "audit.yaml")
 
 
