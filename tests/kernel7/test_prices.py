@@ -31,7 +31,9 @@ def test_rho_buys_integer_gaussian_noise_from_a_zcdp_pot(clinic: Clinic) -> None
     exact = sum(F(loss.sensitivity) ** 2 / (2 * loss.sigma**2) for loss in losses)
     assert charged(result) == exact and F("0.0999") < exact <= F("0.1")
     each = [F(loss.sensitivity) ** 2 / (2 * loss.sigma**2) for loss in losses]
-    assert all(F("0.0333") < rho <= F("0.0667") for rho in each)  # weights split rho: the count serves the sum too
+    # the count serves itself and half of the sum, the centred sum the rest: demands 3/2 and 1/2, rho by their roots
+    count, centred = F("0.1") * F("0.633975"), F("0.1") * F("0.366025")
+    assert [float(rho) for rho in sorted(each)] == pytest.approx([float(centred), float(count)], rel=2e-4)
     assert clinic.spent() == {"total": exact} and clinic.verify().ok
     assert result.columns[0].mechanism == "IntegerGaussian" and result.info["rule"] == "zcdp"
 

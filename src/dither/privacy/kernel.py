@@ -43,6 +43,7 @@ __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
 MEASURE_TRIES = 3
 DRY_RUN: Literal["dry_run"] = "dry_run"
 SELECTIONS = 100
+MOST_COMPILED = 256
 
 
 class KernelStep(Enum):
@@ -107,7 +108,9 @@ class Kernel:
         for query in statements(priced):
             if (priced.at.number, query) not in self._compiled:  # a version never changes: compiled once is enough
                 measurer.prepare(query)
-                self._compiled = {*list(self._compiled)[-255:], (priced.at.number, query)}
+                if len(self._compiled) >= MOST_COMPILED:
+                    self._compiled.clear()
+                self._compiled.add((priced.at.number, query))
         return measurer
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
