@@ -16,20 +16,13 @@ from dither.answer.explain import Explanation, explain, explained
 from dither.answer.history import History, history
 from dither.answer.intervals import level_of
 from dither.answer.offer import Offer, facts_of, offer
-from dither.answer.preview import (
-    Preview,
-    Terms,
-    least_price,
-    meets_widths,
-    preview,
-    preview_columns,
-    wanted_widths,
-)
+from dither.answer.preview import Preview, Terms, preview, preview_columns
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
 from dither.answer.seal import sign
 from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
+from dither.answer.wanted import least_price, meets_widths, wanted_widths
 from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
