@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.bands import NO_BANDS, Bands
-from dither.answer.blocks import listed_keys, width
+from dither.answer.blocks import cells_of, listed_keys, width
 from dither.answer.evaluate import Given, evaluate, numbers
 from dither.answer.expressions import Formula, Noisy
 from dither.answer.intervals import Noises, affine_half, interval, noise_scale
@@ -240,13 +240,6 @@ def _zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
 def _limited(recipe: Recipe, rows: int) -> int:
     rows = max(0, rows - recipe.offset)
     return rows if recipe.limit is None else min(rows, recipe.limit)
-
-
-def cells_of(recipe: Recipe, of: GroupingSet) -> int | None:
-    """How many rows a grouping set has; None if its keys are selected from the data."""
-    if of.selection is not None:
-        return None
-    return math.prod(len(listed_keys(recipe.keys[key])) for key in of.keys)
 
 
 def preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
