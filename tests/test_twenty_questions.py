@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -89,7 +90,7 @@ def _natural(column, facts):
 
 
 def noiseless(con, sql):
-    found = con._offer(con.bind(sql), _price(), None, None, 0.95)
+    found = con._offer(con.bind(sql), _price(), None, Fraction(95, 100))
     priced = found.priced
     values = exact_values(con, priced)
     return found, priced, values

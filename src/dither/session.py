@@ -16,20 +16,13 @@ from dither.answer.explain import Explanation, explain, explained
 from dither.answer.history import History, history
 from dither.answer.intervals import level_of
 from dither.answer.offer import Offer, facts_of, offer
-from dither.answer.preview import (
-    Preview,
-    Terms,
-    least_price,
-    meets_widths,
-    preview,
-    preview_columns,
-    wanted_widths,
-)
+from dither.answer.preview import Preview, Terms, preview, preview_columns
 from dither.answer.recipe import Recipe
 from dither.answer.result import Result, build
 from dither.answer.seal import sign
 from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
+from dither.answer.wanted import least_price, meets_widths, wanted_widths
 from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
@@ -82,6 +75,7 @@ class Connection:
         confidence: Number = 0.95,
         within: Number | dict[str, Number] | None = None,
         group_size: int | None = None,
+        quantile_intervals: bool = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
     ) -> Preview:
@@ -90,7 +84,8 @@ class Connection:
         `within=50` in place of a price finds the least price whose half-widths are at most 50 (or one for each column:
         `within={"n": 50}`). `group_size` is a number of rows for which averages, ratios and relative errors are shown.
         """
-        return self._previewed(sql, epsilon, rho, confidence, within, group_size, weights, max_groups)[1]
+        terms = (within, group_size, quantile_intervals, weights, max_groups)
+        return self._previewed(sql, epsilon, rho, confidence, *terms)[1]
 
     def explain(
         self,
@@ -101,12 +96,14 @@ class Connection:
         confidence: Number = 0.95,
         within: Number | dict[str, Number] | None = None,
         group_size: int | None = None,
+        quantile_intervals: bool = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors. Reads no data."""
         asked = explained(sql) or sql
-        found, shown = self._previewed(asked, epsilon, rho, confidence, within, group_size, weights, max_groups)
+        terms = (within, group_size, quantile_intervals, weights, max_groups)
+        found, shown = self._previewed(asked, epsilon, rho, confidence, *terms)
         return explain(asked, found.recipe, found.priced, shown, self.catalog, facts_of(self._kernel))
 
     def sql(
@@ -117,6 +114,7 @@ class Connection:
         rho: Number | None = None,
         confidence: Number = 0.95,
         group_size: int | None = None,
+        quantile_intervals: bool = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
         delta: Number | None = None,
@@ -126,10 +124,10 @@ class Connection:
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
         The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
-        new one. `weights={"n": 2}` gives a column more of the price, `group_size` buys intervals for quantiles,
-        `max_groups` limits the groups of one unit. `dry_run=True` rehearses on a table generated from the catalog
-        alone: free, as noisy as the real answer, about nobody. EXPLAIN PRIVACY SELECT ... returns the explanation,
-        reading no data.
+        new one. `weights={"n": 2}` gives a column more of the price, `quantile_intervals=False` spends nothing on the
+        intervals of quantiles, `max_groups` limits the groups of one unit. `dry_run=True` rehearses on a table
+        generated from the catalog alone: free, as noisy as the real answer, about nobody. EXPLAIN PRIVACY SELECT ...
+        returns the explanation, reading no data.
         """
         if delta is not None:
             raise ParameterError(
@@ -137,12 +135,14 @@ class Connection:
                 "(dither budget open --rule approx --delta-per-question)"
             )
         if explained(sql) is not None:
-            shared = {"group_size": group_size, "weights": weights, "max_groups": max_groups}
-            return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)  # type: ignore[arg-type]
+            shared: dict[str, Any] = {"group_size": group_size, "quantile_intervals": quantile_intervals}
+            shared |= {"weights": weights, "max_groups": max_groups}
+            return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)
         level = level_of(confidence)
+        _check_size(group_size)
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        found = self._offer(recipe, _price(epsilon, rho, sql), weights, group_size, level)
+        found = self._offer(recipe, _price(epsilon, rho, sql), weights, level if quantile_intervals else None)
         self._check_delta(sql, found.priced)
         release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
         result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
@@ -164,7 +164,7 @@ class Connection:
         """
         self._refresh()
         wished = wish(what, of, keep, self.catalog, facts_of(self._kernel))
-        found = self._offer(wished.recipe, _price(epsilon, rho), None, None, Fraction(95, 100))
+        found = self._offer(wished.recipe, _price(epsilon, rho), None, None)
         release = self._released(found.priced, fresh)
         rank = _rank(found.priced, found.bands)
         return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)
@@ -235,7 +235,7 @@ class Connection:
         """The request that a question makes at a price."""
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        return self._offer(recipe, _price(epsilon, rho, sql), weights, None, Fraction(95, 100)).priced.request
+        return self._offer(recipe, _price(epsilon, rho, sql), weights, Fraction(95, 100)).priced.request
 
     def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
@@ -260,17 +260,18 @@ class Connection:
         recipe: Recipe,
         price: Price,
         weights: Mapping[str, Number] | None,
-        group_size: int | None,
-        level: Fraction,
+        ends: Fraction | None,
     ) -> Offer:
-        """The offer for a bound question; one made before stands while the terms of the pot do."""
-        _check_size(group_size)
+        """The offer for a bound question; one made before stands while the terms of the pot do.
+
+        `ends`: the level of the intervals of quantiles, or None for none.
+        """
         shares = checked(weights, recipe)
         way = self._kernel.way(self._pot)
-        asked = (id(recipe), price, tuple(shares.items()), group_size, level)
+        asked = (id(recipe), price, tuple(shares.items()), ends)
         known = self._offers.get(asked)
         if known is None or known[0] is not recipe or known[1] != way:
-            found = offer(self._kernel, recipe, price, self._pot, shares, group_size, level)
+            found = offer(self._kernel, recipe, price, self._pot, shares, ends)
             _make_room(self._offers)
             self._offers[asked] = known = (recipe, way, found)
         return known[2]
@@ -283,10 +284,13 @@ class Connection:
         confidence: Number,
         within: Number | dict[str, Number] | None,
         group_size: int | None,
+        quantile_intervals: bool,
         weights: Mapping[str, Number] | None,
         max_groups: int | None,
     ) -> tuple[Offer, Preview]:
         level = level_of(confidence)
+        _check_size(group_size)
+        ends = level if quantile_intervals else None
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
         ledger = self._kernel.ledger
@@ -298,8 +302,8 @@ class Connection:
             if epsilon is not None or rho is not None:
                 raise ParameterError("within= finds the price: leave epsilon= and rho= out")
             wanted = wanted_widths(within, recipe, group_size)
-            price = self._least(recipe, wanted, weights, group_size, level, pot)
-        found = self._offer(recipe, price, weights, group_size, level)
+            price = self._least(recipe, wanted, weights, group_size, level, ends, pot)
+        found = self._offer(recipe, price, weights, ends)
         terms = self._terms(found.bands, level, group_size)
         stored = pot is not None and ledger.has_answer(found.priced.key)
         shown = preview(found.priced, found.recipe, terms, pot, _quote(pot, found.priced), stored, wanted)
@@ -315,6 +319,7 @@ class Connection:
         weights: Mapping[str, Number] | None,
         group_size: int | None,
         level: Fraction,
+        ends: Fraction | None,
         pot: Pot | None,
     ) -> Price:
         """The least price that meets the wish, in the pot's own measure."""
@@ -323,11 +328,11 @@ class Connection:
         def priced(value: Fraction) -> Price:
             return Price(None, value) if in_rho else Price(value, None)
 
-        self._offer(recipe, priced(Fraction(1)), weights, None, level)  # what is refused is refused at any price
+        self._offer(recipe, priced(Fraction(1)), weights, ends)  # what is refused is refused at any price
 
         def meets(value: Fraction) -> bool:
             try:
-                found = self._offer(recipe, priced(value), weights, None, level)
+                found = self._offer(recipe, priced(value), weights, ends)
             except ParameterError:  # more noise than can be drawn
                 return False
             mechanisms = [each.mechanism for each in found.priced.steps]

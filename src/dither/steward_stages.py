@@ -66,12 +66,12 @@ def _exact(each: Calibrated, measurer: Measurer, selected: dict[Any, Any]) -> tu
 
 
 def _quantiles(each: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
-    """The smallest point that the share of rows does not exceed; the lowest point of an empty cell."""
+    """The smallest point that the share of rows does not exceed; the lowest point of an empty cell. So are its ends."""
     assert isinstance(each.points, Points)
     for code in range(each.cells):
         places, counts = histograms.get(code, (np.zeros(1, np.int64), np.ones(1, np.int64)))
         total = np.cumsum(counts)
-        for share in query.shares:
+        for share in query.shares * (query.width // len(query.shares)):
             rank = max(Fraction(1), share * int(total[-1]))
             yield each.points.value(int(places[int(np.searchsorted(total, float(rank)))]))
 

@@ -93,7 +93,7 @@ def _quantiles(each: Any, exact: Any, keys: list[Any]) -> tuple[int, ...]:
             rows = [each.points.value(p) for p, c in zip(places, counts, strict=True) for _ in range(int(c))]
             found += [
                 rows[max(0, -(-share.numerator * len(rows) // share.denominator) - 1)] if rows else 0
-                for share in each.step.query.shares
+                for share in each.step.query.shares * (each.step.query.width // len(each.step.query.shares))
             ]
     return tuple(int(value) for value in found)
 

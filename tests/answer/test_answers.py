@@ -25,6 +25,7 @@ from dither.answer.recipe import Order, Output
 from dither.answer.result import build, noises_of
 from dither.answer.table import column, rows_shown
 from dither.privacy.release import Release
+from dither.privacy.request import Price
 
 QUESTIONS = [
     "SELECT ward, COUNT(*) AS n, SUM(cost) AS c, AVG(cost) AS m FROM visits GROUP BY ward",
@@ -65,10 +66,9 @@ def oracle():
 
 
 def without_noise(con, sql, **how):
-    recipe = con.bind(sql)
-    priced = con.kernel.price(con.request(sql, epsilon=10, **how))
-    values = asked.exact_values(con, priced)
-    return recipe, Release("1", priced, values, F(1), F(1), F(1), "now")
+    found = con._offer(con.bind(sql), Price(F(10)), None, F(95, 100), **how)
+    values = asked.exact_values(con, found.priced)
+    return found.recipe, Release("1", found.priced, values, F(1), F(1), F(1), "now")
 
 
 @pytest.mark.parametrize("sql", QUESTIONS)
@@ -76,7 +76,7 @@ def test_without_noise_the_rows_are_those_of_the_oracle(con, oracle, sql):
     """The oracle walks Python lists with fractions; it shares no code with plans, engine or answers."""
     recipe, release = without_noise(con, sql)
     found = build(release, recipe, 0.95, INFO).to_dict(intervals=False)
-    expected = clinic_sql.answers(recipe, oracle)
+    expected = clinic_sql.answers(con.bind(sql), oracle)
     names = [output.name for output in recipe.outputs]
     assert list(found) == names
     assert len(next(iter(found.values()))) == len(expected)
@@ -197,7 +197,7 @@ class TestRows:
     def test_dates_have_dates_at_their_ends(self, con):
         found = con.sql("SELECT MAX(date) AS last, COUNT(*) AS n FROM visits", epsilon=50)
         assert isinstance(found.to_dict()["last"][0], datetime.date)
-        assert found.to_dict()["last_low"] == [None]
+        assert found.to_dict()["last_low"][0] <= found.to_dict()["last"][0] <= found.to_dict()["last_high"][0]
         assert any("99% quantile" in note for note in found.columns[0].notes)
 
     def test_nothing_selected_has_the_same_types_as_something(self, con):

@@ -12,7 +12,8 @@ from scipy.stats import binom, norm
 
 from dither import ParameterError
 from dither.answer.explain import Explanation
-from dither.answer.preview import joint_level, least_price
+from dither.answer.preview import joint_level
+from dither.answer.wanted import least_price
 from dither.data.measure import Measurer
 from dither.privacy import noise
 
@@ -149,7 +150,7 @@ class TestExplanations:
         assert found.steps[0].sensitivity.startswith("L1 20,")
         assert con.explain(KEYS, epsilon=1).steps[0].sensitivity == "20 keys"
         median = con.explain("SELECT ward, MEDIAN(cost) FROM visits GROUP BY ward", epsilon=1)
-        assert median.steps[0].sensitivity == "20 rows in each of 4 cells"
+        assert median.steps[0].sensitivity == "20 rows in all cells together"
 
 
 class TestHistory:

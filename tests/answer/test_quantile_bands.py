@@ -12,14 +12,15 @@ from scipy.stats import binom
 
 import clinic
 from dither import ParameterError, connect, steward
-from dither.answer.bands import rank_rows, reach_for, widened, without_bands
+from dither.answer.bands import rank_rows, widened, without_bands
 from dither.answer.blocks import blocks
 from dither.answer.evaluate import given
 from dither.answer.intervals import interval
 from dither.answer.offer import offer
 from dither.answer.result import noises_of
 from dither.answer.suggest import rounded_up
-from dither.privacy.mechanisms import JointQuantiles
+from dither.privacy.ledger.rules import charge_pure
+from dither.privacy.mechanisms import JointQuantiles, QuantilesWithEnds
 from dither.privacy.request import Price
 from dither.state import State
 
@@ -30,63 +31,108 @@ def people(ages):
     return [clinic.row(f"v{i}", f"p{i}", age=str(age)) for i, age in enumerate(ages)]
 
 
-class TestBands:
-    @pytest.mark.parametrize("ages", [AGES, [30] * 500 + [31] * 490], ids=["spread", "two values"])
-    def test_they_cover_the_exact_quantile(self, tmp_path, ages):
-        """250 releases at 80 %: the discrete quantile of the registered rows lies inside; false alarm below 1e-9."""
-        exact = [sorted(ages)[-(-len(ages) * n // 4) - 1] for n in (1, 2)]
-        recipe = handmade.median(F(1, 4), F(1, 2))
-        with handmade.kernel(tmp_path, people(ages)) as kernel:
-            found = offer(kernel, recipe, Price(F(20)), "total", {}, group_size=900, level=F(4, 5))
-            assert found.bands.of and found.bands.get(0).count == 2
-            assert found.bands.get(0).reach <= F(1, 5)
-            measurer = kernel.prepare(found.priced)
-            rows = kernel.measured(found.priced, measurer)
-            measurer.close()
-            (noises,) = noises_of(found.recipe, [each.mechanism for each in found.priced.steps], found.bands)
-            hits, unbounded = np.zeros(2), 0
-            for _ in range(250):
-                (block,) = blocks(found.recipe, kernel.randomise(found.priced, rows))
-                for i in (0, 1):
-                    low, high = interval(handmade.Noisy(i), given(found.recipe, block), noises, F(4, 5))
-                    unbounded += int(np.isnan(low[0]))
-                    hits[i] += not (low[0] > exact[i] or high[0] < exact[i])
-        assert (hits >= binom.ppf(1e-9, 250, 0.8)).all()
-        assert unbounded < 250
+GROUPS = {
+    "spread": AGES,
+    "two values": [30] * 500 + [31] * 490,
+    "an even cut": [20] * 400 + [60] * 400,
+    "all at the bound": [110] * 200,
+    "three people": [17, 40, 41],
+    "one": [63],
+}
 
-    def test_a_group_that_may_be_smaller_gets_no_bound(self, tmp_path):
+
+def covered(folder, ages, shares, repetitions, epsilon):
+    """How often the ends hold every way to say the exact quantile between them, of so many releases."""
+    rows = sorted(ages)
+    exact = [
+        sorted([rows[-(-len(rows) * share.numerator // share.denominator) - 1], np.quantile(rows, float(share))])
+        for share in shares
+    ]
+    with handmade.kernel(folder, people(ages)) as kernel:
+        found = offer(kernel, handmade.median(*shares), Price(F(epsilon)), "total", {}, F(95, 100))
+        measurer = kernel.prepare(found.priced)
+        measured = kernel.measured(found.priced, measurer)
+        measurer.close()
+        (noises,) = noises_of(found.recipe, [each.mechanism for each in found.priced.steps], found.bands)
+        hits = np.zeros(len(shares))
+        for _ in range(repetitions):
+            (block,) = blocks(found.recipe, kernel.randomise(found.priced, measured))
+            for i, (least, largest) in enumerate(exact):
+                low, high = interval(handmade.Noisy(i), given(found.recipe, block), noises, F(95, 100))
+                hits[i] += low[0] <= least and largest <= high[0]
+    return hits
+
+
+class TestBands:
+    @pytest.mark.parametrize("ages", GROUPS.values(), ids=GROUPS)
+    def test_they_cover_the_exact_quantile_of_any_group(self, tmp_path, ages):
+        """60 releases at 95 %, nothing known of the group's size; false alarm below 1e-9."""
+        hits = covered(tmp_path, ages, (F(1, 4), F(1, 2)), 60, 20)
+        assert (hits >= binom.ppf(1e-9, 60, 0.95)).all()
+
+    @pytest.mark.soak
+    @pytest.mark.parametrize("epsilon", [F(1, 2), 5, 50])
+    @pytest.mark.parametrize("ages", GROUPS.values(), ids=GROUPS)
+    def test_they_cover_over_500_repetitions(self, tmp_path, ages, epsilon):
+        hits = covered(tmp_path, ages, (F(1, 10), F(1, 2), F(3, 4)), 500, epsilon)
+        print(f"coverage at epsilon {epsilon}: {hits / 500}")
+        assert (hits >= binom.ppf(1e-9, 500, 0.95)).all()
+
+    def test_planted_ends_that_are_aimed_the_wrong_way_are_seen(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(QuantilesWithEnds, "rows", lambda self, share: -20)
+        hits = covered(tmp_path, AGES, (F(1, 2),), 60, 1)
+        assert hits[0] < binom.ppf(1e-9, 60, 0.95)
+
+    def test_small_groups_get_the_bounds_of_the_column_and_large_ones_less(self, tmp_path):
+        con = asked.connection(tmp_path / "c", rows=asked.few_rows(40))
+        low, high = (
+            con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=1).to_dict()[f"m_{e}"] for e in ("low", "high")
+        )
+        assert (low, high) == ([0], [110])
+        found = con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=2000).to_dict()
+        assert 0 < found["m_low"][0] <= found["m"][0] <= found["m_high"][0] < 110
+
+    def test_the_price_is_met_and_the_point_pays_an_eighth_for_its_ends(self, tmp_path):
         recipe = handmade.median(F(1, 2))
         with handmade.kernel(tmp_path, people(AGES)) as kernel:
-            found = offer(kernel, recipe, Price(F(20)), "total", {}, group_size=5000)
-            release = kernel.answer(found.priced.request)
-        (noises,) = noises_of(found.recipe, [each.mechanism for each in found.priced.steps], found.bands)
-        (block,) = blocks(found.recipe, release.values)
-        low, high = interval(handmade.Noisy(0), given(found.recipe, block), noises, F(95, 100))
-        assert np.isnan([low[0], high[0]]).all()
+            plain, ends = (offer(kernel, recipe, Price(F(4)), "total", {}, level) for level in (None, F(9, 10)))
+        assert charge_pure(plain.priced.loss) == charge_pure(ends.priced.loss) == 4
+        before, after = plain.priced.steps[0].mechanism, ends.priced.steps[0].mechanism
+        assert after.point.epsilon == before.epsilon * F(7, 8) and after.epsilon_each == before.epsilon / 16
+        assert after.level == F(95, 100)  # a lower level is free, and the same release
+        assert [step.step.weight for step in plain.priced.steps] == [step.step.weight for step in ends.priced.steps]
 
-    def test_nothing_is_spent_on_bands_that_cannot_hold(self, tmp_path):
-        recipe = handmade.median(F(1, 2))
-        with handmade.kernel(tmp_path, people([40] * 20)) as kernel:
-            found = offer(kernel, recipe, Price(F(1, 10)), "total", {}, group_size=20)
-        assert found.recipe == recipe and found.bands.needed > 20
-        note = found.bands.note(0, F(95, 100), [each.mechanism for each in found.priced.steps])
-        assert "an interval in values needs groups of about" in note
+    def test_other_levels_of_the_same_release(self, tmp_path):
+        con = asked.connection(tmp_path / "c", rows=asked.few_rows(40))
+        sql = "SELECT MEDIAN(age) AS m FROM patients"
+        found = con.sql(sql, epsilon=3)
+        spent = con.budget().pots[0].spent
+        assert con.sql(sql, epsilon=3, confidence=0.8).to_dict() == found.to_dict() == found.interval(0.5).to_dict()
+        assert con.budget().pots[0].spent == spent
+        higher = found.interval(0.99)
+        assert higher.to_dict()["m_low"] == [None] and "known up to 95%" in higher.columns[0].notes[0]
+        assert con.sql(sql, epsilon=3, confidence=0.99).to_dict()["m_low"] != [None]
+
+    def test_rows_that_are_chosen_by_noise_have_ends_too(self, tmp_path):
+        con = asked.connection(tmp_path / "c", rows=asked.few_rows(40))
+        found = con.sql(
+            "SELECT county, MEDIAN(cost) AS m FROM visits GROUP BY county ORDER BY m DESC LIMIT 1", epsilon=5
+        ).to_dict()
+        assert found["m_low"] != [None] and found["m_high"] != [None]
 
     def test_places_follow_the_shares(self):
         recipe = handmade.median(F(1, 4), F(3, 4))
-        wide, bands = widened(recipe, without_bands(recipe, clinic.catalog()), F(1, 10), 100, F(9, 10))
-        shares = wide.queries[0].shares
-        assert shares == (F(3, 20), F(1, 4), F(7, 20), F(13, 20), F(3, 4), F(17, 20))
+        wide, bands = widened(recipe, without_bands(recipe, clinic.catalog()), F(99, 100))
+        assert wide.queries[0].shares == (F(1, 4), F(3, 4)) and wide.queries[0].ends == F(99, 100)
         places = wide.sets[0].places
-        for atom, share in ((0, F(1, 4)), (1, F(3, 4))):
-            band = bands.get(atom)
-            assert shares[places[atom][1]] == share
-            assert shares[places[band.low][1]] == share - F(1, 10)
-            assert shares[places[band.high][1]] == share + F(1, 10)
-        assert places[2] == (1, 0)
+        assert [places[atom] for atom in (0, 1, 2)] == [(0, 0), (0, 1), (1, 0)]
+        assert [(places[bands.get(a).low], places[bands.get(a).high]) for a in (0, 1)] == [
+            ((0, 2), (0, 4)),
+            ((0, 3), (0, 5)),
+        ]
 
     def test_the_rank_error_is_that_of_all_choices_on_the_way(self):
-        """Three shares: two rounds; the outer ones make two choices. 2,000 draws on distinct rows never exceed it."""
+        """Three shares: two rounds; the outer ones make two choices. 300 draws on distinct rows seldom exceed it."""
         mechanism = JointQuantiles((F(2, 5), F(1, 2), F(3, 5)), F(2))
         rows = rank_rows(mechanism, 1000, F(9, 10))
         misses = 0
@@ -94,13 +140,20 @@ class TestBands:
             low, middle, high = mechanism.release([1] * 1000)
             misses += abs(low - 400) > rows or abs(middle - 500) > rows or abs(high - 600) > rows
         assert misses <= binom.isf(1e-9, 300, 0.1)
-        assert reach_for([mechanism], without_bands(handmade.median(F(1, 2)), clinic.catalog()), 10**6, F(9, 10)) > 0
 
-    def test_without_a_group_size_the_rank_error_is_said(self, tmp_path):
+    def test_without_intervals_the_rank_error_is_said(self, tmp_path):
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
-        found = con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=2)
+        found = con.sql("SELECT MEDIAN(age) AS m FROM patients", epsilon=2, quantile_intervals=False)
         assert found.to_dict()["m_low"] == [None]
         assert any("the rank is off by at most" in note for note in found.columns[0].notes)
+
+    def test_explain_says_what_the_ends_cost(self, tmp_path):
+        con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
+        said = con.sql("EXPLAIN PRIVACY SELECT MEDIAN(age) AS m FROM patients", epsilon=2)
+        assert said.steps[0].asks == "quantiles 1/2 of age, with ends (1/8 of the share)"
+        assert "for an eighth of its price" in said.preview.column("m").notes[0]
+        without = con.explain("SELECT MEDIAN(age) AS m FROM patients", epsilon=2, quantile_intervals=False)
+        assert without.steps[0].asks == "quantiles 1/2 of age"
 
 
 WIDE = clinic.CATALOG.replace(

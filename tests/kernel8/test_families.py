@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 from fractions import Fraction as F
 from itertools import product
 
@@ -36,9 +37,9 @@ from dither.plan.algebra import (
     Sum,
 )
 from dither.plan.grids import points_between, points_of
-from dither.plan.measure import touched
+from dither.plan.measure import Reach, touched
 from dither.privacy import calibrate as calibrate_module
-from dither.privacy.calibrate import calibrate, loss_of, root_down
+from dither.privacy.calibrate import _ranges, calibrate, loss_of, root_down
 from dither.privacy.kernel import Kernel
 from dither.privacy.ledger import charge
 from dither.privacy.ledger.rules import Rule, charge_pure
@@ -259,11 +260,23 @@ class TestPrices:
         paid = charge(Rule("approx", delta=F(1, 10**4), delta_per_question=delta), loss_of(found))
         assert F(9, 10) < paid.amount <= 1 and paid.delta == delta
 
-    def test_a_median_in_every_cell_of_a_person_costs_each_of_them(self):
-        """Planted: one exponential mechanism per cell, charged once."""
-        (each,) = calibrate(request(QUARTILES, epsilon=F(3)), hospital.catalog())
-        assert each.copies == 3 and each.cells == 12
-        assert charge_pure(each.loss()) == 3 == 3 * charge_pure(each.mechanism.loss())
+    @pytest.mark.parametrize("ends", [None, F(19, 20)])
+    def test_a_median_in_every_cell_of_a_person_is_for_all_of_the_persons_rows(self, ends):
+        """Three rows in up to three cells: their ranges add up. Planted: the rows of one cell, charged once."""
+        query = replace(QUARTILES, ends=ends)
+        (each,) = calibrate(request(query, epsilon=F(3)), hospital.catalog())
+        assert each.copies == 1 and each.cells == 12 and each.mechanism.rows_per_unit == 3
+        assert charge_pure(each.loss()) == 3
+        (once,) = calibrate(request(replace(query, keys=()), epsilon=F(3)), hospital.catalog())
+        assert once.mechanism.rows_per_unit == each.mechanism.rows_per_unit
+
+    def test_of_the_two_ways_the_one_with_less_noise_is_taken(self):
+        ways = {(r.rows, r.cells, r.rows_per_cell): [_ranges(r, is_rho) for is_rho in (False, True)] for r in (
+            Reach(10, 10, 10), Reach(10, 10, 1), Reach(12, 3, 4), Reach(20, 1, 10))}  # fmt: skip
+        assert ways[10, 10, 10] == [(10, 1), (10, 1)]
+        assert ways[10, 10, 1] == [(10, 1), (1, 10)]
+        assert ways[12, 3, 4] == [(12, 1), (4, 3)]
+        assert ways[20, 1, 10] == [(10, 1), (10, 1)]  # one cell under replace: rows that leave and come are paired
 
     def test_one_median_of_one_row_per_person_is_one_bounded_range(self):
         salaries = Quantiles(Scan("patients"), (), "salary", (F(1, 2),))

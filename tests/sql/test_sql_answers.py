@@ -446,7 +446,7 @@ def test_the_engine_measures_what_the_oracle_counts(small_clinic):
 
 
 def _no_negation(monkeypatch):
-    monkeypatch.setattr(expressions, "_negated", lambda value, node, scope: value)
+    monkeypatch.setattr(expressions, "negated", lambda value, node, scope: value)
 
 
 def _pairs_with_nulls(monkeypatch):

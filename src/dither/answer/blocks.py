@@ -6,6 +6,7 @@ declared keys in domain order, the last fastest. Nothing is computed here.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import date
 from itertools import product
@@ -59,10 +60,17 @@ def listed_keys(key: KeyColumn) -> list[Key]:
     return [date.fromisoformat(label) if isinstance(label, str) else label for label in found]
 
 
+def cells_of(recipe: Recipe, of: GroupingSet) -> int | None:
+    """How many rows a grouping set has; None if its keys are selected from the data."""
+    if of.selection is not None:
+        return None
+    return math.prod(len(listed_keys(recipe.keys[key])) for key in of.keys)
+
+
 def width(recipe: Recipe, query: int) -> int:
     """How many numbers a query releases for each cell."""
     asked = recipe.queries[query]
-    return len(asked.shares) if isinstance(asked, Quantiles) else len(asked.columns)  # type: ignore[union-attr]
+    return asked.width if isinstance(asked, Quantiles) else len(asked.columns)  # type: ignore[union-attr]
 
 
 def _column(recipe: Recipe, values: tuple[Any, ...], query: int, column: int, rows: int) -> NDArray[Any]:

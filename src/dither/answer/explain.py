@@ -122,7 +122,8 @@ def _moved(each: Any) -> str:
         return f"L1 {moved.l1:,}, L2 {moved.l2_squared**0.5:,.4g}, cells {moved.l0:,}"
     if isinstance(each.step.query, Keys):
         return f"{mechanism.moved:,} keys"
-    return f"{mechanism.rows_per_unit:,} rows in each of {each.copies:,} cells"
+    cells = "in all cells together" if each.copies == 1 and each.cells > 1 else f"in each of {each.copies:,} cells"
+    return f"{mechanism.rows_per_unit:,} rows {cells}"
 
 
 def _scale(mechanism: Any) -> float | None:
@@ -139,7 +140,8 @@ def asks(query: Query) -> str:
     if isinstance(query, Keys):
         return f"the values of {', '.join(query.keys)}"
     if isinstance(query, Quantiles):
-        return f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
+        asked = f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
+        return asked if query.ends is None else f"{asked}, with ends (1/8 of the share)"
     assert isinstance(query, Cells)
     return ", ".join(_called(aggregate) for aggregate in query.columns) + by
 

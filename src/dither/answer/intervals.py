@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.answer import draws
-from dither.answer.bands import NO_BANDS, Bands, count_level
+from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.draws import Law, law_of
 from dither.answer.evaluate import Array, Given, evaluate, rounded
 from dither.answer.expressions import Apply, Constant, Formula
@@ -153,22 +153,14 @@ def _half(parts: tuple[tuple[float, Law], ...], level: Fraction) -> float:
 
 
 def _banded(of: Affine, at: Given, noises: Noises, level: Fraction) -> Ends | None:
-    """A quantile (or an affine function of one) between its band; no bound where the group may be too small."""
+    """A quantile (or an affine function of one) between its ends, and never outside them."""
     if len(of.weights) != 1:
         return None
     ((atom, weight),) = of.weights
     band = noises.bands.get(atom)
     if band is None or level > band.level:
         return None
-    low, high = (
-        np.full_like(at.atoms[atom], side * np.inf) if end is None else at.atoms[end]
-        for side, end in ((-1, band.low), (1, band.high))
-    )
-    if band.count is not None:
-        law = noises.laws[band.count]
-        assert law is not None
-        large = at.atoms[band.count] - law.half_width(count_level(band.level)) >= band.size
-        low, high = np.where(large, low, -np.inf), np.where(large, high, np.inf)
+    low, high = np.minimum(at.atoms[band.low], at.atoms[atom]), np.maximum(at.atoms[band.high], at.atoms[atom])
     high = high + float(dict(noises.bands.coarse).get(atom, 0))
     one, other = (float(weight) * end + float(of.constant) for end in (low, high))
     return np.minimum(one, other), np.maximum(one, other)

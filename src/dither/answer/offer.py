@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dither.answer.bands import NO_BANDS, Bands, reach_for, widened, without_bands
+from dither.answer.bands import NO_BANDS, Bands, widened, without_bands
+from dither.answer.blocks import cells_of
 from dither.answer.recipe import Recipe
 from dither.answer.split import predicted_loss, split, weighted
 from dither.errors import DitherError
+from dither.plan.algebra import Query
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Kernel, Priced
 from dither.privacy.request import Family, Price, Request
-
-_TRIES = 4
 
 
 @dataclass(frozen=True)
@@ -39,36 +38,40 @@ def offer(
     price: Price,
     pot: str,
     weights: Mapping[str, Fraction],
-    group_size: int | None = None,
-    level: Fraction = Fraction(95, 100),
+    ends: Fraction | None = None,
 ) -> Offer:
-    """The priced request for a recipe; with a group size, quantiles are asked for with their bands."""
+    """The priced request for a recipe; quantiles are asked for with ends at this level, unless it is None."""
     plain = without_bands(recipe, kernel.catalog, facts_of(kernel))
-    if not plain.cells or group_size is None:
-        return Offer(recipe, _cheapest(kernel, recipe, price, pot, weights), plain)
-    reach = Fraction(1, 20)
-    for _ in range(_TRIES):
-        wide, bands = widened(recipe, plain, reach, group_size, level)
-        if bands.is_empty:
-            break
-        priced = _cheapest(kernel, wide, price, pot, weights)
-        needed = reach_for([each.mechanism for each in priced.steps], plain, group_size, level)
-        if needed <= reach and (needed == reach or reach != Fraction(1, 20)):
-            return Offer(wide, priced, bands)
-        reach = needed
-    # groups of this size are too small for the price: no interval, and nothing is spent on one
-    too_small = replace(plain, needed=math.ceil(2 * reach * group_size))
-    return Offer(recipe, _cheapest(kernel, recipe, price, pot, weights), too_small)
+    if not plain.cells or ends is None:
+        return Offer(recipe, _cheapest(kernel, recipe, recipe.queries, price, pot, weights), plain)
+    wide, bands = widened(recipe, plain, _of_each(recipe, ends))
+    return Offer(wide, _cheapest(kernel, recipe, wide.queries, price, pot, weights), bands)
 
 
-def _cheapest(kernel: Kernel, recipe: Recipe, price: Price, pot: str, weights: Mapping[str, Fraction]) -> Priced:
+def _of_each(recipe: Recipe, level: Fraction) -> Fraction:
+    """The level of the rows shown where noisy values choose them: one of m rows is shown at 1 - (1 - level) / m."""
+    if recipe.having is None and recipe.limit is None and not recipe.offset:
+        return level
+    cells = [cells_of(recipe, of) for of in recipe.sets]
+    return 1 - (1 - level) / max(1, sum(each or 0 for each in cells))
+
+
+def _cheapest(
+    kernel: Kernel,
+    recipe: Recipe,
+    queries: tuple[Query, ...],
+    price: Price,
+    pot: str,
+    weights: Mapping[str, Fraction],
+) -> Priced:
     """Of the families that the price can buy from this pot, the one with the smaller error."""
     offers, refused = [], list[DitherError]()
     for family in families(kernel, price, pot):
         try:
-            equal = kernel.price(Request(split(recipe.queries, family), price, pot))
+            equal = kernel.price(Request(split(queries, family), price, pot))
             steps = weighted(recipe, [each.mechanism for each in equal.steps], family, weights)
-            offers.append(kernel.price(Request(steps, price, pot)))
+            asked = tuple(replace(step, query=query) for step, query in zip(steps, queries, strict=True))
+            offers.append(kernel.price(Request(asked, price, pot)))
         except DitherError as error:
             refused.append(error)
     if not offers:

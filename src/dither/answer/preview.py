@@ -9,7 +9,7 @@ at once: noises are independent, so each is taken at the level's m-th root.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.bands import NO_BANDS, Bands
-from dither.answer.blocks import listed_keys, width
+from dither.answer.blocks import cells_of, listed_keys, width
 from dither.answer.evaluate import Given, evaluate, numbers
 from dither.answer.expressions import Formula, Noisy
 from dither.answer.intervals import Noises, affine_half, interval, noise_scale
@@ -29,10 +29,9 @@ from dither.answer.result import noises_of
 from dither.answer.shapes import affine, atoms_of
 from dither.answer.table import rows_shown
 from dither.answer.text import as_text
-from dither.canonical import positive
 from dither.catalog import Catalog
 from dither.errors import ParameterError
-from dither.plan.algebra import Cells, Keys, Quantiles, Sum
+from dither.plan.algebra import Cells, Keys, Sum
 from dither.plan.domains import bounds
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Priced
@@ -243,13 +242,6 @@ def _limited(recipe: Recipe, rows: int) -> int:
     return rows if recipe.limit is None else min(rows, recipe.limit)
 
 
-def cells_of(recipe: Recipe, of: GroupingSet) -> int | None:
-    """How many rows a grouping set has; None if its keys are selected from the data."""
-    if of.selection is not None:
-        return None
-    return math.prod(len(listed_keys(recipe.keys[key])) for key in of.keys)
-
-
 def preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
     """Every value column in every grouping set."""
     found: list[PreviewColumn] = []
@@ -343,61 +335,3 @@ def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
         for key in range(len(recipe.keys))
     }
     return Given(tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))})
-
-
-# -- from accuracy to price ---------------------------------------------------------------------------------------
-
-
-def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
-    """Half-widths by column: one number for all value columns, or one for each that is named."""
-    names = [output.name for output in recipe.outputs if output.role == "value"]
-    asked = within if isinstance(within, dict) else dict.fromkeys(names, within)
-    for name in asked:
-        if name not in names:
-            raise ParameterError(f"within names the value columns of the question ({', '.join(names)}), got {name!r}")
-    formulas = {output.name: output.formula for output in recipe.outputs}
-    for name in asked:
-        if _is_quantile(recipe, formulas[name]):
-            raise ParameterError(
-                f"the error of a quantile in values is not known beforehand: leave {name} out of within"
-            )
-        if group_size is None and affine(formulas[name]) is None:
-            raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
-    return {name: float(positive(width, f"within for {name}", "choose e.g. 50")) for name, width in asked.items()}
-
-
-def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
-    places = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
-    return any(isinstance(recipe.queries[query], Quantiles) for query in places)
-
-
-def least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)) -> Fraction:
-    """The least price, to three digits and rounded up, that meets the wish; errors fall as the price rises.
-
-    >>> least_price(lambda price: price >= Fraction(1, 3))
-    Fraction(167, 500)
-    """
-    if not meets(largest):
-        raise ParameterError(f"no price up to {largest} gives this accuracy: allow a wider interval")
-    low, high = Fraction(1, 10**6), largest
-    if meets(low):
-        return low
-    while high / low > Fraction(1001, 1000):
-        middle = Fraction(math.sqrt(float(low * high))).limit_denominator(10**9)
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    rounded = _up(high)
-    return rounded if _up(low) == rounded or not meets(_up(low)) else _up(low)
-
-
-def _up(price: Fraction) -> Fraction:
-    digits = 2 - math.floor(math.log10(float(price)))
-    step = Fraction(10) ** -digits
-    return math.ceil(price / step) * step
-
-
-def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
-    """Whether every column, in all grouping sets, is at least as narrow as wished."""
-    for each in columns:
-        if each.name in wanted and (each.half_width is None or each.half_width > wanted[each.name]):
-            return False
-    return True

@@ -32,8 +32,6 @@ from dither.plan.algebra import Cells, Keys, Query
 from dither.privacy.request import Family, Step
 
 KEYS_SHARE = Fraction(1, 4)
-ALIKE = 1.5
-"""Shares that differ by less are made equal: what is gained is little, and an equal share is what people expect."""
 _DIGITS = 10_000
 
 
@@ -71,9 +69,6 @@ def weighted(
     power = 1 / 3 if family == "laplace" else 1 / 2
     shares = [demand**power for demand in wanted]
     selections = [i for i, query in enumerate(recipe.queries) if isinstance(query, Keys)]
-    measured = [share for i, share in enumerate(shares) if i not in selections]
-    if not weights and measured and max(measured) <= ALIKE * min(measured):
-        shares = [max(measured)] * len(shares)
     rest = sum(share for i, share in enumerate(shares) if i not in selections) or 1.0
     for i in selections:
         asked = float(weights.get("keys", Fraction(1))) ** power

@@ -31,6 +31,9 @@ Within = Annotated[
 Confidence = Annotated[str, typer.Option(help="The level of the intervals.")]
 Pot = Annotated[str, typer.Option(help="The pot that pays.")]
 GroupSize = Annotated[int | None, typer.Option(help="A number of rows for which averages and ratios are judged.")]
+QuantileIntervals = Annotated[
+    bool, typer.Option(help="Spend an eighth of the price of quantiles on intervals for them.")
+]
 MaxGroups = Annotated[int | None, typer.Option(help="In how many groups one person counts at most.")]
 Weight = Annotated[list[str] | None, typer.Option(help="COLUMN=SHARE: a column's share of the price; repeatable.")]
 
@@ -51,6 +54,7 @@ def preview(
     within: Within = None,
     confidence: Confidence = "0.95",
     group_size: GroupSize = None,
+    quantile_intervals: QuantileIntervals = True,
     max_groups: MaxGroups = None,
     weight: Weight = None,
     pot: Pot = "total",
@@ -61,7 +65,7 @@ def preview(
     con = connect(catalog, pot=pot, state=state)
     found = con.preview(
         question, epsilon=epsilon, rho=rho, within=_widths(within), confidence=confidence, group_size=group_size,
-        max_groups=max_groups, weights=_weights(weight),
+        quantile_intervals=quantile_intervals, max_groups=max_groups, weights=_weights(weight),
     )  # fmt: skip
     if as_json:
         print_json(_told(found))
@@ -115,6 +119,7 @@ def sql(
     within: Within = None,
     confidence: Confidence = "0.95",
     group_size: GroupSize = None,
+    quantile_intervals: QuantileIntervals = True,
     max_groups: MaxGroups = None,
     weight: Weight = None,
     pot: Pot = "total",
@@ -138,6 +143,7 @@ def sql(
     con = connect(catalog, pot=pot, state=state)
     terms: dict[str, Any] = {
         "confidence": confidence, "group_size": group_size, "max_groups": max_groups, "weights": _weights(weight),
+        "quantile_intervals": quantile_intervals,
     }  # fmt: skip
     price: dict[str, Any] = {"epsilon": epsilon, "rho": rho}
     if within:  # the least price that the preview finds; whether the pot can pay is decided by asking

@@ -249,12 +249,21 @@ class Keys:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """The values of a column at some shares of its rows, in every cell; nulls are skipped. Shares increase strictly."""
+    """The values of a column at some shares of its rows, in every cell; nulls are skipped. Shares increase strictly.
+
+    `ends`: the level at which two more answers for each share, below and above, hold the exact one between them.
+    """
 
     plan: Plan
     keys: tuple[str, ...]
     column: str
     shares: tuple[Fraction, ...]
+    ends: Fraction | None = None
+
+    @property
+    def width(self) -> int:
+        """How many numbers are released for each cell: all shares, then all lower ends, then all upper ones."""
+        return len(self.shares) * (1 if self.ends is None else 3)
 
 
 Query: TypeAlias = Cells | Keys | Quantiles
@@ -296,7 +305,8 @@ def to_json(node: Any) -> dict[str, Any]:
     """Canonical dict of a query, plan, expression, condition or aggregate."""
     tree: dict[str, Any] = {"type": type(node).__name__.lower(), "v": 1}
     for item in fields(node):
-        tree[item.name] = _value(getattr(node, item.name))
+        if (value := getattr(node, item.name)) is not None:
+            tree[item.name] = _value(value)
     return tree
 
 

@@ -6,8 +6,9 @@ budget * w_i / sum(w), every solution is rounded against us, and losses of eithe
 most the price, exactly. A price in epsilon buys Gaussian noise only at the delta that the pot states per question; the
 rho it buys is checked with the pot's own conversion, the one that will charge it.
 
-Laplace: scale = D1 / epsilon_i. Gaussian: sigma = sqrt(D2 / (2 rho_i)). Quantiles: a unit has rows in g cells, each
-of which is one exponential mechanism of epsilon_i / g; m quantiles are `levels` of them, of sqrt(8 rho_i / (g levels)).
+Laplace: scale = D1 / epsilon_i. Gaussian: sigma = sqrt(D2 / (2 rho_i)). Quantiles: the choices in all cells together
+are one exponential mechanism for the rows of a unit in all, or one for the rows in a cell for each of its g cells,
+whichever errs less; m quantiles are `levels` of them, and an eighth of the price is for their ends, where asked for.
 Keys: by the mechanism, for at most m keys per unit. Proof: docs/proofs/kernel.md#calibration.
 """
 
@@ -25,7 +26,7 @@ from dither.plan.algebra import Cells, CountDistinct, CountUnits, Keys, Quantile
 from dither.plan.domains import key_domains, open_keys
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of
-from dither.plan.measure import largest_value, sensitivity, touched
+from dither.plan.measure import Reach, largest_value, sensitivity, touched
 from dither.privacy.accounting.conversions import rho_for
 from dither.privacy.accounting.logarithms import epsilon_up
 from dither.privacy.losses import Loss, compose
@@ -35,8 +36,10 @@ from dither.privacy.mechanisms import (
     IntegerLaplace,
     JointQuantiles,
     Quantile,
+    QuantilesWithEnds,
     TruncatedGeometricKeys,
 )
+from dither.privacy.mechanisms.quantile_ends import ENDS_SHARE
 from dither.privacy.request import Price, Request, Step
 
 _INT64 = 2**63 - 1
@@ -52,7 +55,13 @@ MOST_HELD = 1_000_000
 _NO_RULE = "a node without a rule is refused"
 
 Mechanism: TypeAlias = (
-    IntegerLaplace | IntegerGaussian | TruncatedGeometricKeys | GaussianKeys | Quantile | JointQuantiles
+    IntegerLaplace
+    | IntegerGaussian
+    | TruncatedGeometricKeys
+    | GaussianKeys
+    | Quantile
+    | JointQuantiles
+    | QuantilesWithEnds
 )
 
 
@@ -60,7 +69,7 @@ Mechanism: TypeAlias = (
 class Calibrated:
     """A step with the mechanism that the kernel will run, and the public width at which the noisy sum saturates.
 
-    `copies` is the number of cells of one unit, each of which is answered by the mechanism. `cells` is the number of
+    `copies` is how often the mechanism's loss counts: once, or for each cell of one unit. `cells` is the number of
     cells of listed keys, `unlisted` the other keys, `points` the grid of a quantile.
     """
 
@@ -142,7 +151,7 @@ def _check_numbers(request: Request, catalog: Catalog, facts: Facts) -> None:
     for step in request.steps:
         distinct = [one for one in getattr(step.query, "columns", ()) if isinstance(one, (CountDistinct, CountUnits))]
         held += touched(step.query, catalog, facts).rows * (len(distinct) + isinstance(step.query, (Keys, Quantiles)))
-        each = len(getattr(step.query, "columns", ())) or len(getattr(step.query, "shares", ())) or 1
+        each = len(getattr(step.query, "columns", ())) or getattr(step.query, "width", 1)
         numbers += each * prod(domain.codes for domain in key_domains(step.query, catalog, facts))
     if numbers > MOST_NUMBERS:
         raise RefusedError(
@@ -189,8 +198,7 @@ def _in_epsilon(step: Step, share: Fraction, catalog: Catalog, facts: Facts, del
         groups = _groups(query, catalog, facts)
         return Calibrated(step, TruncatedGeometricKeys(share, delta, groups, neighbours, unit), 0)
     if isinstance(query, Quantiles):
-        reach = touched(query, catalog, facts)
-        return _quantiles(step, query, share / reach.cells, catalog, facts)
+        return _quantiles(step, query, share, False, catalog, facts)
     mechanism = IntegerLaplace.for_epsilon(share, sensitivity(query, catalog, facts), neighbours=neighbours, unit=unit)
     return _additive(step, query, mechanism, 100 * mechanism.scale, catalog, facts)
 
@@ -201,10 +209,7 @@ def _in_rho(step: Step, share: Fraction, catalog: Catalog, facts: Facts, delta: 
         groups = _groups(query, catalog, facts)
         return Calibrated(step, GaussianKeys.for_rho(share, delta, groups=groups, neighbours=neighbours, unit=unit), 0)
     if isinstance(query, Quantiles):
-        # g cells of `levels` bounded ranges e / levels each: rho = g e^2 / (8 levels)
-        levels = len(query.shares).bit_length() if len(query.shares) > 1 else 1
-        cells = touched(query, catalog, facts).cells
-        return _quantiles(step, query, root_down(8 * share * levels / cells), catalog, facts)
+        return _quantiles(step, query, share, True, catalog, facts)
     mechanism = IntegerGaussian.for_rho(share, sensitivity(query, catalog, facts), neighbours=neighbours, unit=unit)
     return _additive(step, query, mechanism, 40 * mechanism.sigma, catalog, facts)
 
@@ -223,21 +228,44 @@ def _additive(
     return Calibrated(step, mechanism, width, cells=cells, unlisted=unlisted)
 
 
-def _quantiles(step: Step, query: Quantiles, epsilon: Fraction, catalog: Catalog, facts: Facts) -> Calibrated:
-    """One exponential mechanism (or one joint one) in each cell of a unit, at `epsilon` each."""
-    reach, points = touched(query, catalog, facts), points_of(query, catalog, facts)
-    towards = (reach.rows_per_cell, catalog.neighbours, catalog.unit.label)
-    mechanism: Quantile | JointQuantiles
+def _quantiles(
+    step: Step, query: Quantiles, share: Fraction, is_rho: bool, catalog: Catalog, facts: Facts
+) -> Calibrated:
+    """One exponential mechanism (or one joint one) in each cell; `share` is an epsilon, or a rho."""
+    points = points_of(query, catalog, facts)
+    rows, copies = _ranges(touched(query, catalog, facts), is_rho)
+    towards = (rows, catalog.neighbours, catalog.unit.label)
+    share /= copies
+
+    def epsilon(part: Fraction, levels: int) -> Fraction:
+        """`levels` bounded ranges of epsilon / levels each: rho = epsilon^2 / (8 levels)."""
+        return root_down(8 * part * levels) if is_rho else part
+
+    part = share if query.ends is None else share * (1 - ENDS_SHARE)
+    mechanism: Quantile | JointQuantiles | QuantilesWithEnds
     if len(query.shares) == 1:
-        mechanism = Quantile(query.shares[0], epsilon, *towards)
+        mechanism = Quantile(query.shares[0], epsilon(part, 1), *towards)
     else:
-        mechanism = JointQuantiles(query.shares, epsilon, *towards)
+        mechanism = JointQuantiles(query.shares, epsilon(part, len(query.shares).bit_length()), *towards)
+    if query.ends is not None:
+        each = epsilon(share * ENDS_SHARE / (2 * len(query.shares)), 1)
+        mechanism = QuantilesWithEnds(mechanism, each, query.ends, points.count)
     if (cells := _cells(query, catalog, facts)) > MOST_QUANTILE_CELLS:
         raise RefusedError(
             f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
             rule="work is bounded",
         )
-    return Calibrated(step, mechanism, _INT64, reach.cells, cells, open_keys(query, catalog, facts), points)
+    return Calibrated(step, mechanism, _INT64, copies, cells, open_keys(query, catalog, facts), points)
+
+
+def _ranges(reach: Reach, is_rho: bool) -> tuple[int, int]:
+    """(rows per unit, copies) of the exponential mechanism in each cell, with the smaller noise for one price.
+
+    Ranges of cells add up, and each is in proportion to the rows of the unit there: together they are one range for all
+    of its rows. Or g cells with at most r rows each. Noise goes with rows * copies in epsilon, rows^2 * copies in rho.
+    """
+    ways = [(reach.rows, 1), (reach.rows_per_cell, reach.cells)]
+    return min(ways, key=lambda way: way[0] ** (2 if is_rho else 1) * way[1])
 
 
 def _cells(query: Query, catalog: Catalog, facts: Facts) -> int:

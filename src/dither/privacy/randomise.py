@@ -20,6 +20,7 @@ from dither.privacy.mechanisms import (
     IntegerLaplace,
     JointQuantiles,
     Quantile,
+    QuantilesWithEnds,
     TruncatedGeometricKeys,
 )
 from dither.privacy.noise import Words
@@ -93,7 +94,7 @@ def _quantiles(each: Calibrated, histograms: dict[int, Any], source: Words) -> l
         if isinstance(mechanism, Quantile):
             values.append(points.value(mechanism.release_sparse(places, counts, cells=points.count, source=source)))
         else:
-            assert isinstance(mechanism, JointQuantiles)
+            assert isinstance(mechanism, (JointQuantiles, QuantilesWithEnds))
             chosen = mechanism.release_sparse(places, counts, cells=points.count, source=source)
             values += [points.value(place) for place in chosen]
     return values

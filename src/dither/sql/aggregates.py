@@ -1,10 +1,4 @@
-"""Aggregates of a question as formulas over released counts, sums and quantiles.
-
-AVG(x) is m + SUM(x - m) / COUNT(x), with m the middle of the bounds of x: the centred sum moves by half the width of
-the bounds. Where COUNT(x) is released anyway, SUM(x) is m COUNT(x) + SUM(x - m), from the same two numbers: with noise
-in both it has a smaller error than a sum of its own, half^2 + m^2 <= max(L^2, U^2). Squares and products are centred
-likewise. Importance is the derivative of the result by an atom, times the number of rows, at its largest.
-"""
+"""Aggregates of a question as formulas over released counts, sums and quantiles."""
 
 from __future__ import annotations
 
@@ -13,12 +7,14 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.answer.expressions import Apply, Constant, Formula
+from dither.answer.expressions import Constant, Formula
 from dither.catalog import scalars
 from dither.plan.algebra import Call, Expression, Value
+from dither.sql.centred import Centred, argument, plus, said, times, where
 from dither.sql.constants import number
 from dither.sql.expressions import expression, no_rule
 from dither.sql.inner import is_aggregate, walk
+from dither.sql.moments import correlation, covariance, regression, variance
 from dither.sql.question import Question, Released, check_owned
 from dither.sql.refuse import refused
 from dither.sql.scope import Field
@@ -64,21 +60,10 @@ def counts_in(nodes: list[exp.Expr], question: Question) -> None:
             ):
                 known = question.scope.field(each.this) if isinstance(each.this, exp.Column) else None
                 if known is None or not _is_id(known, question):
-                    question.counted.add(_where(chosen, expression(each.this, question.scope)))
+                    question.counted.add(where(chosen, expression(each.this, question.scope)))
 
 
 _COUNTING = (exp.Count, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
-
-
-def _where(chosen: Expression | None, value: Expression) -> Expression:
-    return value if chosen is None else Call("case", (chosen, value))
-
-
-def said(node: exp.Expr, chosen: Expression | None = None) -> str:
-    """An aggregate as SQL would write it."""
-    shown = node.sql(dialect="duckdb")
-    shown = f"{shown} FILTER (...)" if chosen is not None else shown
-    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def _count(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
@@ -95,7 +80,7 @@ def _count(node: exp.Expr, chosen: Expression | None, question: Question) -> For
     known = scope.field(column) if isinstance(column, exp.Column) else None
     if known is not None and _is_id(known, question):
         return _ids(known, is_distinct, chosen, node, question)
-    value = _where(chosen, expression(column, scope))
+    value = where(chosen, expression(column, scope))
     if is_distinct:
         return question.atom(Released("distinct", value), said(node, chosen))
     if not scope.domain(value, node).nullable:
@@ -132,169 +117,21 @@ def _count_if(node: exp.Expr, chosen: Expression | None, question: Question) -> 
     value = expression(node.this, question.scope)
     if question.scope.domain(value, node).kind != "boolean":
         raise question.scope.at.error("COUNT_IF needs a condition", node)
-    return _rows(_where(chosen, value), question, said(node, chosen))
-
-
-def _argument(node: exp.Expr, inner: exp.Expr, chosen: Expression | None, question: Question, word: str) -> Expression:
-    """A number to aggregate; truth values count as 0 and 1."""
-    scope = question.scope
-    if isinstance(inner, exp.Distinct):
-        raise refused("distinct aggregate", scope.at, node)
-    if not isinstance(inner, exp.Expr):
-        raise scope.at.error(f"{word} needs an argument", node)
-    value = expression(inner, scope)
-    domain = scope.domain(value, inner)
-    if domain.kind not in ("number", "boolean"):
-        name = inner.name if isinstance(inner, exp.Column) else inner.sql(dialect="duckdb")[:40]
-        raise scope.at.error(f"{word} needs a number with declared bounds; {name} is a {domain.kind}", inner)
-    return _where(chosen, value)
+    return _rows(where(chosen, value), question, said(node, chosen))
 
 
 def _sum(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-    value = _argument(node, node.this, chosen, question, "SUM")
+    value = argument(node, node.this, chosen, question, "SUM")
     centred = Centred(value, said(node.this), question)
     if centred.middle and centred.is_counted:
         count = centred.count(abs(centred.middle))
-        return _plus(_times(Constant(centred.middle), count), centred.total(Fraction(1)))
+        return plus(times(Constant(centred.middle), count), centred.total(Fraction(1)))
     return question.atom(Released("sum", value), said(node, chosen))
 
 
-class Centred:
-    """Sums of an expression around the middle of its bounds: what averages, variances and regressions are made of."""
-
-    def __init__(self, value: Expression, words: str, question: Question, others: tuple[Expression, ...] = ()) -> None:
-        """`others`: rows count only where these are not null either."""
-        scope = question.scope
-        for other in others:
-            if scope.domain(other).nullable:
-                value = Call("case", (Call("is_not_null", (other,)), value))
-        domain = scope.domain(value)
-        self.question, self.words, self.value, self.domain = question, words, value, domain
-        self.middle = (domain.low + domain.high) // 2 * domain.step if domain.kind == "number" else Fraction(0)
-        self.half = max(domain.high * domain.step - self.middle, self.middle - domain.low * domain.step)
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether the number of these values is released anyway."""
-        rows = self.question.counts_rows or any(
-            not self.question.scope.domain(each).nullable for each in self.question.counted
-        )
-        return self.value in self.question.counted or (rows and not self.domain.nullable)
-
-    def count(self, importance: Fraction) -> Formula:
-        if not self.domain.nullable:
-            return self.question.atom(Released("count"), "COUNT(*)", importance)
-        return self.question.atom(Released("values", self.value), f"COUNT({self.words})", importance)
-
-    @property
-    def difference(self) -> Expression:
-        """x - m."""
-        if self.domain.kind == "boolean":
-            return Call("to_number", (self.value,))
-        return Call("subtract", (self.value, number(self.middle))) if self.middle else self.value
-
-    def total(self, importance: Fraction) -> Formula:
-        """SUM(x - m)."""
-        words = f"SUM({self.words} - {float(self.middle):g})" if self.middle else f"SUM({self.words})"
-        low, high = (float(end * self.domain.step) for end in (self.domain.low, self.domain.high))
-        clamped = f"{self.words} clamped to [{low:g}, {high:g}]" if self.domain.kind == "number" else None
-        of = self.difference if self.middle else self.value
-        return self.question.atom(Released("sum", of), words, importance, clamped)
-
-    def mean(self) -> Formula:
-        """AVG(x)."""
-        count = self.count(max(self.half, Fraction(1, 10**9)))
-        ratio = _over(self.total(Fraction(1)), count)
-        return _plus(Constant(self.middle), ratio) if self.middle else ratio
-
-    def squares(self, importance: Fraction, count: Formula) -> Formula:
-        """SUM((x - m)^2), released around the middle of its own bounds."""
-        return _centred_sum(
-            Call("power", (self.difference, number(2))), f"({self.words})^2", importance, count, self.question
-        )
-
-
-def _centred_sum(value: Expression, words: str, importance: Fraction, count: Formula, question: Question) -> Formula:
-    domain = question.scope.domain(value)
-    middle = (domain.low + domain.high) // 2 * domain.step
-    if not middle:
-        return question.atom(Released("sum", value), f"SUM({words})", importance)
-    less = Call("subtract", (value, number(middle)))
-    released = question.atom(Released("sum", less), f"SUM({words} - {float(middle):g})", importance)
-    return _plus(released, _times(Constant(middle), count))
-
-
 def _avg(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-    value = _argument(node, node.this, chosen, question, "AVG")
+    value = argument(node, node.this, chosen, question, "AVG")
     return Centred(value, said(node.this), question).mean()
-
-
-def _variance(is_sample: bool, is_root: bool) -> Callable[[exp.Expr, Expression | None, Question], Formula]:
-    def rule(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-        value = _argument(node, node.this, chosen, question, "VARIANCE")
-        found = Centred(value, said(node.this), question)
-        count = found.count(found.half**2)
-        squares = _spread(found, count)
-        made = _over(squares, _minus(count, _ONE) if is_sample else count)
-        return Apply("sqrt", (made,)) if is_root else made
-
-    return rule
-
-
-def _spread(found: Centred, count: Formula) -> Formula:
-    """SUM((x - mean)^2) = SUM((x - m)^2) - SUM(x - m)^2 / n."""
-    squares = found.squares(Fraction(1), count)
-    total = found.total(2 * found.half)
-    return _minus(squares, _over(_times(total, total), count))
-
-
-def _paired(
-    node: exp.Expr, first: exp.Expr, second: exp.Expr, chosen: Expression | None, question: Question
-) -> tuple[Centred, Centred, Formula, Formula]:
-    """Two columns where both are not null: their sums, their count, and SUM((x - mean)(y - mean))."""
-    word = type(node).__name__.upper()
-    values = [_argument(node, each, chosen, question, word) for each in (first, second)]
-    x = Centred(values[0], said(first), question, (values[1],))
-    y = Centred(values[1], said(second), question, (values[0],))
-    count = x.count(x.half * y.half)
-    product = Call("multiply", (x.difference, y.difference))
-    both = _centred_sum(product, f"{said(first)} * {said(second)}", Fraction(1), count, question)
-    totals = _times(x.total(y.half), y.total(x.half))
-    return x, y, count, _minus(both, _over(totals, count))
-
-
-def _covariance(is_sample: bool) -> Callable[[exp.Expr, Expression | None, Question], Formula]:
-    def rule(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-        _, _, count, both = _paired(node, node.this, node.expression, chosen, question)
-        return _over(both, _minus(count, _ONE) if is_sample else count)
-
-    return rule
-
-
-def _correlation(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-    x, y, count, both = _paired(node, node.this, node.expression, chosen, question)
-    spreads = _times(_spread(x, count), _spread(y, count))
-    return _over(both, Apply("sqrt", (spreads,)))
-
-
-def _regression(part: str) -> Callable[[exp.Expr, Expression | None, Question], Formula]:
-    """REGR_...(y, x): the second argument explains the first."""
-
-    def rule(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-        x, y, count, both = _paired(node, node.expression, node.this, chosen, question)
-        if part == "count":
-            return count
-        means = [_plus(Constant(each.middle), _over(each.total(Fraction(1)), count)) for each in (x, y)]
-        if part in ("avgx", "avgy"):
-            return means[part == "avgy"]
-        slope = _over(both, _spread(x, count))
-        if part == "slope":
-            return slope
-        if part == "r2":
-            return _over(_times(both, both), _times(_spread(x, count), _spread(y, count)))
-        return _minus(means[1], _times(slope, means[0]))
-
-    return rule
 
 
 def _quantile(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
@@ -327,7 +164,7 @@ def _at_share(node: exp.Expr, of: exp.Expr, share: Fraction, chosen: Expression 
         name = of.name if isinstance(of, exp.Column) else of.sql(dialect="duckdb")[:40]
         raise scope.at.error(f"a quantile needs a number, date or timestamp; {name} is a {kind}", of)
     words = f"QUANTILE({said(of)}, {float(share):g})"
-    return question.atom(Released("quantile", _where(chosen, value), share), words)
+    return question.atom(Released("quantile", where(chosen, value), share), words)
 
 
 def _end(share: Fraction, word: str) -> Callable[[exp.Expr, Expression | None, Question], Formula]:
@@ -342,44 +179,25 @@ def _end(share: Fraction, word: str) -> Callable[[exp.Expr, Expression | None, Q
     return rule
 
 
-_ONE = Constant(Fraction(1))
-
-
-def _plus(left: Formula, right: Formula) -> Formula:
-    return Apply("add", (left, right))
-
-
-def _minus(left: Formula, right: Formula) -> Formula:
-    return Apply("subtract", (left, right))
-
-
-def _times(left: Formula, right: Formula) -> Formula:
-    return Apply("multiply", (left, right))
-
-
-def _over(left: Formula, right: Formula) -> Formula:
-    return Apply("divide", (left, right))
-
-
 AGGREGATES: dict[type[exp.Expr], Callable[[exp.Expr, Expression | None, Question], Formula]] = {
     exp.Count: _count,
     exp.CountIf: _count_if,
     exp.Sum: _sum,
     exp.Avg: _avg,
-    exp.Variance: _variance(True, False),
-    exp.VariancePop: _variance(False, False),
-    exp.Stddev: _variance(True, True),
-    exp.StddevSamp: _variance(True, True),
-    exp.StddevPop: _variance(False, True),
-    exp.CovarSamp: _covariance(True),
-    exp.CovarPop: _covariance(False),
-    exp.Corr: _correlation,
-    exp.RegrSlope: _regression("slope"),
-    exp.RegrIntercept: _regression("intercept"),
-    exp.RegrCount: _regression("count"),
-    exp.RegrAvgx: _regression("avgx"),
-    exp.RegrAvgy: _regression("avgy"),
-    exp.RegrR2: _regression("r2"),
+    exp.Variance: variance(True, False),
+    exp.VariancePop: variance(False, False),
+    exp.Stddev: variance(True, True),
+    exp.StddevSamp: variance(True, True),
+    exp.StddevPop: variance(False, True),
+    exp.CovarSamp: covariance(True),
+    exp.CovarPop: covariance(False),
+    exp.Corr: correlation,
+    exp.RegrSlope: regression("slope"),
+    exp.RegrIntercept: regression("intercept"),
+    exp.RegrCount: regression("count"),
+    exp.RegrAvgx: regression("avgx"),
+    exp.RegrAvgy: regression("avgy"),
+    exp.RegrR2: regression("r2"),
     exp.Median: _quantile,
     exp.Quantile: _quantile,
     exp.ApproxQuantile: _quantile,

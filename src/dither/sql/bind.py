@@ -17,7 +17,8 @@ from dither.catalog import OTHER, Catalog
 from dither.errors import QueryError
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
-from dither.sql.aggregates import aggregate, counts_in, histogram, said
+from dither.sql.aggregates import aggregate, counts_in, histogram
+from dither.sql.centred import said
 from dither.sql.formulas import Outer, condition, formula
 from dither.sql.groups import Sets, grouping_sets
 from dither.sql.inner import has_aggregates

@@ -15,6 +15,7 @@ from dither.privacy.mechanisms.noisy_max import ReportNoisyMax
 from dither.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from dither.privacy.mechanisms.private_selection import PrivateSelection
 from dither.privacy.mechanisms.quantile import Quantile
+from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.mechanisms.randomised_response import RandomisedResponse
 from dither.privacy.mechanisms.sparse_vector import SparseVector
@@ -34,6 +35,7 @@ __all__ = [
     "PermuteAndFlip",
     "PrivateSelection",
     "Quantile",
+    "QuantilesWithEnds",
     "RandomisedResponse",
     "ReportNoisyMax",
     "SparseVector",

@@ -64,15 +64,18 @@ def rank_sensitivity(q: Fraction, neighbours: Neighbours) -> int:
     return b if neighbours == "replace" else max(a, b - a)
 
 
-def rank_scores(below: NDArray[Any], at: NDArray[Any], total: int, q: Fraction) -> NDArray[Any]:
-    """-max(0, b L - a n, b R - (b - a) n) for every cell, exactly."""
+def rank_scores(
+    below: NDArray[Any], at: NDArray[Any], total: int, q: Fraction, wanted: int | None = None
+) -> NDArray[Any]:
+    """-max(0, b L - a n, b R - (b - a) n) for every cell, exactly; `wanted` is b times another rank than a n / b."""
     a, b = q.numerator, q.denominator
     if b * total >= _SAFE and below.dtype != object:
         below, at = below.astype(object), at.astype(object)
+    wanted = a * total if wanted is None else wanted
     score: NDArray[Any] = below * -b
-    score += a * total
+    score += wanted
     other = (below + at) * b
-    other -= a * total
+    other -= wanted
     np.minimum(score, other, out=score)
     np.minimum(score, 0, out=score)
     return score
@@ -144,16 +147,30 @@ def check_places(places: Any, counts: Any, cells: int) -> tuple[NDArray[Any], ND
 
 
 def choose(
-    held: NDArray[Any], rows: NDArray[Any], low: int, high: int, q: Fraction, scale: Fraction, source: Words
+    held: NDArray[Any],
+    rows: NDArray[Any],
+    low: int,
+    high: int,
+    q: Fraction,
+    scale: Fraction,
+    source: Words,
+    shift: int = 0,
 ) -> int:
-    """A cell of low..high by the rank scores of the rows held there."""
+    """A cell of low..high by the rank scores of the rows held there.
+
+    `shift` aims so many rows below (or above) the share: as many rows that nobody has stand in the lowest (or highest)
+    cell, so that some cell always is right. The number is public, and moves no score's sensitivity.
+    """
+    held, rows = _with_nobodys(held, rows, low if shift < 0 else high, abs(shift), shift < 0)
     upto = _running(rows)
-    first, last = _near(upto, q, scale * _reach(high - low + 1))
-    starts, lengths, scores = _runs(held, upto, low, high, q, first, last)
+    total = int(upto[-1]) if len(upto) else 0
+    wanted = q.numerator * (total - abs(shift)) + q.denominator * max(0, shift)
+    first, last = _near(upto, Fraction(wanted, q.denominator), scale * _reach(high - low + 1) / q.denominator)
+    starts, lengths, scores = _runs(held, upto, low, high, q, wanted, first, last)
     if first > 0 or last < len(held):
-        far = partial(_far, held, upto, low, high, q, scale, first, last)
+        far = partial(_far, held, upto, low, high, q, wanted, scale, first, last)
         if decide(far, int(source.words(1)[0]), source):
-            starts, lengths, scores = _outside(held, upto, low, high, q, first, last)
+            starts, lengths, scores = _outside(held, upto, low, high, q, wanted, first, last)
     winner = argmax_gumbel(scores, scale, weights=lengths, source=source)
     return int(starts[winner]) + int(uniform_below(int(lengths[winner]), source=source))
 
@@ -163,10 +180,23 @@ def _reach(cells: int) -> int:
     return _FAR_BITS + cells.bit_length()
 
 
-def _near(upto: NDArray[Any], q: Fraction, reach: Fraction) -> tuple[int, int]:
-    """The held cells first:last outside of which every score is below -reach."""
-    total = int(upto[-1]) if len(upto) else 0
-    target, width = q * total, reach / q.denominator
+def _with_nobodys(
+    held: NDArray[Any], rows: NDArray[Any], cell: int, count: int, is_first: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """`count` more rows in the first or last cell of the grid."""
+    if not count:
+        return held, rows
+    rows = rows.astype(object) if count >= 1 << 40 else rows.copy()
+    place = 0 if is_first else len(held) - 1
+    if len(held) and held[place] == cell:
+        rows[place] += count
+        return held, rows
+    where = 0 if is_first else len(held)
+    return np.insert(held, where, cell), np.insert(rows, where, count)
+
+
+def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, int]:
+    """The held cells first:last outside of which every rank is more than the width off the target."""
     low, high = ceil(target - width), floor(target + width)
     return (
         int(np.searchsorted(upto, low, "left")),
@@ -175,7 +205,7 @@ def _near(upto: NDArray[Any], q: Fraction, reach: Fraction) -> tuple[int, int]:
 
 
 def _runs(
-    held: NDArray[Any], upto: NDArray[Any], low: int, high: int, q: Fraction, first: int, last: int
+    held: NDArray[Any], upto: NDArray[Any], low: int, high: int, q: Fraction, wanted: int, first: int, last: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(starts, lengths, scores) of held[first:last] and the gaps around them: gap, cell, gap, cell, ..., gap."""
     cells, ends = held[first:last], upto[first:last]
@@ -188,14 +218,14 @@ def _runs(
     lengths[0::2] = fence[1:] - fence[:-1] - 1
     below, at = np.empty(len(starts), ends.dtype), np.zeros(len(starts), ends.dtype)
     below[0::2], below[1::2], at[1::2] = sums, sums[:-1], sums[1:] - sums[:-1]
-    return starts, lengths, rank_scores(below, at, int(upto[-1]) if len(upto) else 0, q)
+    return starts, lengths, rank_scores(below, at, int(upto[-1]) if len(upto) else 0, q, wanted)
 
 
 def _outside(
-    held: NDArray[Any], upto: NDArray[Any], low: int, high: int, q: Fraction, first: int, last: int
+    held: NDArray[Any], upto: NDArray[Any], low: int, high: int, q: Fraction, wanted: int, first: int, last: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The runs that `_runs` left out."""
-    starts, lengths, scores = _runs(held, upto, low, high, q, 0, len(held))
+    starts, lengths, scores = _runs(held, upto, low, high, q, wanted, 0, len(held))
     out = np.ones(len(starts), np.bool_)
     out[2 * first : 2 * last + 1] = False
     return starts[out], lengths[out], scores[out]
@@ -207,6 +237,7 @@ def _far(
     low: int,
     high: int,
     q: Fraction,
+    wanted: int,
     scale: Fraction,
     first: int,
     last: int,
@@ -216,8 +247,8 @@ def _far(
     if bits <= 64:
         most = exp_minus(Fraction(_reach(high - low + 1)), 192).high * (high - low + 1)
         return Enclosure(0, -(-most >> 128))
-    near = _weight(*_runs(held, upto, low, high, q, first, last)[1:], scale, bits + 64)
-    far = _weight(*_outside(held, upto, low, high, q, first, last)[1:], scale, bits + 64)
+    near = _weight(*_runs(held, upto, low, high, q, wanted, first, last)[1:], scale, bits + 64)
+    far = _weight(*_outside(held, upto, low, high, q, wanted, first, last)[1:], scale, bits + 64)
     return Enclosure((far.low << bits) // (far.low + near.high), -(-(far.high << bits) // (far.high + near.low)))
 
 

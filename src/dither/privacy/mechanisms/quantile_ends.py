@@ -1,0 +1,99 @@
+"""Quantiles with an interval in values that needs no knowledge of the data: two more choices around each.
+
+The lower end is the exponential mechanism aimed t rows below the quantile, the upper end t rows above, with t the
+number of rows by which such a choice misses with probability at most (1 - level) / 2: it is public. As many rows that
+nobody has stand in the lowest (or highest) cell, so that a small group gets the bounds of the grid. An end passes the
+exact quantile only by missing by t rows or more, whatever the data and however few.
+Guarantee: the losses of the quantiles and of two exponential mechanisms for each, composed.
+Proof: docs/proofs/quantiles.md#ends.
+
+>>> found = QuantilesWithEnds(Quantile(Fraction(1, 2), Fraction(1)), Fraction(1, 4), Fraction(19, 20), cells=8)
+>>> found.rows(Fraction(1, 2)), found.release_sparse([2, 6], [100_000, 100_001], cells=8)
+(25, [6, 2, 6])
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dither.canonical import positive
+from dither.errors import ParameterError
+from dither.privacy.losses import BoundedRange, Loss, Neighbours, compose
+from dither.privacy.mechanisms.quantile import Quantile, QuantileError, check_places, choose, rank_sensitivity
+from dither.privacy.mechanisms.quantiles import JointQuantiles
+from dither.privacy.noise import Words
+from dither.privacy.noise.source import check_source
+
+ENDS_SHARE = Fraction(1, 8)
+"""Of the price of quantiles, for their ends: the quantile itself errs by a seventh more than without."""
+
+
+@dataclass(frozen=True)
+class QuantilesWithEnds:
+    """The quantiles of `point`, and two ends for each at `epsilon_each`, over a public grid of `cells`."""
+
+    point: Quantile | JointQuantiles
+    epsilon_each: Fraction
+    level: Fraction
+    cells: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon_each", positive(self.epsilon_each, "epsilon_each"))
+        if not 0 < self.level < 1:
+            raise ParameterError(f"the level of ends must lie inside (0, 1), got {self.level}")
+        self.loss()
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        return (self.point.q,) if isinstance(self.point, Quantile) else self.point.shares
+
+    @property
+    def rows_per_unit(self) -> int:
+        return self.point.rows_per_unit
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return self.point.neighbours
+
+    @property
+    def unit(self) -> str:
+        return self.point.unit
+
+    def loss(self) -> Loss:
+        """What quantiles and ends cost together."""
+        end = BoundedRange(self.epsilon_each, neighbours=self.neighbours, unit=self.unit)
+        return compose(self.point.loss(), end * (2 * len(self.shares)))
+
+    def error(self) -> QuantileError:
+        """How far the rank of the quantile itself may be off."""
+        return self.point.error()
+
+    def scale(self, share: Fraction) -> Fraction:
+        """Scores of an end are divided by this before noise is added."""
+        return 2 * self.rows_per_unit * rank_sensitivity(share, self.neighbours) / self.epsilon_each
+
+    def rows(self, share: Fraction) -> int:
+        """t: an end is aimed so many rows away.
+
+        All cells beyond the exact quantile together win with chance at most cells * exp(-b t / scale); one row more
+        covers every way to interpolate between two rows.
+        """
+        misses = math.log(2 * self.cells / float(1 - self.level)) * (1 + 1e-12)
+        return math.ceil(self.scale(share) / share.denominator * Fraction(misses)) + 1
+
+    def release_sparse(self, places: Any, counts: Any, *, cells: int, source: Words | None = None) -> list[int]:
+        """The chosen cells: all shares, then all lower ends, then all upper ones."""
+        if cells != self.cells:
+            raise ParameterError(f"the ends were made for a grid of {self.cells} cells, got {cells}")
+        held, rows = check_places(places, counts, cells)
+        supply = check_source(source)
+        found = self.point.release_sparse(held, rows, cells=cells, source=supply)
+        chosen = [found] if isinstance(found, int) else found
+        for side in (-1, 1):
+            for share in self.shares:
+                shift = side * self.rows(share)
+                chosen.append(choose(held, rows, 0, cells - 1, share, self.scale(share), supply, shift))
+        return chosen

@@ -1,0 +1,129 @@
+"""Sums around the middle of bounds: what averages, variances and regressions are made of.
+
+AVG(x) is m + SUM(x - m) / COUNT(x), with m the middle of the bounds of x: the centred sum moves by half the width of
+the bounds. Where COUNT(x) is released anyway, SUM(x) is m COUNT(x) + SUM(x - m), from the same two numbers: with noise
+in both it has a smaller error than a sum of its own, half^2 + m^2 <= max(L^2, U^2). Squares and products are centred
+likewise. Importance is the derivative of the result by an atom, times the number of rows, at its largest.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dither.answer.expressions import Apply, Constant, Formula
+from dither.plan.algebra import Call, Expression
+from dither.sql.constants import number
+from dither.sql.expressions import expression
+from dither.sql.question import Question, Released
+from dither.sql.refuse import refused
+
+ONE = Constant(Fraction(1))
+
+
+def plus(left: Formula, right: Formula) -> Formula:
+    return Apply("add", (left, right))
+
+
+def minus(left: Formula, right: Formula) -> Formula:
+    return Apply("subtract", (left, right))
+
+
+def times(left: Formula, right: Formula) -> Formula:
+    return Apply("multiply", (left, right))
+
+
+def over(left: Formula, right: Formula) -> Formula:
+    return Apply("divide", (left, right))
+
+
+def said(node: exp.Expr, chosen: Expression | None = None) -> str:
+    """An aggregate as SQL would write it."""
+    shown = node.sql(dialect="duckdb")
+    shown = f"{shown} FILTER (...)" if chosen is not None else shown
+    return shown if len(shown) <= 80 else shown[:77] + "..."
+
+
+def where(chosen: Expression | None, value: Expression) -> Expression:
+    return value if chosen is None else Call("case", (chosen, value))
+
+
+def argument(node: exp.Expr, inner: exp.Expr, chosen: Expression | None, question: Question, word: str) -> Expression:
+    """A number to aggregate; truth values count as 0 and 1."""
+    scope = question.scope
+    if isinstance(inner, exp.Distinct):
+        raise refused("distinct aggregate", scope.at, node)
+    if not isinstance(inner, exp.Expr):
+        raise scope.at.error(f"{word} needs an argument", node)
+    value = expression(inner, scope)
+    domain = scope.domain(value, inner)
+    if domain.kind not in ("number", "boolean"):
+        name = inner.name if isinstance(inner, exp.Column) else inner.sql(dialect="duckdb")[:40]
+        raise scope.at.error(f"{word} needs a number with declared bounds; {name} is a {domain.kind}", inner)
+    return where(chosen, value)
+
+
+class Centred:
+    """Sums of an expression around the middle of its bounds: what averages, variances and regressions are made of."""
+
+    def __init__(self, value: Expression, words: str, question: Question, others: tuple[Expression, ...] = ()) -> None:
+        """`others`: rows count only where these are not null either."""
+        scope = question.scope
+        for other in others:
+            if scope.domain(other).nullable:
+                value = Call("case", (Call("is_not_null", (other,)), value))
+        domain = scope.domain(value)
+        self.question, self.words, self.value, self.domain = question, words, value, domain
+        self.middle = (domain.low + domain.high) // 2 * domain.step if domain.kind == "number" else Fraction(0)
+        self.half = max(domain.high * domain.step - self.middle, self.middle - domain.low * domain.step)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of these values is released anyway."""
+        rows = self.question.counts_rows or any(
+            not self.question.scope.domain(each).nullable for each in self.question.counted
+        )
+        return self.value in self.question.counted or (rows and not self.domain.nullable)
+
+    def count(self, importance: Fraction) -> Formula:
+        if not self.domain.nullable:
+            return self.question.atom(Released("count"), "COUNT(*)", importance)
+        return self.question.atom(Released("values", self.value), f"COUNT({self.words})", importance)
+
+    @property
+    def difference(self) -> Expression:
+        """x - m."""
+        if self.domain.kind == "boolean":
+            return Call("to_number", (self.value,))
+        return Call("subtract", (self.value, number(self.middle))) if self.middle else self.value
+
+    def total(self, importance: Fraction) -> Formula:
+        """SUM(x - m)."""
+        words = f"SUM({self.words} - {float(self.middle):g})" if self.middle else f"SUM({self.words})"
+        low, high = (float(end * self.domain.step) for end in (self.domain.low, self.domain.high))
+        clamped = f"{self.words} clamped to [{low:g}, {high:g}]" if self.domain.kind == "number" else None
+        of = self.difference if self.middle else self.value
+        return self.question.atom(Released("sum", of), words, importance, clamped)
+
+    def mean(self) -> Formula:
+        """AVG(x)."""
+        count = self.count(max(self.half, Fraction(1, 10**9)))
+        ratio = over(self.total(Fraction(1)), count)
+        return plus(Constant(self.middle), ratio) if self.middle else ratio
+
+    def squares(self, importance: Fraction, count: Formula) -> Formula:
+        """SUM((x - m)^2), released around the middle of its own bounds."""
+        return centred_sum(
+            Call("power", (self.difference, number(2))), f"({self.words})^2", importance, count, self.question
+        )
+
+
+def centred_sum(value: Expression, words: str, importance: Fraction, count: Formula, question: Question) -> Formula:
+    domain = question.scope.domain(value)
+    middle = (domain.low + domain.high) // 2 * domain.step
+    if not middle:
+        return question.atom(Released("sum", value), f"SUM({words})", importance)
+    less = Call("subtract", (value, number(middle)))
+    released = question.atom(Released("sum", less), f"SUM({words} - {float(middle):g})", importance)
+    return plus(released, times(Constant(middle), count))
