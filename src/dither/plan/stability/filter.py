@@ -13,7 +13,7 @@ from dither.plan.stability.owned import Node, Public
 def filter_rows(source: Node) -> Node:
     """A condition looks at one row at a time, so a filter never adds rows to a unit.
 
-    Values are moved into narrowed bounds, so that rows which differed might be equal: what was unique is not known to be.
+    Values are moved into narrowed bounds, so rows which differed might be equal: what was unique is not known to be.
 
     >>> from dither.plan.stability.owned import Owned
     >>> filter_rows(Owned(3)) == Owned(3)

@@ -21,9 +21,9 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
     """
     if isinstance(source, Public):
         same = [(each.name, source.original(each.of.name)) for each in columns if isinstance(each.of, Column)]
-        kept = {each.of.name: each.name for each in columns if isinstance(each.of, Column)}
-        known = source.unique is not None and source.unique <= set(kept)
-        unique = frozenset(kept[name] for name in source.unique or ()) if known else None
+        called = {each.of.name: each.name for each in columns if isinstance(each.of, Column)}
+        known = source.unique is not None and source.unique <= set(called)
+        unique = frozenset(called[name] for name in source.unique or ()) if known else None
         return Public(source.table, tuple((name, original) for name, original in same if original), unique)
     if not isinstance(source, Owned):
         return source
