@@ -234,7 +234,12 @@ class Maker:
         )
         plain = f"{plain} FILTER (WHERE {self.condition(of, 1)})" if self.draw.random() < 0.25 else plain
         return self.one(
-            plain, plain, plain, f"ROUND({plain}, 1)", f"{plain} / NULLIF(COUNT(*), 0)", f"COALESCE({plain}, 0) + 1"
+            plain,
+            plain,
+            plain,
+            f"ROUND({plain} + 0.0123, 1)",
+            f"{plain} / NULLIF(COUNT(*), 0)",
+            f"COALESCE({plain}, 0) + 1",
         )
 
     def question(self) -> str:
