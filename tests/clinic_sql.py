@@ -143,11 +143,12 @@ def raws(people: int = 40, seed: int = 8) -> hospital.Raws:
             name = f"v{len(visits)}"
             day = datetime.date(2024, 1, 1) + datetime.timedelta(days=draw.randrange(1096))
             clock = datetime.time(draw.randrange(24), draw.randrange(60), draw.randrange(60))
+            doctor = f"d{draw.randrange(4)}"
             visits.append(
                 {
                     "visit_id": name,
                     "patient_id": f"p{p}",
-                    "doctor_id": f"d{draw.randrange(4)}",
+                    "doctor_id": None if len(visits) % 7 == 3 else doctor,
                     "date": str(day),
                     "county": maybe(draw.choice(["ash", "elm", "oak", "ash", "fir"])),
                     "diagnosis": draw.choice(["flu", "flu", "cold", "fracture", "rash"]),

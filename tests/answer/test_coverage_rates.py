@@ -17,6 +17,7 @@ from dither.answer.expressions import Apply, Constant, Noisy
 from dither.answer.intervals import Noises, affine_half, interval, level_of
 from dither.answer.recipe import Atom
 from dither.answer.shapes import affine, ratio
+from dither.answer.sums import sum_bound
 from dither.errors import ParameterError
 from dither.privacy import noise
 from dither.privacy.mechanisms.error import GaussianError, LaplaceError
@@ -194,7 +195,76 @@ def test_points_follow_the_law(error):
         for z in (-3, -1, 0, 1, 5, 30):
             below = sum(error.pmf(k) for k in range(z - 4000, z + 1))
             assert abs((found[:, column] <= z).mean() - below) < 2e-3
-    assert draws.enough(1 - 1e-9, 1) == draws.enough(1.0, 1) == 0
+    assert (
+        draws.enough(1 - 1e-9, 1) == draws.enough(1.0, 1) == draws.many(1 - 1e-9, 1) == draws.many(1 - 1e-6, 100) == 0
+    )
+
+
+def test_sums_of_many_noises_against_direct_convolution():
+    """Laws by their mass functions, convolved term by term in float64 without FFT; never below, seldom above."""
+    for errors in ([LaplaceError(F(1, 2))] * 9, [GaussianError(F(3)), LaplaceError(F(4)), GaussianError(F(90))] * 3):
+        law, places = np.ones(1), 0
+        for error in errors:
+            reach = error.interval(1 - F(1, 10**14))
+            law = np.convolve(law, [error.pmf(z) for z in range(-reach, reach + 1)])
+            places += reach
+        for miss in (F(1, 10), F(1, 1000), F(1, 10**6), F(1, 10**7)):
+            inside = np.cumsum(np.append(law[places], law[places + 1 :] + law[places - 1 :: -1]))
+            exact = int(np.argmax(inside >= 1 - float(miss)))
+            found = sum_bound(tuple(map(law_of, errors)), (1.0,) * 9, 1 - miss)
+            assert exact <= found <= exact * 1.01 + 1
+
+
+@pytest.mark.parametrize("level", [1 - F(1, 10**6), 1 - F(1, 10**7)])
+def test_levels_beyond_the_points_against_the_closed_form(level):
+    b1, b2 = 5000.0, 2000.0
+    tail = lambda x: (b1**2 * math.exp(-x / b1) - b2**2 * math.exp(-x / b2)) / (b1**2 - b2**2)
+    exact = brentq(lambda x: tail(x) - float(1 - level), 0, 400_000)
+    noises = noises_for([LaplaceError(F(5000)), LaplaceError(F(2000))])
+    half = affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, level)
+    assert exact <= half * (1 + 1e-3) and half <= exact * 1.01  # the continuous law, to a step of the integers
+
+
+def test_ratios_beyond_the_points_against_fiellers_closed_form():
+    s, t, n, d = 3000.0, 500.0, 41_000.0, 9_000.0
+    z = norm.isf(5e-7)
+    roots = np.roots([d**2 - z**2 * t**2, -2 * n * d, n**2 - z**2 * s**2])
+    noises = noises_for([GaussianError(F(3000)), GaussianError(F(500))])
+    at = Given((np.array([n]), np.array([d])), {}, {})
+    low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, 1 - F(1, 10**6))
+    assert low[0] <= min(roots) + 1e-3 and high[0] >= max(roots) - 1e-3
+    assert low[0] == pytest.approx(min(roots), rel=0.02) and high[0] == pytest.approx(max(roots), rel=0.02)
+
+
+def test_blocks_are_the_same_points():
+    """A block after the first holds the points that follow, and tails kept over blocks are those of all at once."""
+    law = (law_of(LaplaceError(F(6))), law_of(GaussianError(F(40))))
+    whole = draws.noise(law, 4096)
+    parts = [draws.noise(law, 1024, start) for start in range(0, 4096, 1024)]
+    assert sorted(map(tuple, whole)) == sorted(map(tuple, np.concatenate(parts)))
+
+
+def test_any_formula_beyond_a_million_points():
+    """A variance at 1 - 2e-5: two million points in blocks. It holds what a normal approximation says, and has ends."""
+    errors = laws("gaussian")
+    noises, exact = noises_for(errors), cell(20_000)
+    at = Given(tuple(np.array([float(v)]) for v in exact), {}, {})
+    half = {}
+    for level in (F(95, 100), 1 - F(2, 10**5)):
+        low, high = interval(FORMULAS["variance"], at, noises, level)
+        half[level] = (high[0] - low[0]) / 2
+    expected = norm.isf(1e-5) / norm.isf(0.025)
+    assert half[1 - F(2, 10**5)] / half[F(95, 100)] == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+def test_a_sum_of_forty_noises_covers(family):
+    """Repetitions at 90 %, 3,000 of each; false alarm below 1e-9, and not just wide."""
+    errors = [laws(family)[i % 6] for i in range(40)]
+    at = released((7,) * 40, errors, 3000)
+    formula = apply("add", *(apply("multiply", number(F(1, LARGEST[i % 6])), Noisy(i)) for i in range(40)))
+    found = covered(formula, (7,) * 40, at, noises_for(errors), F(9, 10))
+    assert binom.ppf(1e-9, 3000, 0.9) <= found <= binom.isf(1e-9, 3000, 0.92)
 
 
 def test_shapes():

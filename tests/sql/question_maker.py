@@ -44,7 +44,7 @@ class Maker:
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def source(self) -> Source:
-        pick = self.draw.randrange(11)
+        pick = self.draw.randrange(13)
         if pick <= 2:
             return VISITS
         if pick == 3:
@@ -71,9 +71,26 @@ class Maker:
             rows.append(f"SELECT patient_id, cost, urgent, ward, date FROM visits v WHERE {self.condition(VISITS, 1)}")
             union = self.one(" UNION ALL ", " UNION ALL ", " UNION ").join(rows)
             return Source(f"({union}) t", ["t.cost"], ["t.date"], ["t.urgent"], ["t.ward"], [], [], "t.patient_id")
+        if pick >= 11:
+            return self._mixed()
         number = self.number(VISITS, 2)
         sql = f"(SELECT patient_id, {number} AS x, ward AS w, urgent FROM visits v WHERE {self.condition(VISITS, 1)}) t"
         return Source(sql, ["t.x"], [], ["t.urgent"], ["t.w"], [], [], "t.patient_id")
+
+    def _mixed(self) -> Source:
+        """A union of columns that differ in bounds, resolution, labels and kind."""
+        where = f"WHERE {self.condition(VISITS, 1)}"
+        drugs = "visits v JOIN prescriptions r ON v.visit_id = r.visit_id"
+        sides = [
+            f"SELECT v.patient_id, v.cost AS x, v.ward AS k FROM visits v {where}",
+            f"SELECT v.patient_id, v.score AS x, 'visit' AS k FROM visits v {where}",
+            "SELECT v.patient_id, v.cost / 3 AS x, CASE WHEN v.urgent THEN 'north' ELSE 'soon' END AS k FROM visits v",
+            "SELECT p.patient_id, p.age AS x, p.sex AS k FROM patients p",
+            f"SELECT v.patient_id, r.dose AS x, r.drug AS k FROM {drugs} {where}",
+        ]
+        chosen = self.draw.sample(sides, self.draw.choice([2, 2, 3]))
+        union = self.one(" UNION ALL ", " UNION ALL ", " UNION ").join(chosen)
+        return Source(f"({union}) t", ["t.x"], [], [], ["t.k"], [], [], "t.patient_id")
 
     def _per_person(self) -> Source:
         more = self.one("", ", ward")
@@ -177,6 +194,10 @@ class Maker:
         if of.wards and of.wards[0] == "v.ward":
             options += [
                 f"{negated}EXISTS (SELECT 1 FROM counties k WHERE k.county = v.county AND k.beds > 5)",
+                f"{negated}EXISTS (SELECT 1 FROM stations s WHERE s.county = v.county)",
+                f"v.county IN (SELECT s.county FROM stations s WHERE s.level > {self.draw.randrange(3)})",
+                "v.score IN (SELECT level FROM stations)",
+                f"v.doctor_id IS {negated}NULL",
                 f"{negated}EXISTS (SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND w.ward = v.ward AND w.urgent)",
             ]
         return self.draw.choice(options)
@@ -206,13 +227,19 @@ class Maker:
                 f"AVG({number})",
                 f"VAR_POP({self.draw.choice(of.numbers)})",
                 f"COUNT(DISTINCT {of.owner})",
+                "COUNT(v.doctor_id)" if of.wards and of.wards[0] == "v.ward" else "COUNT(*)",
                 f"COUNT_IF({self.condition(of, 1)})",
                 f"COVAR_POP({self.draw.choice(of.numbers)}, {number})",
             ]
         )
         plain = f"{plain} FILTER (WHERE {self.condition(of, 1)})" if self.draw.random() < 0.25 else plain
         return self.one(
-            plain, plain, plain, f"ROUND({plain}, 1)", f"{plain} / NULLIF(COUNT(*), 0)", f"COALESCE({plain}, 0) + 1"
+            plain,
+            plain,
+            plain,
+            f"ROUND({plain} + 0.0123, 1)",
+            f"{plain} / NULLIF(COUNT(*), 0)",
+            f"COALESCE({plain}, 0) + 1",
         )
 
     def question(self) -> str:
@@ -227,7 +254,9 @@ class Maker:
         sql += f" WHERE {' AND '.join(where)}" if where else ""
         if keys:
             names = ", ".join(f"k{place}" for place in range(len(keys)))
-            sql += " GROUP BY " + self.one(names, names, f"ROLLUP ({names})", f"CUBE ({names})")
+            sql += " GROUP BY " + self.one(
+                names, names, f"ROLLUP ({names})", f"CUBE ({names})", f"ROLLUP ({names}, k0)", f"k0, CUBE ({names})"
+            )
             sql += self.one("", "", " HAVING COUNT(*) > 2")
         return sql
 

@@ -12,6 +12,7 @@ with an error far below that of as many random draws.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -25,6 +26,8 @@ from dither.privacy.mechanisms.error import ErrorLaw, LaplaceError
 Floats = NDArray[np.float64]
 _TABLED = 64  # from here on P(noise <= k) is the normal's at k + 1/2, to 3e-6
 MOST = 1 << 20
+BLOCK = 1 << 20
+_WORK = 1 << 22
 FEWEST_IN_TAIL = 20
 
 
@@ -73,13 +76,13 @@ def _inverse_gaussian(sigma: float, shares: Floats) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def points(count: int, dimension: int) -> Floats:
-    """`count` points (an even number) of the open unit cube, symmetric about its middle."""
+def points(count: int, dimension: int, start: int = 0) -> Floats:
+    """`count` points (an even number) of the open unit cube, symmetric about its middle, after the first `start`."""
     ratio = 2.0
     for _ in range(64):  # the root of x^(d+1) = x + 1
         ratio = (1 + ratio) ** (1 / (dimension + 1))
     steps = (1 / ratio) ** np.arange(1, dimension + 1)
-    places = np.arange(1, count // 2 + 1, dtype=np.float64)
+    places = np.arange(start // 2 + 1, start // 2 + count // 2 + 1, dtype=np.float64)
     half = np.clip((0.5 + places[:, None] * steps) % 1.0, 1e-12, 1 - 1e-12)
     return np.concatenate([half, 1 - half])
 
@@ -93,9 +96,23 @@ def enough(level: float, rows: int, work: int = 1 << 21) -> int:
     return count + count % 2
 
 
-def noise(laws: tuple[Law, ...], count: int) -> Floats:
+def many(level: float, rows: int) -> int:
+    """As `enough`, in blocks and for few rows: up to four million points; 0 where that is out of reach."""
+    if 1 - level < 2 * FEWEST_IN_TAIL * max(1, rows) / _WORK:
+        return 0
+    return 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
+
+
+def blocks_of(laws: tuple[Law, ...], count: int) -> Iterator[Floats]:
+    """Noise at `count` points, at most `BLOCK` of them in memory at once."""
+    for start in range(0, count, BLOCK):
+        yield noise(laws, min(BLOCK, count - start), start)
+
+
+def noise(laws: tuple[Law, ...], count: int, start: int = 0) -> Floats:
     """Noise of independent laws at the points: one row for every point."""
-    shares = points(count, max(1, len(laws)))
+    kept = points if count < BLOCK else points.__wrapped__  # large blocks are used once
+    shares = kept(count, max(1, len(laws)), start)
     return np.stack([law.inverse(shares[:, i]) for i, law in enumerate(laws)], axis=1)
 
 

@@ -1,7 +1,8 @@
 """Intervals from the known noise law: they cover the exact answer on the registered table as often as said.
 
 * One atom, or an affine function of one: exact, from the law itself; at least the level.
-* An affine function of several: the law of the weighted sum of noises, at fixed points.
+* An affine function of several: the law of the weighted sum of noises, at fixed points; of more than six, or at a level
+  beyond the reach of points, a certain bound by convolution.
 * A ratio of two such (AVG): r is kept iff |N - r D| is no larger than the noise of N - r D is with that probability:
   Fieller's test inverted, with the true law in place of the normal. Exact coverage however small the group; where the
   denominator cannot be told from 0 no finite interval exists, and both ends are null.
@@ -30,6 +31,7 @@ from dither.answer.evaluate import Array, Given, evaluate, rounded
 from dither.answer.expressions import Apply, Constant, Formula
 from dither.answer.recipe import Atom
 from dither.answer.shapes import Affine, affine, atoms_of, ratio
+from dither.answer.sums import sum_bound
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
@@ -37,6 +39,7 @@ from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 _ANGLES = 128
+_FEW = 6
 _MONOTONE: dict[str, Callable[[Floats], Floats]] = {
     "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
     "exp": np.exp,
@@ -142,12 +145,9 @@ def affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
 
 @lru_cache(maxsize=256)
 def _half(parts: tuple[tuple[float, Law], ...], level: Fraction) -> float:
-    if len(parts) <= 1:
-        return sum(abs(weight) * law.half_width(level) for weight, law in parts)
     count = draws.enough(float(level), 1)
-    if not count:  # beyond the reach of points: every noise inside its own, wider bound
-        each = 1 - (1 - level) / len(parts)
-        return sum(abs(weight) * law.half_width(each) for weight, law in parts)
+    if len(parts) <= 1 or not count or len(parts) > _FEW:  # points fill a cube of few dimensions, and few tails
+        return sum_bound(tuple(law for _, law in parts), tuple(weight for weight, _ in parts), level)
     drawn = draws.noise(tuple(law for _, law in parts), count)
     return draws.size_quantile(drawn @ np.array([weight for weight, _ in parts]), float(level))
 
@@ -200,11 +200,9 @@ def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float,
     """For every angle the size that the noise of cos(phi) N - sin(phi) D keeps with this probability."""
     angles, upper, lower = _angles(), np.array(above), np.array(below)
     count = draws.enough(float(level), 1, 1 << 12)
-    if not count:
-        each = [law.half_width(1 - (1 - level) / len(laws)) for law in laws]
-        weights: Floats = np.abs(np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower))
-        found: Floats = weights @ np.array(each, np.float64)
-        return found
+    if not count or len(laws) > _FEW:
+        weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
+        return np.array([sum_bound(laws, tuple(each), level, 1 << 12) for each in weights])
     drawn = draws.noise(laws, count)
     of_above, of_below = drawn @ upper, drawn @ lower
     sizes = [draws.size_quantile(math.cos(a) * of_above - math.sin(a) * of_below, float(level)) for a in angles[:-1]]
@@ -298,33 +296,39 @@ def _drawn(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends
     """Equal tails of the formula over released minus noise, at fixed points."""
     value = evaluate(formula, at)
     rows = max((at.atoms[atom].shape[-1] for atom in atoms_of(formula)), default=1)
-    count = draws.enough(float(level), rows)
+    count = draws.enough(float(level), rows) or draws.many(float(level), rows)
     low, high = np.full(rows, np.nan), np.full(rows, np.nan)
     if not count or value.dtype == object:
         return low, high
     read = atoms_of(formula)
     places = sorted({noises.places[atom] for atom in read})
     by_place = {noises.places[atom]: noises.laws[atom] for atom in read}
-    drawn = draws.noise(tuple(by_place[place] for place in places), count)  # type: ignore[misc]
-    drawn = np.concatenate([np.zeros((1, len(places))), drawn])
-    width = max(1, (1 << 22) // count)
+    laws = tuple(law for place in places if (law := by_place[place]) is not None)
+    beyond = math.floor(count * (1 - draws.outward(float(level))) / 2) - 1
+    width = max(1, (1 << 22) // min(count, draws.BLOCK))
     for start in range(0, rows, width):
         part = slice(start, start + width)
-        atoms = list(at.atoms)
-        for atom in read:
-            steps = drawn[:, places.index(noises.places[atom])] * float(noises.atoms[atom].unit)
-            atoms[atom] = at.atoms[atom][None, part] - steps[:, None]
         keys = {key: values[part] for key, values in at.keys.items()}
-        found = evaluate(formula, Given(tuple(atoms), keys, at.absent, guarded=True))[1:]
-        low[part], high[part] = _tails(np.broadcast_to(found, (count, len(low[part]))), float(level))
+        tails: Ends | None = None
+        for drawn in draws.blocks_of(laws, count):
+            atoms = list(at.atoms)
+            for atom in read:
+                steps = drawn[:, places.index(noises.places[atom])] * float(noises.atoms[atom].unit)
+                atoms[atom] = at.atoms[atom][None, part] - np.append(0.0, steps)[:, None]
+            found = evaluate(formula, Given(tuple(atoms), keys, at.absent, guarded=True))[1:]
+            tails = _tails(np.broadcast_to(found, (len(drawn), len(low[part]))), tails, beyond + 1)
+        assert tails is not None
+        low[part], high[part] = tails[0].max(axis=0), tails[1].min(axis=0)
     return low, high
 
 
-def _tails(found: Array, level: float) -> Ends:
-    """Equal tails, a little outward; what has no value counts as beyond both ends."""
-    count = len(found)
-    beyond = math.floor(count * (1 - draws.outward(level)) / 2) - 1
+def _tails(found: Array, before: Ends | None, most: int) -> Ends:
+    """The `most` least and largest of a block and of those before; what has no value counts as beyond both ends."""
     unknown = np.isnan(found)
-    low = np.partition(np.where(unknown, -np.inf, found), beyond, axis=0)[beyond]
-    high = np.partition(np.where(unknown, np.inf, found), count - 1 - beyond, axis=0)[count - 1 - beyond]
-    return low, high
+    least, largest = np.where(unknown, -np.inf, found), np.where(unknown, np.inf, found)
+    if before is not None:
+        least, largest = np.concatenate([before[0], least]), np.concatenate([before[1], largest])
+    if len(least) > most:
+        least = np.partition(least, most - 1, axis=0)[:most]
+        largest = np.partition(largest, len(largest) - most, axis=0)[-most:]
+    return least, largest

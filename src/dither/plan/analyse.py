@@ -27,7 +27,7 @@ from dither.plan.algebra import (
 from dither.plan.conditions import check_condition
 from dither.plan.domain import Columns
 from dither.plan.facts import NO_FACTS, Facts
-from dither.plan.stability.distinct import distinct_rows
+from dither.plan.stability.distinct import distinct_public, distinct_rows
 from dither.plan.stability.filter import filter_columns, filter_rows
 from dither.plan.stability.group import group_rows
 from dither.plan.stability.join import join_columns, join_rows
@@ -149,6 +149,8 @@ def _analyse(plan: Plan, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed
     if isinstance(plan, Project):
         return Analysed(project_rows(source.node, plan.columns), project_columns(source.columns, plan.columns))
     if isinstance(plan, Distinct):
+        if isinstance(source.node, Public) and not plan.per_unit:
+            return Analysed(distinct_public(source.node, source.columns), source.columns)
         return Analysed(distinct_rows(source.node, plan.per_unit), source.columns)
     if isinstance(plan, SampleUnits):
         return Analysed(sample_rows(source.node, plan.rate), source.columns)
@@ -184,7 +186,8 @@ def _join(plan: Join, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
         raise RefusedError(f"a {plan.kind} join: the private side is the preserved one", rule="every row has one owner")
     if isinstance(right.node, Public):
         keys = tuple(key for _, theirs in plan.on if (key := right.node.original(theirs)))
-        most = facts.multiplicity(right.node.table, keys)
+        once = right.node.unique is not None and right.node.unique <= {theirs for _, theirs in plan.on}
+        most = 1 if once else facts.multiplicity(right.node.table, keys)
         node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
         return Analysed(node, join_columns(left.columns, right.columns, plan.on, plan.kind))
     if catalog.unit.kind == "row":

@@ -94,9 +94,9 @@ def _is_id(known: Field, question: Question) -> bool:
 
 def _ids(known: Field, is_distinct: bool, chosen: Expression | None, node: exp.Expr, question: Question) -> Formula:
     """COUNT(id): rows that have one. COUNT(DISTINCT owner): people."""
-    if known.marker is not None:
-        found = Call("is_not_null", (known.marker,))
-        chosen = found if chosen is None else Call("and", (chosen, found))
+    if known.present:
+        tests = (*([] if chosen is None else [chosen]), *known.present)
+        chosen = tests[0] if len(tests) == 1 else Call("and", tests)
     if not is_distinct:
         return _rows(chosen, question, said(node, chosen))
     if not known.is_owner:

@@ -36,10 +36,10 @@ def _is_so(node: exp.Expr, scope: Scope) -> Expression:
         if isinstance(node.this, exp.Column):
             found = scope.field(node.this)
             is_id = found.of is None or scope.domain(found.of, node).kind == "id"
-            if is_id and found.marker is not None:
-                return Call("is_null", (found.marker,))
-            if found.of is None:
-                return constants.truth(False)
+            if is_id:
+                tests = found.present
+                missing = tuple(Call("not", (each,)) for each in tests)
+                return constants.truth(False) if not tests else missing[0] if len(tests) == 1 else Call("or", missing)
         return call("is_null", (node.this,), node, scope)
     if isinstance(node.expression, exp.Boolean):
         return call("is_true" if node.expression.this else "is_false", (node.this,), node, scope)

@@ -37,7 +37,26 @@ def grouping_sets(select: exp.Select, question: Question) -> Sets:
         sets = [tuple(dict.fromkeys((*one, *other))) for one in sets for other in more]
         if len(sets) > MAX_SETS:
             raise at.error(f"more than {MAX_SETS} grouping sets: ask for fewer [rule: work is bounded]", group)
+    if len(sets) > 1:
+        _check_names(elements, select, question)
     return sets
+
+
+def _check_names(elements: list[exp.Expr], select: exp.Select, question: Question) -> None:
+    """Engines differ in whether one key under two names in ROLLUP is one key or two."""
+    called: dict[int, str] = {}
+    for element in elements:
+        for node in _keys_of(element):
+            name = node.unnest().sql(dialect="duckdb").lower()
+            if called.setdefault(_key(node, select, question), name) != name:
+                raise refused("two names", question.scope.at, node)
+
+
+def _keys_of(node: exp.Expr) -> list[exp.Expr]:
+    """The keys that an element of GROUP BY lists."""
+    if not isinstance(node, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
+        return [node]
+    return [key for each in node.expressions for key in _keys_of(each)]
 
 
 def _element(node: exp.Expr, select: exp.Select, question: Question) -> Sets:

@@ -281,12 +281,12 @@ def _counted(node: exp.Count, chosen: Expression | None, inside: _Inside, per_un
     if isinstance(listed[0], exp.Column):
         known = scope.field(listed[0])
         if known.is_owner or (known.of is not None and scope.domain(known.of).kind == "id"):
-            if known.marker is not None:
-                chosen_row = _where(chosen, Call("is_not_null", (known.marker,)))
-                if not is_distinct:
-                    return inside.aggregate(Sum(inside.column(chosen_row, "found")), word)
-            if is_distinct or known.marker is not None:
+            if is_distinct:
                 raise refused("distinct id", scope.at, node)
+            if known.present:
+                tests = known.present
+                found = _where(chosen, tests[0] if len(tests) == 1 else Call("and", tests))
+                return inside.aggregate(Sum(inside.column(found, "found")), word)
             return _counted(exp.Count(this=exp.Star()), chosen, inside, per_unit, word)
     value = _where(chosen, expression(listed[0], scope))
     name = inside.column(value, f"value_{word}")

@@ -47,6 +47,14 @@ OF_ANSWERS: dict[str, Refusal] = {
         "SELECT note, COUNT(*) FROM visits GROUP BY note",
         "SELECT CASE WHEN note LIKE '%x%' THEN 'with x' ELSE 'without' END AS kind, COUNT(*) FROM visits GROUP BY kind",
     ),
+    "two names": Refusal(
+        "one key under two names in ROLLUP, CUBE or GROUPING SETS",
+        "engines differ in whether it is one key or two",
+        "name it once; a column can still be shown twice",
+        ALLOW,
+        "SELECT ward AS a, ward AS b, COUNT(*) FROM visits GROUP BY ROLLUP (a, b)",
+        "SELECT ward AS a, ward AS b, COUNT(*) FROM visits GROUP BY ROLLUP (ward)",
+    ),
     "not a key": Refusal(
         "a column that is neither a key nor inside an aggregate",
         "it has many values in a group",

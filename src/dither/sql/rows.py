@@ -16,9 +16,10 @@ from dither.sql.joins import all_of, joined
 from dither.sql.keyed import period_of
 from dither.sql.names import output_name
 from dither.sql.refuse import refused
-from dither.sql.scope import Context, Field, Relation, Scope, fresh_name, worded
+from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 from dither.sql.subqueries import Bind, is_subquery, semi_join, subqueries_in
 from dither.sql.tables import check_plain, find_table, table_relation
+from dither.sql.unions import aligned
 
 _ROW_PARTS = {"kind", "expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "order", "hint"}
 
@@ -281,7 +282,7 @@ def _union(query: exp.SetOperation, at: Context, names: Names) -> Relation:
         raise refused("union by name", at, query)
     if kinds[0] != kinds[1]:
         raise refused("id", at, query)
-    left, right = (materialised(_worded(side), at, query) for side in sides)
+    left, right = (materialised(side, at, query) for side in aligned(sides[0], sides[1], at, query))
     assert isinstance(left.plan, Project) and isinstance(right.plan, Project)
     names_left = [each.name for each in left.plan.columns]
     if len(names_left) != len(right.plan.columns):
@@ -293,18 +294,10 @@ def _union(query: exp.SetOperation, at: Context, names: Names) -> Relation:
         replace(
             one,
             anchor=one.anchor if one.anchor == two.anchor else None,
+            is_reference=one.is_reference and two.is_reference,
             period=one.period if one.period == two.period else "",
         )
         for one, two in zip(left.fields, right.fields, strict=True)
     )
     made = Relation(plan, fields)
     return distinct(made, at, query) if query.args.get("distinct") else made
-
-
-def _worded(relation: Relation) -> Relation:
-    """Codes as texts: two sides may number their labels differently."""
-    fields = tuple(
-        replace(each, of=worded(each.of, each.labels), labels=()) if each.labels and each.of is not None else each
-        for each in relation.fields
-    )
-    return replace(relation, fields=fields)

@@ -50,6 +50,13 @@ class Field:
     def is_owner(self) -> bool:
         return self.of is None
 
+    @property
+    def present(self) -> tuple[Expression, ...]:
+        """Of an id: what holds exactly where it is not null; owners and references always are there."""
+        parts = [] if self.marker is None else [self.marker]
+        parts += [self.of] if self.of is not None and not self.is_reference else []
+        return tuple(Call("is_not_null", (part,)) for part in parts)
+
 
 @dataclass(frozen=True)
 class Relation:

@@ -32,7 +32,7 @@ from dither.plan.stability import Owned, Public
 from dither.sql.constants import truth
 from dither.sql.expressions import expression, flattened
 from dither.sql.joins import as_texts, same_owner, with_columns
-from dither.sql.refuse import from_plan, refused
+from dither.sql.refuse import refused
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 
 Bind = Callable[[exp.Expr, list[exp.Expr] | None], Relation]
@@ -161,7 +161,7 @@ def _matched(
     columns = at.analysed(inner.plan, node).columns
     names = {column: fresh_name(f"in_{column}", taken) for column in dict.fromkeys(theirs)}
     marker = fresh_name("matched", taken)
-    plan = _once(inner.plan, names, marker, {column: columns[column] for column in names}, node, at, use)
+    plan = _once(inner.plan, names, marker, {column: columns[column] for column in names}, node, at)
     on = tuple((one, names[other]) for one, other in zip(mine, theirs, strict=True))
     made: Plan = Join(outer.plan, plan, on, "inner" if use == "only" else "left")
     at.analysed(made, node)
@@ -171,7 +171,7 @@ def _matched(
 
 
 def _once(
-    plan: Plan, names: dict[str, str], marker: str, columns: dict[str, Domain], node: exp.Expr, at: Context, use: str
+    plan: Plan, names: dict[str, str], marker: str, columns: dict[str, Domain], node: exp.Expr, at: Context
 ) -> Plan:
     """The subquery with one row per owner and value, or per value of a public table, and a marker."""
     named = tuple(Named(new, Column(old)) for old, new in names.items())
@@ -184,13 +184,10 @@ def _once(
     assert isinstance(public, Public)
     keys = tuple(original for old in names if (original := public.original(old)))
     try:
-        most = at.facts.multiplicity(public.table, keys)
-    except RefusedError as error:
-        raise from_plan(error, at.sql, node) from None
-    if most > 1 and use != "not":
-        raise at.error(
-            f"{public.table} has up to {most} rows with the same {', '.join(keys)}, and each would count: "
-            "use a column that is unique there [rule: no outer row is counted twice]",
-            node,
-        )
+        is_once = len(keys) == len(names) and at.facts.multiplicity(public.table, keys) == 1
+    except RefusedError:
+        is_once = False
+    if not is_once:
+        plan = Distinct(Project(plan, named), False)
+        named = tuple(Named(new, Column(new)) for new in names.values())
     return Project(plan, (*named, Named(marker, truth(True))))

@@ -69,9 +69,9 @@ def function_of(call: Call) -> Function:
 
 
 def arguments_of(call: Call, columns: Columns, sql: tuple[str, ...] = ()) -> Arguments:
-    """The arguments of a call; ids are never read."""
+    """The arguments of a call; ids are never read, but for whether there is one."""
     domains = tuple(_domain(argument, columns) for argument in call.arguments)
-    if any(domain.kind == "id" for domain in domains):
+    if any(domain.kind == "id" for domain in domains) and call.function not in ("is_null", "is_not_null"):
         raise RefusedError(f"{call.function} of an id: ids name people or rows", rule="ids are never read")
     constants: tuple[Constant | None, ...] = tuple(
         argument.value if isinstance(argument, Value) else None for argument in call.arguments

@@ -71,8 +71,8 @@ def _xor_sql(a: Arguments, result: Domain) -> str:
 
 
 def _any_kind(a: Arguments) -> Domain:
-    if len(a.domains) != 1 or a.domains[0].kind == "id":
-        raise a.refuse("takes one value that is no id")
+    if len(a.domains) != 1:
+        raise a.refuse("takes one value")
     return truth(False)
 
 

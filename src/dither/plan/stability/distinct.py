@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from dither.errors import RefusedError
 from dither.plan.stability.owned import Loose, Node, Owned, Public
+
+
+def distinct_public(source: Public, columns: Iterable[str]) -> Public:
+    """Each row of a public table once: no two share all columns.
+
+    >>> distinct_public(Public("wards"), ["level"]).unique
+    frozenset({'level'})
+    """
+    return replace(source, unique=frozenset(columns))
 
 
 def distinct_rows(source: Node, per_unit: bool) -> Node:
@@ -15,7 +27,7 @@ def distinct_rows(source: Node, per_unit: bool) -> Node:
     Loose(rows=1, most=64)
     """
     if isinstance(source, Public):
-        raise RefusedError("DISTINCT of a public table alone", rule="a node without a rule is refused")
+        raise RefusedError("DISTINCT per owner of a public table", rule="a node without a rule is refused")
     if isinstance(source, Owned):
         if per_unit:
             return Owned(source.distinct, source.distinct, source.most, source.grouped)

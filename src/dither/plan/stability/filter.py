@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from dither.plan.domain import Columns, narrowed
 from dither.plan.expressions import Compare, Condition, conjuncts
-from dither.plan.stability.owned import Node
+from dither.plan.stability.owned import Node, Public
 
 
 def filter_rows(source: Node) -> Node:
     """A condition looks at one row at a time, so a filter never adds rows to a unit.
 
+    Values are moved into narrowed bounds, so rows which differed might be equal: what was unique is not known to be.
+
     >>> from dither.plan.stability.owned import Owned
     >>> filter_rows(Owned(3)) == Owned(3)
     True
     """
-    return source
+    return replace(source, unique=None) if isinstance(source, Public) else source
 
 
 def filter_columns(source: Columns, condition: Condition) -> Columns:

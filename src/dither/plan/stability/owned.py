@@ -61,7 +61,8 @@ class Loose:
 class Public:
     """Rows are the same in every database: those of a pinned public table.
 
-    `names` pairs each column with the table's column that it is, where a projection renamed or computed some.
+    `names` pairs each column with the table's column that it is, where a projection renamed or computed some. `unique`
+    are columns that no two rows share, after DISTINCT.
 
     >>> Public("wards").original("level"), Public("wards", (("x", "level"),)).original("level")
     ('level', None)
@@ -69,6 +70,7 @@ class Public:
 
     table: str
     names: tuple[tuple[str, str], ...] | None = None
+    unique: frozenset[str] | None = None
 
     def original(self, column: str) -> str | None:
         """The table's column that a column is; None if it is computed."""

@@ -21,7 +21,10 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
     """
     if isinstance(source, Public):
         same = [(each.name, source.original(each.of.name)) for each in columns if isinstance(each.of, Column)]
-        return Public(source.table, tuple((name, original) for name, original in same if original))
+        called = {each.of.name: each.name for each in columns if isinstance(each.of, Column)}
+        known = source.unique is not None and source.unique <= set(called)
+        unique = frozenset(called[name] for name in source.unique or ()) if known else None
+        return Public(source.table, tuple((name, original) for name, original in same if original), unique)
     if not isinstance(source, Owned):
         return source
     names: dict[str, str] = {each.of.name: each.name for each in columns if isinstance(each.of, Column)}
