@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import mpmath
 import numpy as np
@@ -19,6 +20,7 @@ from dither.privacy.accounting.bounds import Bounds, down, up
 from dither.privacy.accounting.contour import Contour, invert, saddle_place
 from dither.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.privacy.accounting.grid import GridLaw, GridPair, exact_step
+from dither.privacy.accounting.growth import Goal, contours, keep
 from dither.privacy.accounting.guarantees import sigma_fraction
 from dither.privacy.accounting.laplace_sum import MOST, laplace_delta
 from dither.privacy.accounting.laws import GaussianLaw, LaplaceLaw
@@ -27,6 +29,8 @@ from dither.privacy.accounting.transforms import AtomsFactor, Factor, GaussianFa
 from dither.privacy.accounting.workload import Law
 
 Curve = Callable[[float], Bounds]
+_LEAST = Fraction(1, 10**305)
+_CONTOUR = "contour inversion of the moment-generating function"
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Target:
-    """Either a delta (a rational known between two floats' logarithms) or an epsilon."""
+    """Either a delta (a rational known between two floats' logarithms) or an epsilon.
+
+    With a delta, a `floor`: an epsilon that is not above it need not be known any better.
+    """
 
     delta: tuple[Fraction, Fraction] | None = None
     epsilon: Fraction | None = None
+    floor: float = 0.0
 
     @property
     def log_delta(self) -> float | None:
@@ -53,6 +61,7 @@ class Target:
         return None if self.epsilon is None else float(self.epsilon)
 
 
+@lru_cache(maxsize=64)
 def log_fraction(value: Fraction) -> float:
     """log of a positive rational of any size."""
     return math.log(value.numerator) - math.log(value.denominator)
@@ -65,7 +74,11 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
         return Answer(floor, "nothing is spent")
     if engine is None and len(laws) == 1 and isinstance(laws[0], GaussianFactor):
         return _gaussian(laws[0], target)
-    ceiling = sum(_largest(law) for law in laws)
+    ceiling = 0.0
+    for law in laws:
+        ceiling += _largest(law)
+        if ceiling == math.inf:
+            break
     if target.epsilon is not None and ceiling <= target.epsilon:
         return Answer(Bounds(0.0, 0.0), "the loss never exceeds this epsilon")
     answer = _first(laws, target, engine)
@@ -91,7 +104,7 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             answer = attempt(laws, target)
         except OutOfReach:
             continue
-        if engine is None and name == "contour" and _wide(answer.bounds):
+        if engine is None and name == "contour" and _wide(answer.bounds) and answer.bounds.upper > target.floor:
             return _joined(answer, laws, target)
         return answer
     raise OutOfReach
@@ -120,19 +133,27 @@ def _gaussian(law: GaussianFactor, target: Target) -> Answer:
     return Answer(Bounds(min(low.lower, high.lower), max(low.upper, high.upper)), name)
 
 
-def _finish(curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0) -> Answer:
-    """Read a curve of delta at an epsilon, or find where it crosses a delta."""
+def _finish(
+    curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0, certain: bool = False
+) -> Answer:
+    """Read a curve of delta at an epsilon, or find where it crosses a delta (`certain`: not at zero)."""
     if target.epsilon is not None:
         place = float(target.epsilon)
         low, high = (place, place) if Fraction(place) == target.epsilon else (down(place), up(place))
         return Answer(Bounds(curve(max(0.0, high)).lower, curve(max(0.0, low)).upper), name)
     assert target.delta is not None
-    if target.delta[0] < Fraction(1, 10**305):
+    if target.delta[0] < _LEAST:
         raise OutOfReach  # below the floats: only routes in logarithms serve
-    low_delta, high_delta = float(target.delta[0]), float(target.delta[1])
-    low_delta = low_delta if Fraction(low_delta) <= target.delta[0] else down(low_delta)
-    high_delta = high_delta if Fraction(high_delta) >= target.delta[1] else up(high_delta)
-    return Answer(invert(curve, max(low_delta, 5e-324), high_delta, guess, slope), name)
+    low_delta, high_delta = _float_down(target.delta[0]), -_float_down(-target.delta[1])
+    if target.floor > 0 and curve(target.floor).upper <= low_delta:
+        return Answer(Bounds(0.0, target.floor), name)
+    return Answer(invert(curve, max(low_delta, 5e-324), high_delta, guess, slope, certain), name)
+
+
+@lru_cache(maxsize=64)
+def _float_down(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) <= value else down(near)
 
 
 def _exact(laws: Sequence[Law], target: Target) -> Answer:
@@ -197,16 +218,19 @@ def _contour(laws: Sequence[Law], target: Target) -> Answer:
     if all(isinstance(law, AtomsFactor) for law in laws):
         raise OutOfReach
     missing = sum(law.count * law.missing for law in laws if isinstance(law, AtomsFactor))
-    contour = Contour.build(factors, log_delta=target.log_delta, epsilon=target.float_epsilon)
+    goal = Goal(target.log_delta, target.float_epsilon)
+    for grown in contours(factors, goal):
+        contour = grown.contour
 
-    def curve(place: float) -> Bounds:
-        bounds = contour.delta(place)
-        return Bounds(bounds.lower, min(1.0, bounds.upper + missing))
+        def curve(place: float, contour: Contour = contour) -> Bounds:
+            bounds = contour.delta(place)
+            return Bounds(bounds.lower, min(1.0, bounds.upper + missing))
 
-    guess = 1.0
-    if target.delta is not None:
-        guess = max(1e-3, contour.place)
-    return _finish(curve, target, -contour.c, "contour inversion of the moment-generating function", guess)
+        answer = _finish(curve, target, -contour.c, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
+        if answer.bounds.upper <= target.floor or grown.sharp(answer.bounds):
+            break
+    keep(grown, goal, answer.bounds if answer.bounds.upper > target.floor else None)
+    return answer
 
 
 def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:

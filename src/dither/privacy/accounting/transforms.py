@@ -93,13 +93,17 @@ class GaussianFactor:
     rho: Fraction
     count: int = 1
 
+    @cached_property
+    def strength(self) -> float:
+        return float(self.rho)
+
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
-        rho = float(self.rho)
-        real, imaginary = rho * (c * (c + 1) - y * y), rho * y * (2 * c + 1)
-        return real + 1j * imaginary, 8 * UNIT * rho * (c * (c + 1) + y * y + np.abs(y) * (2 * c + 1))
+        square, turn = self.strength * (y * y), (self.strength * (2 * c + 1)) * y
+        level = self.strength * c * (c + 1)
+        return level - square + 1j * turn, 8 * UNIT * (level + square + np.abs(turn))
 
     def decay(self, c: float, y: float) -> float:
-        return -float(self.rho) * y * y * (1 - 1e-12)
+        return -self.strength * y * y * (1 - 1e-12)
 
     def largest(self) -> float:
         return math.inf

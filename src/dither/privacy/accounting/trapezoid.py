@@ -59,6 +59,14 @@ _found: OrderedDict[tuple[Kind, Row, float], tuple[Complex, Real]] = OrderedDict
 
 def rows(kind: Kind, wanted: Sequence[Row], y: Real) -> tuple[Complex, Real]:
     """(log M(c+iy), bound on its absolute error) of one copy, a row each; rows on a uniform y are kept."""
+    logs, errors, _ = rows_and_levels(kind, wanted, y, ())
+    return logs, errors
+
+
+def rows_and_levels(
+    kind: Kind, wanted: Sequence[Row], y: Real, still: Sequence[Row]
+) -> tuple[Complex, Real, list[float]]:
+    """The same, and upper bounds of log M(c) for the few rows `still`, taken along with them."""
     uniform = len(y) == 1 or (y[0] == 0.0 and bool(np.all(y == np.arange(len(y)) * y[1])))
     pitch = float(y[1]) if len(y) > 1 else 0.0
     logs, errors = np.empty((len(wanted), len(y)), complex), np.empty((len(wanted), len(y)))
@@ -69,15 +77,20 @@ def rows(kind: Kind, wanted: Sequence[Row], y: Real) -> tuple[Complex, Real]:
             missing.append(place)
         else:
             logs[place], errors[place] = known[0][: len(y)], known[1][: len(y)]
-    for chunk in _chunks(kind, wanted, missing, y):
-        value, error = _evaluate(kind, [wanted[place] for place in chunk], y)
-        logs[chunk], errors[chunk] = value, error
+    unknown = [row for row in still if (kind, row, 0.0) not in _found]
+    for chunk in _chunks(kind, wanted, missing, y) or ([[]] if unknown else []):
+        moving, standing = _evaluate(kind, [wanted[place] for place in chunk], y, unknown)
+        for row, one, other in zip(unknown, *standing, strict=True):
+            _found[kind, row, 0.0] = (one, other)
+        unknown = []
+        logs[chunk], errors[chunk] = moving
         if uniform and y[0] == 0.0:
-            for place, one, other in zip(chunk, value, error, strict=True):
+            for place, one, other in zip(chunk, *moving, strict=True):
                 _found[kind, wanted[place], pitch] = (one, other)
+    levels = [float(one[0].real) + float(other[0]) for one, other in (_found[kind, row, 0.0] for row in still)]
     while len(_found) > _KEPT:
         _found.popitem(last=False)
-    return logs, errors
+    return logs, errors, levels
 
 
 def forget() -> None:
@@ -106,31 +119,46 @@ class _Rule(NamedTuple):
     weight_relative: Real
 
 
-def _evaluate(kind: Kind, wanted: Sequence[Row], y: Real) -> tuple[Complex, Real]:
-    q, sigma, variance, c, finest, reserve = np.array(wanted, dtype=np.float64).T
-    reach = float(np.max(np.abs(y), initial=0.0))
+_Panel = tuple[Complex, Real]
+
+
+def _evaluate(kind: Kind, wanted: Sequence[Row], y: Real, still: Sequence[Row] = ()) -> tuple[_Panel, _Panel]:
+    """Values and errors at all y of the rows that are wanted, and at zero of the rows that stand still."""
+    q, sigma, variance, c, finest, reserve = np.array([*wanted, *still], dtype=np.float64).T
+    moving = len(wanted)
+    reach = np.zeros(len(q))
+    reach[:moving] = np.max(np.abs(y), initial=0.0)
     step, quadrature = _steps(kind, variance, c, reach, finest)
     ends = _ends(kind, q, sigma, c, step, reserve)
     if (ends[1] - ends[0] + 1) * len(y) > _LARGEST_PANEL:
         raise OutOfReach
     rule = _rule(kind, q, sigma, variance, ends, step)
     tilt = rule.base + c[:, None] * rule.loss
-    top = np.max(tilt - rule.quadratic, axis=1)
+    exponent = tilt - rule.quadratic
+    top = np.max(exponent, axis=1)
     shift = np.where(top > 1.0, top, 0.0)
     near = shift == 0.0
-    grown = np.exp(tilt - shift[:, None] - rule.quadratic) * rule.height[:, None]
+    grown = np.exp(exponent - shift[:, None]) * rule.height[:, None]
     # weight * (e^tilt - 1), the difference of two exponentials where e^tilt alone might overflow
     excess_terms = np.where(tilt > 1, grown - rule.weights, rule.weights * np.expm1(np.minimum(tilt, 1.0)))
     plane = np.where(near, pairwise(excess_terms), pairwise(grown) - 1.0)
-    turn, harder = _turns(rule.loss, grown, y)
-    excess = plane[:, None] + turn
-    logs = log1p_complex(excess) + shift[:, None]
+    turn, harder = _turns(rule.loss[:moving], grown[:moving], y) if moving else (np.zeros((0, len(y)), complex), 1.0)
     absolute = _roundoff(rule, c, reach, grown, excess_terms, near, harder)
     absolute += 4 * UNIT * shift * np.sum(grown, axis=1)
     absolute += 2 * quadrature * np.maximum(1.0 + plane, np.exp(-shift)) + _tails(kind, q, sigma, c, rule, shift)
+    return (
+        _logarithm(plane[:moving, None] + turn, shift[:moving], absolute[:moving]),
+        _logarithm(plane[moving:, None] + 0j, shift[moving:], absolute[moving:]),
+    )
+
+
+def _logarithm(excess: Complex, shift: Real, absolute: Real) -> _Panel:
+    """log(1 + excess) + shift, the excess known to `absolute`."""
+    if not len(excess):
+        return excess, excess.real
+    logs = log1p_complex(excess) + shift[:, None]
     size = np.abs(1 + excess)
-    error = log_error(absolute[:, None] + rounded_one(size), size)
-    return logs, error + 6 * UNIT * np.abs(logs)
+    return logs, log_error(absolute[:, None] + rounded_one(size), size) + 6 * UNIT * np.abs(logs)
 
 
 def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
@@ -165,10 +193,10 @@ def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
     return np.asarray((-u + 1j * s).reshape(len(loss), -1)[:, : len(y)]), 8.0
 
 
-def _steps(kind: Kind, variance: Real, c: Real, reach: float, finest: Real) -> tuple[Real, Real]:
+def _steps(kind: Kind, variance: Real, c: Real, reach: Real, finest: Real) -> tuple[Real, Real]:
     """The largest short dyadic steps whose quadrature error, relative to M(c), is at most 2^finest (Q1)."""
     turns = 2.0 if kind == "swap" else 1.0
-    growth = variance[:, None] * _ANGLES**2 / 2 + turns * reach * _ANGLES
+    growth = variance[:, None] * _ANGLES**2 / 2 + turns * reach[:, None] * _ANGLES
     if kind != "remove":
         growth = growth - c[:, None] * np.log(np.cos(_ANGLES / 2))
     wanted = growth - finest[:, None] * math.log(2) + 2.0
@@ -223,11 +251,12 @@ def _tails(kind: Kind, q: Real, sigma: Real, c: Real, rule: _Rule, shift: Real) 
 
 
 def _roundoff(
-    rule: _Rule, c: Real, reach: float, grown: Real, excess: Real, near: NDArray[np.bool_], harder: float
+    rule: _Rule, c: Real, reach: Real, grown: Real, excess: Real, near: NDArray[np.bool_], harder: float
 ) -> Real:
     """Roundoff of the sums (Q3), with |y| at its largest."""
-    modulus = np.abs(rule.base) + (c[:, None] + reach) * np.abs(rule.loss)
-    turned = np.minimum(2.0, reach * np.abs(rule.loss))
+    size = np.abs(rule.loss)
+    modulus = np.abs(rule.base) + (c + reach)[:, None] * size
+    turned = np.minimum(2.0, reach[:, None] * size)
     terms = np.where(near[:, None], np.abs(excess), grown + rule.weights) + harder * grown * turned
     each = (grown + rule.weights) * modulus * rule.loss_relative + terms * (rule.weight_relative + 4 * LIBM)
     depth = 2 + math.ceil(math.log2(terms.shape[1])) + (_BLOCK if harder > 1 else 0)

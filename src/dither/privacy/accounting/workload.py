@@ -49,13 +49,17 @@ class Events:
 
     def add(self, loss: ls.Loss, count: int) -> None:
         key = _key(loss)
-        self._items[key] = (loss, count + (self._items[key][1] if key in self._items else 0))
+        known = self._items.get(key)
+        self._items[key] = (loss, count) if known is None else (known[0], count + known[1])
 
     def items(self) -> Iterable[tuple[ls.Loss, int]]:
         return self._items.values()
 
     def __iter__(self) -> Iterator[ls.Loss]:
         return (loss for loss, _ in self._items.values())
+
+    def __len__(self) -> int:
+        return len(self._items)
 
     def __add__(self, other: Events) -> Events:
         return Events((*self.items(), *other.items()))
@@ -99,14 +103,26 @@ def _made_key(loss: ls.Loss) -> Hashable:
 _COMPOUND = (ls.Composed, ls.Repeated, ls.Parallel, ls.PoissonSampled)
 
 
+def _elementary(loss: ls.Loss) -> tuple[ls.Loss, int]:
+    """The event and how often, of a loss that is one event or its repetition; else a count of zero."""
+    known: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
+    if known is None:
+        known = (loss.loss, loss.count) if isinstance(loss, ls.Repeated) else (loss, 1)
+        if isinstance(known[0], _COMPOUND) and not (isinstance(known[0], ls.PoissonSampled) and known[0].q < 1):
+            known = loss, 0
+        loss.__dict__["_accounting_event"] = known
+    return known
+
+
 def alternatives(loss: ls.Loss) -> list[Events]:
     """Every multiset of elementary events that one unit may meet; more than one only below `Parallel`."""
     if isinstance(loss, ls.Composed):
         found = [Events()]
         for part in loss.losses:
-            if not isinstance(part, _COMPOUND):
+            event, count = _elementary(part)
+            if count:
                 for events in found:
-                    events.add(part, 1)
+                    events.add(event, count)
                 continue
             choices = alternatives(part)
             if len(choices) == 1:
@@ -187,15 +203,18 @@ def workload(events: Events, neighbours: str) -> Workload:
 
 def _laws(result: Workload, events: Events, side: str, direction: Direction) -> list[Law]:
     rho = Fraction(0)
-    exact_sum, scaled = len(list(events)) <= 32, 0
+    exact_sum, scaled = len(events) <= 32, 0
     laplaces: Counter[Fraction] = Counter()
     found: list[Law] = []
     responses: Counter[Fraction] = Counter()
     for event, count in events.items():
+        if isinstance(event, ls.PoissonSampled):
+            found += _remembered(result, event, count, side, direction)
+            continue
         if isinstance(event, ls.Laplace):
             laplaces[event.sensitivity / event.scale] += count
             continue
-        mu_squared = None if isinstance(event, ls.PoissonSampled) else gaussian_mu_squared(event)
+        mu_squared = gaussian_mu_squared(event)
         if mu_squared is not None:
             if exact_sum:
                 rho += count * mu_squared / 2
@@ -216,7 +235,8 @@ def _laws(result: Workload, events: Events, side: str, direction: Direction) -> 
     found += [randomized_response(epsilon, count) for epsilon, count in sorted(responses.items())]
     if laplaces:
         found.append(LaplaceFactor(tuple(laplaces), tuple(laplaces.values())))
-    rho += Fraction(scaled, 1 << 400)
+    if scaled:
+        rho += Fraction(scaled, 1 << 400)
     if rho:
         found.append(GaussianFactor(rho))
     return found

@@ -1,0 +1,148 @@
+"""Workloads that grow: a contour that was built is kept, and events that are appended are added at its nodes.
+
+A contour holds log M of everything at the nodes c + ikh. Events that come later add their own log M there, and the
+proof is the same for the longer list (docs/proofs/contour-accounting.md, "contours that are kept"): any c and any h are
+sound, and the bound on what lies beyond the last node holds as it stands. Only sharpness can be lost, as the
+best c moves: a bracket more than twice as wide as that of the contour it grew from is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from dither.privacy.accounting.bounds import Bounds
+from dither.privacy.accounting.contour import Contour
+from dither.privacy.accounting.sampled import OutOfReach, SampledGaussianFactor
+from dither.privacy.accounting.transforms import Factor, GaussianFactor, LaplaceFactor
+
+_MOST_KEPT = 16
+_MOST_TRIED = 12
+_MOST_NEW = 4
+
+
+class Goal(NamedTuple):
+    """What the contour is for: a delta, by its logarithm, or an epsilon."""
+
+    log_delta: float | None
+    epsilon: float | None
+
+
+@dataclass
+class Grown:
+    """A contour, what it holds, the epsilon that was read off it, and the width of a fresh one like it."""
+
+    contour: Contour
+    sampled: dict[Hashable, SampledGaussianFactor]
+    rho: Fraction
+    laplaces: dict[Fraction, int]
+    others: int
+    root: float
+    width: float = 0.0
+    parent: Grown | None = None
+
+    def sharp(self, bounds: Bounds) -> bool:
+        """Whether growing has cost little; a fresh contour sets the measure."""
+        return bounds.upper - bounds.lower <= max(2 * self.width, 1e-12) * bounds.upper
+
+
+_kept: OrderedDict[Goal, list[Grown]] = OrderedDict()
+
+
+def forget() -> None:
+    """Drop the contours that were kept (a cold start, for measuring)."""
+    _kept.clear()
+
+
+def contours(factors: Sequence[Factor], goal: Goal) -> Iterator[Grown]:
+    """Contours for the factors: one grown from what is kept, if there is one, then one built afresh."""
+    parts = _parts(factors)
+    for old in reversed(_kept.get(goal, ())):
+        more = _more(parts, old)
+        if more is None:
+            continue
+        try:
+            place = old.contour.place if goal.log_delta is None else old.root
+            contour = old.contour.extended([*more, *parts.others], place) if more or parts.others else old.contour
+        except OutOfReach:
+            break
+        if goal.log_delta is not None:
+            # delta falls like e^(level - c epsilon)
+            place += max(0.0, contour.level - old.contour.level) / contour.c
+        yield Grown(contour, parts.sampled, parts.rho, parts.laplaces, len(parts.others), place, old.width, old)
+        break
+    contour = Contour.build(factors, log_delta=goal.log_delta, epsilon=goal.epsilon)
+    yield Grown(contour, parts.sampled, parts.rho, parts.laplaces, len(parts.others), contour.place)
+
+
+def keep(grown: Grown, goal: Goal, bounds: Bounds | None) -> None:
+    """Remember a contour with the answer that it gave, if one was asked for; what it grew from before all others."""
+    known, parent = _kept.setdefault(goal, []), grown.parent
+    _kept.move_to_end(goal)
+    if not grown.others and (bounds is None or bounds.upper > 0):
+        grown.parent = None
+        if bounds is not None:
+            grown.root = bounds.upper
+            grown.width = grown.width or (bounds.upper - bounds.lower) / bounds.upper
+        known.append(grown)
+    if parent is not None and any(one is parent for one in known):
+        known[:] = [one for one in known if one is not parent] + [parent]
+    del known[:-_MOST_TRIED]
+    while len(_kept) > _MOST_KEPT:
+        _kept.popitem(last=False)
+
+
+class _Parts(NamedTuple):
+    sampled: dict[Hashable, SampledGaussianFactor]
+    rho: Fraction
+    laplaces: dict[Fraction, int]
+    others: list[Factor]
+
+
+def _parts(factors: Sequence[Factor]) -> _Parts:
+    sampled: dict[Hashable, SampledGaussianFactor] = {}
+    rho, laplaces, others = Fraction(0), dict[Fraction, int](), list[Factor]()
+    for factor in factors:
+        if isinstance(factor, SampledGaussianFactor):
+            same = sampled.get(factor.floats_of_kind)
+            sampled[factor.floats_of_kind] = factor if same is None else factor.times(same.count + factor.count)
+        elif isinstance(factor, GaussianFactor):
+            rho = factor.rho if not rho else rho + factor.rho
+        elif isinstance(factor, LaplaceFactor):
+            laplaces.update(zip(factor.epsilons, factor.counts, strict=True))
+        else:
+            others.append(factor)
+    return _Parts(sampled, rho, laplaces, others)
+
+
+def _more(new: _Parts, old: Grown) -> list[Factor] | None:
+    """What the new workload has beyond the old one; None if it lacks something, or has much more."""
+    if new.rho < old.rho or len(new.sampled) - len(old.sampled) > _MOST_NEW:
+        return None
+    found: list[Factor] = []
+    get = new.sampled.get
+    for key, factor in old.sampled.items():
+        now = get(key)
+        if now is factor:
+            continue
+        if now is None or now.count < factor.count:
+            return None
+        if now.count > factor.count:
+            found.append(now.times(now.count - factor.count))
+    if len(new.sampled) > len(old.sampled):
+        found += [factor for key, factor in new.sampled.items() if key not in old.sampled]
+    if len(found) > _MOST_NEW:
+        return None
+    if new.laplaces or old.laplaces:
+        if any(new.laplaces.get(one, 0) < count for one, count in old.laplaces.items()):
+            return None
+        rest = {one: count - old.laplaces.get(one, 0) for one, count in new.laplaces.items()}
+        rest = {one: count for one, count in rest.items() if count}
+        if rest:
+            found.append(LaplaceFactor(tuple(rest), tuple(rest.values())))
+    if new.rho > old.rho:
+        found.append(GaussianFactor(new.rho - old.rho))
+    return found
