@@ -40,7 +40,7 @@ def test_appending_evaluates_the_new_event_alone(monkeypatch):
     asked = []
     evaluate = trapezoid._evaluate
     monkeypatch.setattr(
-        trapezoid, "_evaluate", lambda kind, wanted, y: asked.extend(wanted) or evaluate(kind, wanted, y)
+        trapezoid, "_evaluate", lambda kind, wanted, *rest: asked.extend(wanted) or evaluate(kind, wanted, *rest)
     )
     acc.epsilon(SCHEDULE + acc.Gaussian(300), 1e-6)
     assert asked == []

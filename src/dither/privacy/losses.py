@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal, get_args
 
 from dither.canonical import Number, dumps, fraction_text, positive
@@ -35,12 +35,18 @@ from dither.errors import ParameterError
 from dither.privacy.numbers import count, not_negative, order, probability, rate
 
 Neighbours = Literal["add_remove", "replace"]
+_RELATIONS = get_args(Neighbours)
 _TYPES: dict[str, type[Loss]] = {}
 
 
 def _number(check: Callable[[Number, str], Any], **default: Any) -> Any:
     """A dataclass field whose value is checked and made exact when the loss is built."""
     return field(metadata={"check": check}, **default)
+
+
+@lru_cache(maxsize=None)
+def _checks(kind: type[Loss]) -> list[tuple[str, Callable[[Number, str], Any]]]:
+    return [(item.name, item.metadata["check"]) for item in fields(kind) if "check" in item.metadata]
 
 
 def _part() -> Any:
@@ -63,13 +69,12 @@ class Loss:
             _TYPES[cls.type] = cls
 
     def __post_init__(self) -> None:
-        if self.neighbours not in get_args(Neighbours):
+        if self.neighbours not in _RELATIONS:
             raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {self.neighbours!r}")
         if not isinstance(self.unit, str) or not self.unit:
             raise ParameterError("unit must be a non-empty text such as 'person' or 'row'")
-        for item in fields(self):
-            if "check" in item.metadata:
-                object.__setattr__(self, item.name, item.metadata["check"](getattr(self, item.name), item.name))
+        for name, check in _checks(type(self)):
+            object.__setattr__(self, name, check(getattr(self, name), name))
 
     def __add__(self, other: Loss) -> Composed:
         return compose(self, other) if isinstance(other, Loss) else NotImplemented

@@ -50,7 +50,7 @@ def _log_uppers(factors: Sequence[Factor], places: Sequence[float]) -> Real:
             total += factor.levels(places)
             continue
         if isinstance(factor, GaussianFactor):
-            total += np.array([factor.strength * c * (c + 1) * (1 + 1e-14) for c in places])
+            total += np.array([factor.level_bound(c) for c in places])
             continue
         for i, c in enumerate(places):
             logs, error = factor.log_mgf(c, np.zeros(1), 1e-12)
@@ -246,7 +246,7 @@ def _contour(
     phase = 4 * UNIT * (np.abs(logs.imag) + nodes * farthest + np.abs(logs.real - level) + 16)
     with np.errstate(over="ignore", invalid="ignore"):
         each = np.minimum(sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * np.abs(payoff) + sizes)
-    noise = 2 * float(np.sum(each)) + 2 * len(values) * UNIT * float(np.sum(sizes))
+    noise = 2 * float(each.sum()) + 2 * len(values) * UNIT * float(sizes.sum())
     # (T1) the nodes beyond the last one
     noise = step / (2 * math.pi) * noise * (1 + 1e-12) + truncation * math.exp(slack)
     values[1:] *= 2
@@ -342,18 +342,26 @@ def invert(
     guess: float,
     slope: float,
     certain: bool = False,
-) -> Bounds:
+) -> tuple[Bounds, float]:
     """Where a non-increasing curve known by brackets crosses a target between `target` and `target_upper`.
 
-    `certain` saves a look at zero, where the curve may start below the target; without it the answer is just wider.
+    Also the slope of its logarithm there. `certain` saves a look at zero, where the curve may start below the target;
+    without that look the answer is just wider.
     """
-    if not certain and curve(0.0).upper <= target:
-        return Bounds(0.0, 0.0)
-    upper, slope = _crossing(curve, 1, target, max(guess, 1e-6), slope)
+    seen: dict[float, Bounds] = {}
+
+    def once(place: float) -> Bounds:
+        if place not in seen:
+            seen[place] = curve(place)
+        return seen[place]
+
+    if not certain and once(0.0).upper <= target:
+        return Bounds(0.0, 0.0), slope
+    upper, slope = _crossing(once, 1, target, max(guess, 1e-6), slope)
     if not math.isfinite(upper):
-        return Bounds(0.0, math.inf)
-    lower, _ = _crossing(curve, 0, target_upper, upper, slope)
-    return Bounds(min(upper, lower), upper)
+        return Bounds(0.0, math.inf), slope
+    lower, slope = _crossing(once, 0, target_upper, upper, slope)
+    return Bounds(min(upper, lower), upper), slope
 
 
 def _crossing(
@@ -374,13 +382,17 @@ def _crossing(
         blur = max(0.2 * width, 6e-16 * max(1.0, abs(slope * place)))
         return math.log(value / target) if value > 1e-300 * target and value > 0 else -690.0
 
-    low, high, grow = 0.0, guess, 1.0
+    low, high, tries = 0.0, guess, 0
     value = height(high)
     while value > 0:
-        low, high = high, high + min(0.5 * high + 0.05, -(value + blur) * grow / slope)
-        value, grow = height(high), grow * 2
+        # by Newton, and from the fourth step on further and further
+        before, tries = value, tries + 1
+        low, high = high, high + min(0.5 * high + 0.05, -(value + blur) * 2.0 ** max(0, tries - 3) / slope)
+        value = height(high)
         if high > 1e12:
             return (low if end == 0 else math.inf), slope
+        if value < before and value > -600:
+            slope = (value - before) / (high - low)
     place = high
     for step in range(90):
         safe = value <= 0 if end == 1 else value >= 0

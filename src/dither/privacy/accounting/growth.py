@@ -16,24 +16,35 @@ from typing import NamedTuple
 
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.contour import Contour
-from dither.privacy.accounting.sampled import OutOfReach, SampledGaussianFactor
+from dither.privacy.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
 from dither.privacy.accounting.transforms import Factor, GaussianFactor, LaplaceFactor
 
 _MOST_KEPT = 16
 _MOST_TRIED = 12
 _MOST_NEW = 4
+_MOST_BOUNDED = 64
+
+
+_Simple = SampledGaussianFactor | GaussianFactor | LaplaceFactor
 
 
 class Goal(NamedTuple):
-    """What the contour is for: a delta, by its logarithm, or an epsilon."""
+    """What the contour is for: a delta, by its logarithm, or an epsilon; and in which direction."""
 
     log_delta: float | None
     epsilon: float | None
+    kind: Kind | None
+
+
+def goal(factors: Sequence[Factor], log_delta: float | None, epsilon: float | None) -> Goal:
+    """The goal of a contour for the factors, which are all of one direction."""
+    kinds = (factor.kind for factor in factors if isinstance(factor, SampledGaussianFactor))
+    return Goal(log_delta, epsilon, next(kinds, None))
 
 
 @dataclass
 class Grown:
-    """A contour, what it holds, the epsilon that was read off it, and the width of a fresh one like it."""
+    """A contour, what it holds, the epsilon and the slope that were read off it, and the width of a fresh one like it."""
 
     contour: Contour
     sampled: dict[Hashable, SampledGaussianFactor]
@@ -41,6 +52,7 @@ class Grown:
     laplaces: dict[Fraction, int]
     others: int
     root: float
+    slope: float
     width: float = 0.0
     parent: Grown | None = None
 
@@ -57,35 +69,53 @@ def forget() -> None:
     _kept.clear()
 
 
-def contours(factors: Sequence[Factor], goal: Goal) -> Iterator[Grown]:
+def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
     """Contours for the factors: one grown from what is kept, if there is one, then one built afresh."""
     parts = _parts(factors)
-    for old in reversed(_kept.get(goal, ())):
+    for old in reversed(_kept.get(wanted, ())):
         more = _more(parts, old)
         if more is None:
             continue
         try:
-            place = old.contour.place if goal.log_delta is None else old.root
+            place = old.contour.place if wanted.log_delta is None else old.root
             contour = old.contour.extended([*more, *parts.others], place) if more or parts.others else old.contour
         except OutOfReach:
             break
-        if goal.log_delta is not None:
+        if wanted.log_delta is not None:
             # delta falls like e^(level - c epsilon)
             place += max(0.0, contour.level - old.contour.level) / contour.c
-        yield Grown(contour, parts.sampled, parts.rho, parts.laplaces, len(parts.others), place, old.width, old)
+        held = (parts.sampled, parts.rho, parts.laplaces, len(parts.others))
+        yield Grown(contour, *held, place, old.slope, old.width, old)
         break
-    contour = Contour.build(factors, log_delta=goal.log_delta, epsilon=goal.epsilon)
-    yield Grown(contour, parts.sampled, parts.rho, parts.laplaces, len(parts.others), contour.place)
+    contour = Contour.build(factors, log_delta=wanted.log_delta, epsilon=wanted.epsilon)
+    yield Grown(contour, parts.sampled, parts.rho, parts.laplaces, len(parts.others), contour.place, -contour.c)
 
 
-def keep(grown: Grown, goal: Goal, bounds: Bounds | None) -> None:
+def below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
+    """Whether delta at `floor` is certainly below the goal, by Chernoff's bound on a contour that is kept (T2)."""
+    parts = _parts(factors)
+    if wanted.log_delta is None or parts.others:
+        return False
+    for old in reversed(_kept.get(wanted, ())):
+        more = _more(parts, old, _MOST_BOUNDED)
+        if more is None:
+            continue
+        for c, level in old.contour.chernoff:
+            extra = sum(factor.level_bound(c) for factor in more)
+            if (level + extra - c * floor) + 1e-12 * (abs(level) + extra + c * floor) < wanted.log_delta - 1e-12:
+                return True
+        return False
+    return False
+
+
+def keep(grown: Grown, wanted: Goal, bounds: Bounds | None, slope: float) -> None:
     """Remember a contour with the answer that it gave, if one was asked for; what it grew from before all others."""
-    known, parent = _kept.setdefault(goal, []), grown.parent
-    _kept.move_to_end(goal)
+    known, parent = _kept.setdefault(wanted, []), grown.parent
+    _kept.move_to_end(wanted)
     if not grown.others and (bounds is None or bounds.upper > 0):
         grown.parent = None
         if bounds is not None:
-            grown.root = bounds.upper
+            grown.root, grown.slope = bounds.upper, slope
             grown.width = grown.width or (bounds.upper - bounds.lower) / bounds.upper
         known.append(grown)
     if parent is not None and any(one is parent for one in known):
@@ -118,11 +148,11 @@ def _parts(factors: Sequence[Factor]) -> _Parts:
     return _Parts(sampled, rho, laplaces, others)
 
 
-def _more(new: _Parts, old: Grown) -> list[Factor] | None:
+def _more(new: _Parts, old: Grown, most: int = _MOST_NEW) -> list[_Simple] | None:
     """What the new workload has beyond the old one; None if it lacks something, or has much more."""
-    if new.rho < old.rho or len(new.sampled) - len(old.sampled) > _MOST_NEW:
+    if new.rho < old.rho or len(new.sampled) - len(old.sampled) > most:
         return None
-    found: list[Factor] = []
+    found: list[_Simple] = []
     get = new.sampled.get
     for key, factor in old.sampled.items():
         now = get(key)
@@ -134,7 +164,7 @@ def _more(new: _Parts, old: Grown) -> list[Factor] | None:
             found.append(now.times(now.count - factor.count))
     if len(new.sampled) > len(old.sampled):
         found += [factor for key, factor in new.sampled.items() if key not in old.sampled]
-    if len(found) > _MOST_NEW:
+    if len(found) > most:
         return None
     if new.laplaces or old.laplaces:
         if any(new.laplaces.get(one, 0) < count for one, count in old.laplaces.items()):

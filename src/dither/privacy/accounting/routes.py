@@ -20,7 +20,7 @@ from dither.privacy.accounting.bounds import Bounds, down, up
 from dither.privacy.accounting.contour import Contour, invert, saddle_place
 from dither.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.privacy.accounting.grid import GridLaw, GridPair, exact_step
-from dither.privacy.accounting.growth import Goal, contours, keep
+from dither.privacy.accounting.growth import below, contours, goal, keep
 from dither.privacy.accounting.guarantees import sigma_fraction
 from dither.privacy.accounting.laplace_sum import MOST, laplace_delta
 from dither.privacy.accounting.laws import GaussianLaw, LaplaceLaw
@@ -39,6 +39,8 @@ class Answer:
 
     bounds: Bounds
     engine: str
+    slope: float = -1.0
+    """Roughly the slope of log delta at epsilon: where the next search may start from."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,9 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
 
 def _largest(law: Law) -> float:
     """A bound on the loss of all copies, or infinity."""
-    if isinstance(law, GaussianLaw):
-        return math.inf
     if isinstance(law, LaplaceLaw):
         return law.count * float(law.epsilon) * (1 + 1e-14)
-    return law.largest()
+    return math.inf if isinstance(law, GaussianLaw) else law.largest()
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
@@ -147,7 +147,8 @@ def _finish(
     low_delta, high_delta = _float_down(target.delta[0]), -_float_down(-target.delta[1])
     if target.floor > 0 and curve(target.floor).upper <= low_delta:
         return Answer(Bounds(0.0, target.floor), name)
-    return Answer(invert(curve, max(low_delta, 5e-324), high_delta, guess, slope, certain), name)
+    bounds, slope = invert(curve, max(low_delta, 5e-324), high_delta, guess, slope, certain)
+    return Answer(bounds, name, slope)
 
 
 @lru_cache(maxsize=64)
@@ -211,25 +212,31 @@ def _one_sampled(law: SampledGaussianFactor) -> Curve:
 
 def _contour(laws: Sequence[Law], target: Target) -> Answer:
     factors: list[Factor] = []
+    missing, smooth = 0.0, False
     for law in laws:
-        if isinstance(law, (GaussianLaw, LaplaceLaw)):
+        if isinstance(law, AtomsFactor):
+            missing += law.count * law.missing
+        elif isinstance(law, (GaussianLaw, LaplaceLaw)):
             raise OutOfReach
+        else:
+            smooth = True
         factors.append(law)
-    if all(isinstance(law, AtomsFactor) for law in laws):
+    if not smooth:
         raise OutOfReach
-    missing = sum(law.count * law.missing for law in laws if isinstance(law, AtomsFactor))
-    goal = Goal(target.log_delta, target.float_epsilon)
-    for grown in contours(factors, goal):
+    wanted = goal(factors, target.log_delta, target.float_epsilon)
+    if target.floor > 0 and missing == 0 and below(factors, wanted, target.floor):
+        return Answer(Bounds(0.0, target.floor), "Chernoff's bound")
+    for grown in contours(factors, wanted):
         contour = grown.contour
 
         def curve(place: float, contour: Contour = contour) -> Bounds:
             bounds = contour.delta(place)
             return Bounds(bounds.lower, min(1.0, bounds.upper + missing))
 
-        answer = _finish(curve, target, -contour.c, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
+        answer = _finish(curve, target, grown.slope, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
         if answer.bounds.upper <= target.floor or grown.sharp(answer.bounds):
             break
-    keep(grown, goal, answer.bounds if answer.bounds.upper > target.floor else None)
+    keep(grown, wanted, answer.bounds if answer.bounds.upper > target.floor else None, answer.slope)
     return answer
 
 

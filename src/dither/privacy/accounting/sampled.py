@@ -64,8 +64,20 @@ class SampledGaussianFactor:
     def decay(self, c: float, y: float) -> float:
         return self.alone.decay(c, y)
 
-    def largest(self) -> float:
+    def level_bound(self, c: float) -> float:
+        """An upper bound of count * log M(c) in closed form, for small rates; infinite where none is known (C1)."""
+        q, _, variance = self.floats
+        if self.kind != "add" or q > 0.1 or variance < 0.05 or c > 1e3:
+            return math.inf
+        square = q * q * math.expm1(1 / variance)
+        return self.count * math.log1p(c * (c + 1) / 2 * square * (1 - q) ** (-c - 2)) * (1 + 1e-12)
+
+    @cached_property
+    def _largest(self) -> float:
         return math.inf if self.kind != "add" else -self.count * math.log1p(-self.floats[0]) * (1 + 1e-14)
+
+    def largest(self) -> float:
+        return self._largest
 
 
 @dataclass(frozen=True)
