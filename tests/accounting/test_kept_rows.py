@@ -9,7 +9,7 @@ import pytest
 
 from dither import accounting as acc
 from dither.privacy.accounting import trapezoid
-from dither.privacy.accounting.sampled import forget
+from dither.privacy.accounting.growth import forget
 from dither.privacy.accounting.trapezoid import Row, rows
 
 SCHEDULE = acc.compose(*(acc.PoissonSampled("0.01", acc.Gaussian(Fraction(10 + i, 10))) * 100 for i in range(6)))

@@ -27,31 +27,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
 from dither.canonical import Number, dumps, fraction_text, positive
 from dither.errors import ParameterError
-from dither.privacy.numbers import count, not_negative, order, probability, rate
+from dither.privacy.numbers import Exact, count, not_negative, order, probability, rate
 
 Neighbours = Literal["add_remove", "replace"]
 _RELATIONS = get_args(Neighbours)
 _TYPES: dict[str, type[Loss]] = {}
+_CHECKS: dict[type, list[tuple[str, Callable[[Number, str], Any]]]] = {}
 
 
 def _number(check: Callable[[Number, str], Any], **default: Any) -> Any:
     """A dataclass field whose value is checked and made exact when the loss is built."""
     return field(metadata={"check": check}, **default)
-
-
-@lru_cache(maxsize=None)
-def _checks(kind: type[Loss]) -> list[tuple[str, Callable[[Number, str], Any]]]:
-    return [(item.name, item.metadata["check"]) for item in fields(kind) if "check" in item.metadata]
-
-
-def _part() -> Any:
-    """A dataclass field that holds a loss, or a tuple of losses."""
-    return field()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -73,7 +64,10 @@ class Loss:
             raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {self.neighbours!r}")
         if not isinstance(self.unit, str) or not self.unit:
             raise ParameterError("unit must be a non-empty text such as 'person' or 'row'")
-        for name, check in _checks(type(self)):
+        kind = type(self)
+        if kind not in _CHECKS:
+            _CHECKS[kind] = [(item.name, item.metadata["check"]) for item in fields(kind) if "check" in item.metadata]
+        for name, check in _CHECKS[kind]:
             object.__setattr__(self, name, check(getattr(self, name), name))
 
     def __add__(self, other: Loss) -> Composed:
@@ -134,7 +128,7 @@ class Pure(Loss):
     """epsilon-DP and nothing else known."""
 
     type = "pure"
-    epsilon: Fraction = _number(not_negative)
+    epsilon: Exact = _number(not_negative)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -142,8 +136,8 @@ class Approx(Loss):
     """(epsilon, delta)-DP and nothing else known."""
 
     type = "approx"
-    epsilon: Fraction = _number(not_negative)
-    delta: Fraction = _number(probability)
+    epsilon: Exact = _number(not_negative)
+    delta: Exact = _number(probability)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -151,8 +145,8 @@ class Laplace(Loss):
     """*Continuous* Laplace noise towards an L1 sensitivity. No mechanism of dither emits it."""
 
     type = "laplace"
-    scale: Fraction = _number(positive)
-    sensitivity: Fraction = _number(positive, default=Fraction(1))
+    scale: Exact = _number(positive)
+    sensitivity: Exact = _number(positive, default=Fraction(1))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -160,8 +154,8 @@ class Gaussian(Loss):
     """*Continuous* Gaussian noise towards an L2 sensitivity. No mechanism of dither emits it."""
 
     type = "gaussian"
-    sigma: Fraction = _number(positive)
-    sensitivity: Fraction = _number(positive, default=Fraction(1))
+    sigma: Exact = _number(positive)
+    sensitivity: Exact = _number(positive, default=Fraction(1))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -172,7 +166,7 @@ class DiscreteLaplace(Loss):
     """
 
     type = "discrete_laplace"
-    scale: Fraction = _number(positive)
+    scale: Exact = _number(positive)
     sensitivity: int = _number(count)
 
 
@@ -184,7 +178,7 @@ class DiscreteGaussian(Loss):
     """
 
     type = "discrete_gaussian"
-    sigma: Fraction = _number(positive)
+    sigma: Exact = _number(positive)
     sensitivity: int = _number(count)
 
 
@@ -196,7 +190,7 @@ class DiscreteGaussianVector(Loss):
     """
 
     type = "discrete_gaussian_vector"
-    sigma: Fraction = _number(positive)
+    sigma: Exact = _number(positive)
     l2_squared: int = _number(count)
 
 
@@ -205,7 +199,7 @@ class RandomizedResponse(Loss):
     """Binary randomised response that tells the truth with probability e^eps / (1 + e^eps)."""
 
     type = "randomized_response"
-    epsilon: Fraction = _number(positive)
+    epsilon: Exact = _number(positive)
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
 
@@ -214,7 +208,7 @@ class BoundedRange(Loss):
     """The loss of the exponential mechanism at epsilon, whose log-ratios span a range of at most epsilon."""
 
     type = "bounded_range"
-    epsilon: Fraction = _number(positive)
+    epsilon: Exact = _number(positive)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -222,8 +216,8 @@ class ZCDP(Loss):
     """delta-approximate rho-zero-concentrated DP (delta = 0: plain zCDP)."""
 
     type = "zcdp"
-    rho: Fraction = _number(not_negative)
-    delta: Fraction = _number(probability, default=Fraction(0))
+    rho: Exact = _number(not_negative)
+    delta: Exact = _number(probability, default=Fraction(0))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -231,8 +225,8 @@ class RDP(Loss):
     """Renyi DP at one order: D_alpha <= epsilon."""
 
     type = "rdp"
-    alpha: Fraction = _number(order)
-    epsilon: Fraction = _number(not_negative)
+    alpha: Exact = _number(order)
+    epsilon: Exact = _number(not_negative)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -265,8 +259,8 @@ class PoissonSampled(_Wrapping):
     """The loss run on a sample that holds each unit independently with probability q, sample kept secret."""
 
     type = "poisson_sampled"
-    q: Fraction = _number(rate)
-    loss: Loss = _part()
+    q: Exact = _number(rate)
+    loss: Loss = field()
 
     def _parts(self) -> tuple[Loss, ...]:
         return (self.loss,)
@@ -279,7 +273,7 @@ class SampledWithoutReplacement(_Wrapping):
     type = "sampled_without_replacement"
     sample_size: int = _number(count)
     population_size: int = _number(count)
-    loss: Loss = _part()
+    loss: Loss = field()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -295,7 +289,7 @@ class Repeated(_Wrapping):
     """The same loss `count` times, the query (not the noise) chosen adaptively."""
 
     type = "repeated"
-    loss: Loss = _part()
+    loss: Loss = field()
     count: int = _number(count)
 
     def _parts(self) -> tuple[Loss, ...]:
@@ -307,7 +301,7 @@ class Composed(_Wrapping):
     """Several losses on the same data, one after another; flat, and equal in any order."""
 
     type = "composed"
-    losses: tuple[Loss, ...] = _part()
+    losses: tuple[Loss, ...] = field()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "losses", _flat(self.losses))
@@ -322,7 +316,7 @@ class Parallel(_Wrapping):
     """Losses on disjoint parts of the data, the part a function of the unit (privacy-rules 15)."""
 
     type = "parallel"
-    losses: tuple[Loss, ...] = _part()
+    losses: tuple[Loss, ...] = field()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "losses", tuple(self.losses))
@@ -376,8 +370,8 @@ class GaussianSum(Loss):
     """
 
     type = "gaussian_sum"
-    sigma: Fraction = _number(positive)
-    clip_norm: Fraction = _number(positive)
+    sigma: Exact = _number(positive)
+    clip_norm: Exact = _number(positive)
 
 
 def _theorem(value: Any, name: str) -> str:
@@ -394,7 +388,7 @@ class Shuffled(Loss):
     """
 
     type = "shuffled"
-    epsilon: Fraction = _number(positive)
+    epsilon: Exact = _number(positive)
     users: int = _number(count)
     theorem: str = _number(_theorem, kw_only=True)
     neighbours: Neighbours = field(default="replace", kw_only=True)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.contour import Contour
 from dither.privacy.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
+from dither.privacy.accounting.sampled import forget as forget_rows
 from dither.privacy.accounting.transforms import Factor, GaussianFactor, LaplaceFactor
 
 _MOST_KEPT = 16
@@ -44,7 +45,7 @@ def goal(factors: Sequence[Factor], log_delta: float | None, epsilon: float | No
 
 @dataclass
 class Grown:
-    """A contour, what it holds, the epsilon and the slope that were read off it, and the width of a fresh one like it."""
+    """A contour, what it holds, the epsilon and slope that were read off it, and the width of a fresh one like it."""
 
     contour: Contour
     sampled: dict[Hashable, SampledGaussianFactor]
@@ -65,8 +66,9 @@ _kept: OrderedDict[Goal, list[Grown]] = OrderedDict()
 
 
 def forget() -> None:
-    """Drop the contours that were kept (a cold start, for measuring)."""
+    """Drop all that was kept from earlier workloads (a cold start, for measuring)."""
     _kept.clear()
+    forget_rows()
 
 
 def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:

@@ -133,9 +133,7 @@ def _gaussian(law: GaussianFactor, target: Target) -> Answer:
     return Answer(Bounds(min(low.lower, high.lower), max(low.upper, high.upper)), name)
 
 
-def _finish(
-    curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0, certain: bool = False
-) -> Answer:
+def _finish(curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0, certain: bool = False) -> Answer:
     """Read a curve of delta at an epsilon, or find where it crosses a delta (`certain`: not at zero)."""
     if target.epsilon is not None:
         place = float(target.epsilon)
