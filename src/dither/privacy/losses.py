@@ -40,9 +40,9 @@ _TYPES: dict[str, type[Loss]] = {}
 _CHECKS: dict[type, list[tuple[str, Callable[[Number, str], Any]]]] = {}
 
 
-def _number(check: Callable[[Number, str], Any], **default: Any) -> Any:
-    """A dataclass field whose value is checked and made exact when the loss is built."""
-    return field(metadata={"check": check}, **default)
+def _given(check: Callable[[Number, str], Any] | None = None, **default: Any) -> Any:
+    """A dataclass field; a number is checked and made exact when the loss is built."""
+    return field(metadata={"check": check} if check else {}, **default)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -128,7 +128,7 @@ class Pure(Loss):
     """epsilon-DP and nothing else known."""
 
     type = "pure"
-    epsilon: Exact = _number(not_negative)
+    epsilon: Exact = _given(not_negative)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -136,8 +136,8 @@ class Approx(Loss):
     """(epsilon, delta)-DP and nothing else known."""
 
     type = "approx"
-    epsilon: Exact = _number(not_negative)
-    delta: Exact = _number(probability)
+    epsilon: Exact = _given(not_negative)
+    delta: Exact = _given(probability)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -145,8 +145,8 @@ class Laplace(Loss):
     """*Continuous* Laplace noise towards an L1 sensitivity. No mechanism of dither emits it."""
 
     type = "laplace"
-    scale: Exact = _number(positive)
-    sensitivity: Exact = _number(positive, default=Fraction(1))
+    scale: Exact = _given(positive)
+    sensitivity: Exact = _given(positive, default=Fraction(1))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -154,8 +154,8 @@ class Gaussian(Loss):
     """*Continuous* Gaussian noise towards an L2 sensitivity. No mechanism of dither emits it."""
 
     type = "gaussian"
-    sigma: Exact = _number(positive)
-    sensitivity: Exact = _number(positive, default=Fraction(1))
+    sigma: Exact = _given(positive)
+    sensitivity: Exact = _given(positive, default=Fraction(1))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -166,8 +166,8 @@ class DiscreteLaplace(Loss):
     """
 
     type = "discrete_laplace"
-    scale: Exact = _number(positive)
-    sensitivity: int = _number(count)
+    scale: Exact = _given(positive)
+    sensitivity: int = _given(count)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -178,8 +178,8 @@ class DiscreteGaussian(Loss):
     """
 
     type = "discrete_gaussian"
-    sigma: Exact = _number(positive)
-    sensitivity: int = _number(count)
+    sigma: Exact = _given(positive)
+    sensitivity: int = _given(count)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -190,8 +190,8 @@ class DiscreteGaussianVector(Loss):
     """
 
     type = "discrete_gaussian_vector"
-    sigma: Exact = _number(positive)
-    l2_squared: int = _number(count)
+    sigma: Exact = _given(positive)
+    l2_squared: int = _given(count)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -199,7 +199,7 @@ class RandomizedResponse(Loss):
     """Binary randomised response that tells the truth with probability e^eps / (1 + e^eps)."""
 
     type = "randomized_response"
-    epsilon: Exact = _number(positive)
+    epsilon: Exact = _given(positive)
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
 
@@ -208,7 +208,7 @@ class BoundedRange(Loss):
     """The loss of the exponential mechanism at epsilon, whose log-ratios span a range of at most epsilon."""
 
     type = "bounded_range"
-    epsilon: Exact = _number(positive)
+    epsilon: Exact = _given(positive)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -216,8 +216,8 @@ class ZCDP(Loss):
     """delta-approximate rho-zero-concentrated DP (delta = 0: plain zCDP)."""
 
     type = "zcdp"
-    rho: Exact = _number(not_negative)
-    delta: Exact = _number(probability, default=Fraction(0))
+    rho: Exact = _given(not_negative)
+    delta: Exact = _given(probability, default=Fraction(0))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -225,8 +225,8 @@ class RDP(Loss):
     """Renyi DP at one order: D_alpha <= epsilon."""
 
     type = "rdp"
-    alpha: Exact = _number(order)
-    epsilon: Exact = _number(not_negative)
+    alpha: Exact = _given(order)
+    epsilon: Exact = _given(not_negative)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -259,8 +259,8 @@ class PoissonSampled(_Wrapping):
     """The loss run on a sample that holds each unit independently with probability q, sample kept secret."""
 
     type = "poisson_sampled"
-    q: Exact = _number(rate)
-    loss: Loss = field()
+    q: Exact = _given(rate)
+    loss: Loss = _given()
 
     def _parts(self) -> tuple[Loss, ...]:
         return (self.loss,)
@@ -271,9 +271,9 @@ class SampledWithoutReplacement(_Wrapping):
     """The loss run on a uniform sample of fixed size out of a public number of units, sample kept secret."""
 
     type = "sampled_without_replacement"
-    sample_size: int = _number(count)
-    population_size: int = _number(count)
-    loss: Loss = field()
+    sample_size: int = _given(count)
+    population_size: int = _given(count)
+    loss: Loss = _given()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -289,8 +289,8 @@ class Repeated(_Wrapping):
     """The same loss `count` times, the query (not the noise) chosen adaptively."""
 
     type = "repeated"
-    loss: Loss = field()
-    count: int = _number(count)
+    loss: Loss = _given()
+    count: int = _given(count)
 
     def _parts(self) -> tuple[Loss, ...]:
         return (self.loss,)
@@ -301,7 +301,7 @@ class Composed(_Wrapping):
     """Several losses on the same data, one after another; flat, and equal in any order."""
 
     type = "composed"
-    losses: tuple[Loss, ...] = field()
+    losses: tuple[Loss, ...] = _given()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "losses", _flat(self.losses))
@@ -316,7 +316,7 @@ class Parallel(_Wrapping):
     """Losses on disjoint parts of the data, the part a function of the unit (privacy-rules 15)."""
 
     type = "parallel"
-    losses: tuple[Loss, ...] = field()
+    losses: tuple[Loss, ...] = _given()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "losses", tuple(self.losses))
@@ -370,8 +370,8 @@ class GaussianSum(Loss):
     """
 
     type = "gaussian_sum"
-    sigma: Exact = _number(positive)
-    clip_norm: Exact = _number(positive)
+    sigma: Exact = _given(positive)
+    clip_norm: Exact = _given(positive)
 
 
 def _theorem(value: Any, name: str) -> str:
@@ -388,9 +388,9 @@ class Shuffled(Loss):
     """
 
     type = "shuffled"
-    epsilon: Exact = _number(positive)
-    users: int = _number(count)
-    theorem: str = _number(_theorem, kw_only=True)
+    epsilon: Exact = _given(positive)
+    users: int = _given(count)
+    theorem: str = _given(_theorem, kw_only=True)
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
     def __post_init__(self) -> None:

@@ -29,6 +29,7 @@ from dither.privacy.accounting.transforms import AtomsFactor, Factor, GaussianFa
 from dither.privacy.accounting.workload import Law
 
 Curve = Callable[[float], Bounds]
+_FEW = 60  # equal Laplaces of which the residues are summed at once; of more, only where the contour is out of reach
 _LEAST = Fraction(1, 10**305)
 _CONTOUR = "contour inversion of the moment-generating function"
 
@@ -97,12 +98,17 @@ def _largest(law: Law) -> float:
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
-    for name, attempt in (("exact", _exact), ("contour", _contour), ("grid", _grid)):
+    routes = [("exact", _exact), ("contour", _contour), ("grid", _grid)]
+    if engine is None and len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and laws[0].count > _FEW:
+        routes[:2] = routes[1], routes[0]
+    for name, attempt in routes:
         if engine is not None and engine != name:
             continue
         try:
             answer = attempt(laws, target)
         except OutOfReach:
+            continue
+        if name == "contour" == routes[0][0] and _wide(answer.bounds):
             continue
         if engine is None and name == "contour" and _wide(answer.bounds) and answer.bounds.upper > target.floor:
             return _joined(answer, laws, target)
