@@ -206,6 +206,8 @@ def _wide(bounds: Bounds) -> bool:
 
 def _sampled_ceiling(found: Workload, ceiling: Bounds) -> Bounds:
     """At delta = 0 the sum is exact, except where an irrational amplified epsilon was rounded up."""
+    if any(isinstance(event, ls.PoissonSampled) and event.neighbours == "replace" for event in found.events):
+        return Bounds(0.0, ceiling.upper)
     rounded = any(isinstance(event, (ls.PoissonSampled, ls.SampledWithoutReplacement)) for event in found.events)
     return Bounds(ceiling.lower * (1 - 1e-13), ceiling.upper) if rounded and not found.loose else ceiling
 

@@ -287,7 +287,7 @@ def grid_step(laws: Sequence[GridLaw], resolution: int) -> Fraction:
     total = math.sqrt(sum(law.count * _deviation(law) ** 2 for law in laws))
     span = max(_span(law) for law in laws)
     step = max(min(_deviation(law) for law in laws) * 16 / resolution, total / resolution, span / 8 / resolution, 1e-7)
-    places = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind == "plain"}
+    places = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind in ("plain", "drawn")}
     places |= {law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None}
     if len(places) == 1:
         (place,) = places

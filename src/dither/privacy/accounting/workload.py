@@ -25,6 +25,7 @@ from dither.privacy.accounting.guarantees import (
 from dither.privacy.accounting.integer_laws import (
     discrete_gaussian,
     discrete_laplace,
+    drawn,
     poisson_sampled,
     randomized_response,
 )
@@ -318,6 +319,10 @@ def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, 
         if isinstance(inner, ls.GaussianSum):
             sigma = inner.sigma / inner.clip_norm
             return [SampledGaussianFactor("swap", q, sigma, count)]
+        found = _drawn(inner, q, count) if mu_squared is None else None
+        if found is not None:
+            result.loose = True
+            return [found] if side == "upper" else []
         raise RefusedError(
             f"Poisson sampling of {type(inner).__name__} under 'replace' has no proved pair here: give the clip norm, "
             "PoissonSampled(q, GaussianSum(sigma, clip_norm, neighbours='replace')), or account under 'add_remove'",
@@ -341,6 +346,21 @@ def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, 
         pass
     result.vague = result.loose = True
     return []
+
+
+def _drawn(inner: ls.Loss, q: Fraction, count: int) -> Law | None:
+    """Under replace nothing relates a sample with the unit to one without it: the pair that also shows the draw."""
+    if isinstance(inner, ls.Laplace):
+        return LaplaceLaw("drawn", q, inner.sensitivity / inner.scale, count)
+    try:
+        if isinstance(inner, ls.DiscreteLaplace):
+            return drawn(discrete_laplace(inner.scale, inner.sensitivity, 1), q, count)
+        if isinstance(inner, ls.DiscreteGaussian):
+            return drawn(discrete_gaussian(inner.sigma, inner.sensitivity, 1), q, count)
+    except OutOfReach:
+        pass
+    epsilon = pure_epsilon(inner)
+    return None if epsilon is None else drawn(randomized_response(epsilon, 1), q, count)
 
 
 def _fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: int, side: str) -> list[Law]:
