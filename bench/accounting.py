@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither import accounting as acc
-from dither.privacy.accounting.sampled import forget
+from dither.privacy.accounting.growth import forget
 
 warnings.filterwarnings("ignore")
 

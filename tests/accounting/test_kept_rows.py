@@ -9,7 +9,7 @@ import pytest
 
 from dither import accounting as acc
 from dither.privacy.accounting import trapezoid
-from dither.privacy.accounting.sampled import forget
+from dither.privacy.accounting.growth import forget
 from dither.privacy.accounting.trapezoid import Row, rows
 
 SCHEDULE = acc.compose(*(acc.PoissonSampled("0.01", acc.Gaussian(Fraction(10 + i, 10))) * 100 for i in range(6)))
@@ -40,7 +40,7 @@ def test_appending_evaluates_the_new_event_alone(monkeypatch):
     asked = []
     evaluate = trapezoid._evaluate
     monkeypatch.setattr(
-        trapezoid, "_evaluate", lambda kind, wanted, y: asked.extend(wanted) or evaluate(kind, wanted, y)
+        trapezoid, "_evaluate", lambda kind, wanted, *rest: asked.extend(wanted) or evaluate(kind, wanted, *rest)
     )
     acc.epsilon(SCHEDULE + acc.Gaussian(300), 1e-6)
     assert asked == []

@@ -32,20 +32,17 @@ from typing import Any, ClassVar, Literal, get_args
 
 from dither.canonical import Number, dumps, fraction_text, positive
 from dither.errors import ParameterError
-from dither.privacy.numbers import count, not_negative, order, probability, rate
+from dither.privacy.numbers import Exact, count, not_negative, order, probability, rate
 
 Neighbours = Literal["add_remove", "replace"]
+_RELATIONS = get_args(Neighbours)
 _TYPES: dict[str, type[Loss]] = {}
+_CHECKS: dict[type, list[tuple[str, Callable[[Number, str], Any]]]] = {}
 
 
-def _number(check: Callable[[Number, str], Any], **default: Any) -> Any:
-    """A dataclass field whose value is checked and made exact when the loss is built."""
-    return field(metadata={"check": check}, **default)
-
-
-def _part() -> Any:
-    """A dataclass field that holds a loss, or a tuple of losses."""
-    return field()
+def _given(check: Callable[[Number, str], Any] | None = None, **default: Any) -> Any:
+    """A dataclass field; a number is checked and made exact when the loss is built."""
+    return field(metadata={"check": check} if check else {}, **default)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -63,13 +60,15 @@ class Loss:
             _TYPES[cls.type] = cls
 
     def __post_init__(self) -> None:
-        if self.neighbours not in get_args(Neighbours):
+        if self.neighbours not in _RELATIONS:
             raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {self.neighbours!r}")
         if not isinstance(self.unit, str) or not self.unit:
             raise ParameterError("unit must be a non-empty text such as 'person' or 'row'")
-        for item in fields(self):
-            if "check" in item.metadata:
-                object.__setattr__(self, item.name, item.metadata["check"](getattr(self, item.name), item.name))
+        kind = type(self)
+        if kind not in _CHECKS:
+            _CHECKS[kind] = [(item.name, item.metadata["check"]) for item in fields(kind) if "check" in item.metadata]
+        for name, check in _CHECKS[kind]:
+            object.__setattr__(self, name, check(getattr(self, name), name))
 
     def __add__(self, other: Loss) -> Composed:
         return compose(self, other) if isinstance(other, Loss) else NotImplemented
@@ -129,7 +128,7 @@ class Pure(Loss):
     """epsilon-DP and nothing else known."""
 
     type = "pure"
-    epsilon: Fraction = _number(not_negative)
+    epsilon: Exact = _given(not_negative)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -137,8 +136,8 @@ class Approx(Loss):
     """(epsilon, delta)-DP and nothing else known."""
 
     type = "approx"
-    epsilon: Fraction = _number(not_negative)
-    delta: Fraction = _number(probability)
+    epsilon: Exact = _given(not_negative)
+    delta: Exact = _given(probability)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -146,8 +145,8 @@ class Laplace(Loss):
     """*Continuous* Laplace noise towards an L1 sensitivity. No mechanism of dither emits it."""
 
     type = "laplace"
-    scale: Fraction = _number(positive)
-    sensitivity: Fraction = _number(positive, default=Fraction(1))
+    scale: Exact = _given(positive)
+    sensitivity: Exact = _given(positive, default=Fraction(1))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -155,8 +154,8 @@ class Gaussian(Loss):
     """*Continuous* Gaussian noise towards an L2 sensitivity. No mechanism of dither emits it."""
 
     type = "gaussian"
-    sigma: Fraction = _number(positive)
-    sensitivity: Fraction = _number(positive, default=Fraction(1))
+    sigma: Exact = _given(positive)
+    sensitivity: Exact = _given(positive, default=Fraction(1))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -167,8 +166,8 @@ class DiscreteLaplace(Loss):
     """
 
     type = "discrete_laplace"
-    scale: Fraction = _number(positive)
-    sensitivity: int = _number(count)
+    scale: Exact = _given(positive)
+    sensitivity: int = _given(count)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -179,8 +178,8 @@ class DiscreteGaussian(Loss):
     """
 
     type = "discrete_gaussian"
-    sigma: Fraction = _number(positive)
-    sensitivity: int = _number(count)
+    sigma: Exact = _given(positive)
+    sensitivity: int = _given(count)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -191,8 +190,8 @@ class DiscreteGaussianVector(Loss):
     """
 
     type = "discrete_gaussian_vector"
-    sigma: Fraction = _number(positive)
-    l2_squared: int = _number(count)
+    sigma: Exact = _given(positive)
+    l2_squared: int = _given(count)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -200,7 +199,7 @@ class RandomizedResponse(Loss):
     """Binary randomised response that tells the truth with probability e^eps / (1 + e^eps)."""
 
     type = "randomized_response"
-    epsilon: Fraction = _number(positive)
+    epsilon: Exact = _given(positive)
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
 
@@ -209,7 +208,7 @@ class BoundedRange(Loss):
     """The loss of the exponential mechanism at epsilon, whose log-ratios span a range of at most epsilon."""
 
     type = "bounded_range"
-    epsilon: Fraction = _number(positive)
+    epsilon: Exact = _given(positive)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -217,8 +216,8 @@ class ZCDP(Loss):
     """delta-approximate rho-zero-concentrated DP (delta = 0: plain zCDP)."""
 
     type = "zcdp"
-    rho: Fraction = _number(not_negative)
-    delta: Fraction = _number(probability, default=Fraction(0))
+    rho: Exact = _given(not_negative)
+    delta: Exact = _given(probability, default=Fraction(0))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -226,8 +225,8 @@ class RDP(Loss):
     """Renyi DP at one order: D_alpha <= epsilon."""
 
     type = "rdp"
-    alpha: Fraction = _number(order)
-    epsilon: Fraction = _number(not_negative)
+    alpha: Exact = _given(order)
+    epsilon: Exact = _given(not_negative)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -260,8 +259,8 @@ class PoissonSampled(_Wrapping):
     """The loss run on a sample that holds each unit independently with probability q, sample kept secret."""
 
     type = "poisson_sampled"
-    q: Fraction = _number(rate)
-    loss: Loss = _part()
+    q: Exact = _given(rate)
+    loss: Loss = _given()
 
     def _parts(self) -> tuple[Loss, ...]:
         return (self.loss,)
@@ -272,9 +271,9 @@ class SampledWithoutReplacement(_Wrapping):
     """The loss run on a uniform sample of fixed size out of a public number of units, sample kept secret."""
 
     type = "sampled_without_replacement"
-    sample_size: int = _number(count)
-    population_size: int = _number(count)
-    loss: Loss = _part()
+    sample_size: int = _given(count)
+    population_size: int = _given(count)
+    loss: Loss = _given()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -290,8 +289,8 @@ class Repeated(_Wrapping):
     """The same loss `count` times, the query (not the noise) chosen adaptively."""
 
     type = "repeated"
-    loss: Loss = _part()
-    count: int = _number(count)
+    loss: Loss = _given()
+    count: int = _given(count)
 
     def _parts(self) -> tuple[Loss, ...]:
         return (self.loss,)
@@ -302,7 +301,7 @@ class Composed(_Wrapping):
     """Several losses on the same data, one after another; flat, and equal in any order."""
 
     type = "composed"
-    losses: tuple[Loss, ...] = _part()
+    losses: tuple[Loss, ...] = _given()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "losses", _flat(self.losses))
@@ -317,7 +316,7 @@ class Parallel(_Wrapping):
     """Losses on disjoint parts of the data, the part a function of the unit (privacy-rules 15)."""
 
     type = "parallel"
-    losses: tuple[Loss, ...] = _part()
+    losses: tuple[Loss, ...] = _given()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "losses", tuple(self.losses))
@@ -371,8 +370,8 @@ class GaussianSum(Loss):
     """
 
     type = "gaussian_sum"
-    sigma: Fraction = _number(positive)
-    clip_norm: Fraction = _number(positive)
+    sigma: Exact = _given(positive)
+    clip_norm: Exact = _given(positive)
 
 
 def _theorem(value: Any, name: str) -> str:
@@ -389,9 +388,9 @@ class Shuffled(Loss):
     """
 
     type = "shuffled"
-    epsilon: Fraction = _number(positive)
-    users: int = _number(count)
-    theorem: str = _number(_theorem, kw_only=True)
+    epsilon: Exact = _given(positive)
+    users: int = _given(count)
+    theorem: str = _given(_theorem, kw_only=True)
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
     def __post_init__(self) -> None:

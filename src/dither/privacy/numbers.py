@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from dither.canonical import Number, exact, positive
 from dither.errors import ParameterError
+
+if TYPE_CHECKING:
+
+    class Exact:
+        """A field that is given any number and read as a fraction: what a type checker knows of the checks below."""
+
+        def __get__(self, instance: object, owner: object) -> Fraction: ...
+        def __set__(self, instance: object, value: Number) -> None: ...
+else:
+    Exact = Fraction
 
 
 def not_negative(value: Number, name: str) -> Fraction:

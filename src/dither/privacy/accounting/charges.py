@@ -136,7 +136,7 @@ def _pair(event: Loss) -> Pair:
             return amplified(epsilon, event.q), event.q * delta
         case losses.PoissonSampled():  # under replace nothing relates a sample with the unit to one without it
             epsilon, delta = _walk(event.loss, _pair)
-            return epsilon, delta
+            return epsilon, event.q * delta
         case losses.SampledWithoutReplacement() if event.neighbours == "replace":
             epsilon, delta = _walk(event.loss, _pair)
             rate = Fraction(event.sample_size, event.population_size)

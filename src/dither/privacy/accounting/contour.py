@@ -21,7 +21,7 @@ import numpy as np
 
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.sampled import OutOfReach, SampledGaussianFactor, SampledGroup, grouped
-from dither.privacy.accounting.transforms import UNIT, Complex, Factor, Real
+from dither.privacy.accounting.transforms import UNIT, Complex, Factor, GaussianFactor, Real
 
 _GOAL = 1e-13
 _MOST_NODES = 60_000
@@ -48,6 +48,9 @@ def _log_uppers(factors: Sequence[Factor], places: Sequence[float]) -> Real:
     for factor in factors:
         if isinstance(factor, SampledGroup):
             total += factor.levels(places)
+            continue
+        if isinstance(factor, GaussianFactor):
+            total += np.array([factor.level_bound(c) for c in places])
             continue
         for i, c in enumerate(places):
             logs, error = factor.log_mgf(c, np.zeros(1), 1e-12)
@@ -110,6 +113,13 @@ def _saddle(factors: Sequence[Factor], log_delta: float | None, epsilon: float |
     return _Saddle(_on_grid(high if share > 0.5 else low), below[1] + share * (above[1] - below[1]))
 
 
+class _Aliases(NamedTuple):
+    """log of the terms below, and (c', log of the terms above at epsilon = 0) for each c' (T2)."""
+
+    below: float
+    above: tuple[tuple[float, float], ...]
+
+
 @dataclass(frozen=True)
 class Contour:
     """M on the nodes c + ikh, k = 0..K, good for every epsilon near the one it was built for."""
@@ -118,11 +128,18 @@ class Contour:
     step: float
     place: float
     nodes: Real
-    values: Complex
+    payoff: Complex
+    logs: Complex
+    errors: Real
+    truncation: float
+    tolerance: float
+    chernoff: tuple[tuple[float, float], ...]
+    aliases: _Aliases
     level: float
     noise: float
     farthest: float
-    chernoff: tuple[tuple[float, float], ...]
+    real: Real
+    imaginary: Real
 
     @staticmethod
     def build(factors: Sequence[Factor], log_delta: float | None = None, epsilon: float | None = None) -> Contour:
@@ -143,29 +160,44 @@ class Contour:
         reach, truncation = _reach(factors, c, step, place, level, log_delta)
         count = math.ceil(reach / step)
         nodes = np.arange(count + 1, dtype=np.float64) * step
+        s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
         tolerance = _GOAL * min(1.0, math.exp(max(-600.0, log_delta - level + c * place)))
         logs, errors = np.zeros(count + 1, complex), np.zeros(count + 1)
         for factor in factors:
             value, error = factor.log_mgf(c, nodes, tolerance)
-            logs, errors = logs + value, errors + error
-        level, slack = float(logs[0].real), float(errors[0])
-        if not slack < 0.1:
+            logs, errors = logs + value, errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
+        return _contour(c, step, place, nodes, 1 / (s * (s + 1)), logs, errors, truncation, tolerance, chernoff)
+
+    def extended(self, factors: Sequence[Factor], place: float) -> Contour:
+        """The same nodes with more events, for an epsilon near `place`.
+
+        (T1) holds as it stands, since no event has |M(c+iy)| above M(c); the rest is added up anew.
+        """
+        logs, errors, beyond = self.logs, self.errors, np.array([level for _, level in self.chernoff])
+        places = [other for other, _ in self.chernoff]
+        for factor in gathered(factors):
+            if isinstance(factor, SampledGroup):
+                value, error, levels = factor.log_mgf_and_levels(self.c, self.nodes, self.tolerance, places)
+            else:
+                value, error = factor.log_mgf(self.c, self.nodes, self.tolerance)
+                levels = _log_uppers([factor], places)
+            logs, errors = logs + value, errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
+            beyond = beyond + levels + 2 * UNIT * (np.abs(beyond) + np.abs(levels))
+        if not np.all(beyond < math.inf):
             raise OutOfReach
-        errors = errors + len(factors) * 2 * UNIT * np.abs(logs)
-        s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
-        weights = np.abs(1 / (s * (s + 1)))
-        values = np.exp(logs.real - level) * np.exp(1j * logs.imag) / (s * (s + 1))
-        sizes = np.abs(values)
-        # (R1) error of each node: of log M, of the phase, of the elementary functions; |M(s)| <= M(c) caps it
-        farthest = 4 * place + 40 / c
-        phase = 4 * UNIT * (np.abs(logs.imag) + nodes * farthest + np.abs(logs.real - level) + 16)
-        with np.errstate(over="ignore", invalid="ignore"):
-            each = np.minimum(sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * weights + sizes)
-        noise = 2 * float(np.sum(each)) + 2 * len(values) * UNIT * float(np.sum(sizes))
-        # (T1) the nodes beyond the last one
-        noise = step / (2 * math.pi) * noise * (1 + 1e-12) + truncation * math.exp(slack)
-        values[1:] *= 2
-        return Contour(c, step, place, nodes, values, level, noise, farthest, chernoff)
+        chernoff = tuple(zip(places, beyond.tolist(), strict=True))
+        return _contour(
+            self.c,
+            self.step,
+            place,
+            self.nodes,
+            self.payoff,
+            logs,
+            errors,
+            self.truncation,
+            self.tolerance,
+            chernoff,
+        )
 
     def delta(self, epsilon: float) -> Bounds:
         """A bracket of delta at epsilon."""
@@ -176,7 +208,7 @@ class Contour:
         if exponent > 700 or blur > 1:
             return Bounds(0.0, 1.0)
         turn = self.nodes * epsilon
-        total = float(np.sum(self.values.real * np.cos(turn) + self.values.imag * np.sin(turn)))
+        total = float(self.real @ np.cos(turn)) + float(self.imaginary @ np.sin(turn))
         middle = self.step / (2 * math.pi) * total
         factor = math.exp(exponent)
         high = (middle + self.noise) * factor * math.exp(blur)
@@ -188,17 +220,56 @@ class Contour:
 
     def _alias(self, epsilon: float) -> float:
         """(T2) the other terms of the trapezoid identity, which only a lower bound has to give back."""
-        return math.exp(min(0.0, _log_alias(self.c, self.step, epsilon, self.chernoff))) * (1 + 1e-9)
+        return math.exp(min(0.0, _log_alias(self.aliases, epsilon))) * (1 + 1e-9)
 
 
-def _log_alias(c: float, step: float, epsilon: float, chernoff: tuple[tuple[float, float], ...]) -> float:
+def _contour(
+    c: float,
+    step: float,
+    place: float,
+    nodes: Real,
+    payoff: Complex,
+    logs: Complex,
+    errors: Real,
+    truncation: float,
+    tolerance: float,
+    chernoff: tuple[tuple[float, float], ...],
+) -> Contour:
+    """The sum that `delta` takes, and all that it may lose, from the logarithms at the nodes."""
+    level, slack = float(logs[0].real), float(errors[0])
+    if not slack < 0.1:
+        raise OutOfReach
+    values = np.exp(logs - level) * payoff
+    sizes = np.abs(values)
+    # (R1) error of each node: of log M, of the phase, of the elementary functions; |M(s)| <= M(c) caps it
+    farthest = 4 * place + 40 / c
+    phase = 4 * UNIT * (np.abs(logs.imag) + nodes * farthest + np.abs(logs.real - level) + 16)
+    with np.errstate(over="ignore", invalid="ignore"):
+        each = np.minimum(sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * np.abs(payoff) + sizes)
+    noise = 2 * float(each.sum()) + 2 * len(values) * UNIT * float(sizes.sum())
+    # (T1) the nodes beyond the last one
+    noise = step / (2 * math.pi) * noise * (1 + 1e-12) + truncation * math.exp(slack)
+    values[1:] *= 2
+    real, imaginary = np.ascontiguousarray(values.real), np.ascontiguousarray(values.imag)
+    return Contour(
+        c, step, place, nodes, payoff, logs, errors, truncation, tolerance, chernoff, _aliases(c, step, chernoff),
+        level, noise, farthest, real, imaginary,
+    )  # fmt: skip
+
+
+def _aliases(c: float, step: float, chernoff: tuple[tuple[float, float], ...]) -> _Aliases:
     period = 2 * math.pi / step
-    below = -c * period - math.log(-math.expm1(-c * period))
-    above = math.inf
-    for other, level in chernoff:
-        decay = (other - c) * period
-        if decay > 1e-3:
-            above = min(above, level - other * epsilon - decay - math.log(-math.expm1(-decay)))
+    above = [(other, level, (other - c) * period) for other, level in chernoff]
+    return _Aliases(
+        -c * period - math.log(-math.expm1(-c * period)),
+        tuple((other, level - d - math.log(-math.expm1(-d))) for other, level, d in above if d > 1e-3),
+    )
+
+
+def _log_alias(aliases: _Aliases, epsilon: float) -> float:
+    below, above = aliases.below, math.inf
+    for other, level in aliases.above:
+        above = min(above, level - other * epsilon)
     top = max(below, above)
     return top + math.log1p(math.exp(min(below, above) - top)) if math.isfinite(top) else top
 
@@ -225,7 +296,7 @@ def _chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float, float],
 def _step(c: float, epsilon: float, log_delta: float, chernoff: tuple[tuple[float, float], ...]) -> float:
     step = 2 * math.pi * c / (max(0.0, -log_delta) + 30.0)
     for _ in range(60):
-        if _log_alias(c, step, epsilon, chernoff) <= log_delta + math.log(_GOAL):
+        if _log_alias(_aliases(c, step, chernoff), epsilon) <= log_delta + math.log(_GOAL):
             return step
         step *= 0.85
     raise OutOfReach
@@ -264,15 +335,33 @@ def gathered(factors: Sequence[Factor]) -> list[Factor]:
     return [*rest, *grouped(sampled)]
 
 
-def invert(curve: Callable[[float], Bounds], target: float, target_upper: float, guess: float, slope: float) -> Bounds:
-    """Where a non-increasing curve known by brackets crosses a target between `target` and `target_upper`."""
-    if curve(0.0).upper <= target:
-        return Bounds(0.0, 0.0)
-    upper, slope = _crossing(curve, 1, target, max(guess, 1e-6), slope)
+def invert(
+    curve: Callable[[float], Bounds],
+    target: float,
+    target_upper: float,
+    guess: float,
+    slope: float,
+    certain: bool = False,
+) -> tuple[Bounds, float]:
+    """Where a non-increasing curve known by brackets crosses a target between `target` and `target_upper`.
+
+    Also the slope of its logarithm there. `certain` saves a look at zero, where the curve may start below the target;
+    without that look the answer is just wider.
+    """
+    seen: dict[float, Bounds] = {}
+
+    def once(place: float) -> Bounds:
+        if place not in seen:
+            seen[place] = curve(place)
+        return seen[place]
+
+    if not certain and once(0.0).upper <= target:
+        return Bounds(0.0, 0.0), slope
+    upper, slope = _crossing(once, 1, target, max(guess, 1e-6), slope)
     if not math.isfinite(upper):
-        return Bounds(0.0, math.inf)
-    lower, _ = _crossing(curve, 0, target_upper, upper, slope)
-    return Bounds(min(upper, lower), upper)
+        return Bounds(0.0, math.inf), slope
+    lower, slope = _crossing(once, 0, target_upper, upper, slope)
+    return Bounds(min(upper, lower), upper), slope
 
 
 def _crossing(
@@ -293,13 +382,17 @@ def _crossing(
         blur = max(0.2 * width, 6e-16 * max(1.0, abs(slope * place)))
         return math.log(value / target) if value > 1e-300 * target and value > 0 else -690.0
 
-    low, high, grow = 0.0, guess, 1.0
+    low, high, tries = 0.0, guess, 0
     value = height(high)
     while value > 0:
-        low, high = high, high + min(0.5 * high + 0.05, -(value + blur) * grow / slope)
-        value, grow = height(high), grow * 2
+        # by Newton, and from the fourth step on further and further
+        before, tries = value, tries + 1
+        low, high = high, high + min(0.5 * high + 0.05, -(value + blur) * 2.0 ** max(0, tries - 3) / slope)
+        value = height(high)
         if high > 1e12:
             return (low if end == 0 else math.inf), slope
+        if value < before and value > -600:
+            slope = (value - before) / (high - low)
     place = high
     for step in range(90):
         safe = value <= 0 if end == 1 else value >= 0

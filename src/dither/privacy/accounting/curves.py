@@ -26,6 +26,7 @@ from dither.privacy.accounting.workload import DIRECTIONS, Direction, Events, Wo
 
 RENYI = "Renyi divergence, tight conversion (proposition 3.14)"
 PURE = "sum of pure epsilons (theorem 3.1)"
+_ZERO = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,11 @@ def read_epsilon(
     target = exact(delta, "delta")
     if not 0 <= target < 1:
         raise ParameterError(f"delta must lie in [0, 1), got {delta}: choose e.g. delta=1e-6, well below 1/n")
-    return _worst(loss, direction, lambda events, way: _epsilon_one(events, loss.neighbours, target, way, engine))
+    return _worst(
+        loss,
+        direction,
+        lambda events, way, floor: _epsilon_one(events, loss.neighbours, target, way, engine, floor),
+    )
 
 
 def read_delta(
@@ -68,17 +73,20 @@ def read_delta(
     target = exact(epsilon, "epsilon")
     if target < 0:
         raise ParameterError(f"epsilon must not be negative, got {epsilon}")
-    return _worst(loss, direction, lambda events, way: _delta_one(events, loss.neighbours, target, way, engine))
+    return _worst(loss, direction, lambda events, way, _: _delta_one(events, loss.neighbours, target, way, engine))
 
 
-def _worst(loss: ls.Loss, direction: Direction | None, ask: Callable[[Workload, Direction], Answer]) -> Reading:
-    """The largest bracket over alternatives and directions; joined last."""
+def _worst(loss: ls.Loss, direction: Direction | None, ask: Callable[[Workload, Direction, float], Answer]) -> Reading:
+    """The largest bracket over alternatives and directions; joined last.
+
+    Each is told what is certain already: one that is seen not to exceed it needs no bracket of its own.
+    """
     best: Reading | None = None
     for events in alternatives(loss):
         found = workload(events, loss.neighbours)
         ways = DIRECTIONS if direction is None else (direction,)
         for way in ways[:1] if found.symmetric else ways:
-            answer = ask(found, way)
+            answer = ask(found, way, 0.0 if best is None else best.bounds.lower)
             label = "both" if found.symmetric else way
             if best is None:
                 best = Reading(answer.bounds, answer.engine, label)
@@ -99,7 +107,7 @@ def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
     """Bounds on 1 - prod (1 - delta_j): what is spent whatever epsilon."""
     low = high = 0.0
     for event, count in events.items():
-        if not isinstance(event, _WITH_MASS) or infinite_mass(event) == 0:
+        if not isinstance(event, _WITH_MASS) or _without_mass(event):
             continue
         for side in ("lower", "upper"):
             mass = infinite_mass(event, side)
@@ -110,14 +118,26 @@ def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
                 low += log * (1 - 1e-14)
             else:
                 high += log * (1 + 1e-14)
+    if low == high == 0:
+        return _ZERO, _ZERO
     lower = Fraction(-math.expm1(low) * (1 - 1e-14)) if low else Fraction(0)
     upper = Fraction(-math.expm1(high) * (1 + 1e-14)) if high else Fraction(0)
     return lower, min(Fraction(1), upper)
 
 
+def _without_mass(event: ls.Loss) -> bool:
+    """Remembered on the (frozen) loss: workloads grow by appending to old ones."""
+    known: bool | None = event.__dict__.get("_accounting_finite")
+    if known is None:
+        known = event.__dict__["_accounting_finite"] = infinite_mass(event) == 0
+    return known
+
+
 def _pure_sum(events: Events) -> Fraction | None:
-    if any(isinstance(event, (ls.Gaussian, ls.GaussianSum)) for event in events):
-        return None  # before adding up hundreds of fractions in vain
+    for event in events:
+        inner = event.loss if isinstance(event, ls.PoissonSampled) else event
+        if isinstance(inner, (ls.Gaussian, ls.GaussianSum)):
+            return None  # before adding up hundreds of fractions in vain
     total = Fraction(0)
     for event, count in events.items():
         one = pure_epsilon(event)
@@ -134,7 +154,9 @@ def _outward(value: Fraction) -> Bounds:
     return Bounds(near if Fraction(near) < value else down(near), near if Fraction(near) > value else up(near))
 
 
-def _epsilon_one(found: Workload, neighbours: str, target: Fraction, way: Direction, engine: str | None) -> Answer:
+def _epsilon_one(
+    found: Workload, neighbours: str, target: Fraction, way: Direction, engine: str | None, floor: float
+) -> Answer:
     low_mass, high_mass = mass_at_infinity(found.events)
     total = _pure_sum(found.events)
     ceiling = Bounds(math.inf, math.inf) if total is None or high_mass > target else _outward(total)
@@ -143,13 +165,17 @@ def _epsilon_one(found: Workload, neighbours: str, target: Fraction, way: Direct
             return Answer(_sampled_ceiling(found, ceiling), PURE)
         certain = low_mass > target or (target == 0 and total is None and not found.loose)
         return Answer(Bounds(math.inf if certain else 0.0, ceiling.upper), "no finite epsilon: mass at infinity")
-    rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
+    rest = (target, target)
+    if high_mass:
+        rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
     best = Answer(Bounds(0.0, math.inf), "none")
     if not found.vague:
         try:
-            best = solve(found.upper[way], Target(delta=rest), engine=engine)
+            best = solve(found.upper[way], Target(delta=rest, floor=floor), engine=engine)
         except OutOfReach:
             best = Answer(Bounds(0.0, math.inf), "none")
+    if best.bounds.upper <= floor:
+        return best
     lower = best.bounds.lower
     if found.loose:
         try:
@@ -180,6 +206,8 @@ def _wide(bounds: Bounds) -> bool:
 
 def _sampled_ceiling(found: Workload, ceiling: Bounds) -> Bounds:
     """At delta = 0 the sum is exact, except where an irrational amplified epsilon was rounded up."""
+    if any(isinstance(event, ls.PoissonSampled) and event.neighbours == "replace" for event in found.events):
+        return Bounds(0.0, ceiling.upper)
     rounded = any(isinstance(event, (ls.PoissonSampled, ls.SampledWithoutReplacement)) for event in found.events)
     return Bounds(ceiling.lower * (1 - 1e-13), ceiling.upper) if rounded and not found.loose else ceiling
 

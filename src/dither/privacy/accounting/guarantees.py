@@ -49,9 +49,10 @@ def pure_epsilon(event: ls.Loss) -> Fraction | None:
         return event.epsilon
     if isinstance(event, (ls.Laplace, ls.DiscreteLaplace)):
         return event.sensitivity / event.scale
-    if isinstance(event, ls.PoissonSampled) and event.neighbours == "add_remove":
+    if isinstance(event, ls.PoissonSampled):
         inner = pure_epsilon(event.loss)
-        return None if inner is None else amplified_epsilon(inner, event.q)
+        # under replace sampling lowers delta alone: nothing relates a sample with the unit to one without it
+        return inner if inner is None or event.neighbours == "replace" else amplified_epsilon(inner, event.q)
     if isinstance(event, ls.SampledWithoutReplacement) and event.neighbours == "replace":
         inner = pure_epsilon(event.loss)
         rate = Fraction(event.sample_size, event.population_size)

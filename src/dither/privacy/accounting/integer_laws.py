@@ -96,6 +96,24 @@ def poisson_sampled(law: AtomsFactor, rate: Fraction, direction: str, count: int
     return AtomsFactor(loss, masses, count, relative, missing, missing_q, None, loss_relative)
 
 
+def drawn(law: AtomsFactor, rate: Fraction, count: int) -> AtomsFactor:
+    """The law met with probability `rate`, a loss of zero else: a Poisson sample under replace, seen with the draw."""
+    number = len(law.losses)
+    lattice = None
+    if law.lattice is not None and law.lattice[0] == 0:
+        lattice = (law.lattice[0], law.lattice[1], (*law.lattice[2], 0))
+    return AtomsFactor(
+        np.append(law.losses, 0.0),
+        np.append(float(rate) * law.masses, float(1 - rate)),
+        count,
+        np.append(np.broadcast_to(law.relative, number) + 4 * UNIT, 4 * UNIT),
+        law.missing,
+        law.missing_q,
+        lattice,
+        np.append(np.broadcast_to(law.loss_relative, number), 0.0),
+    )
+
+
 def repeat(law: AtomsFactor, count: int) -> AtomsFactor:
     """The same law with another count."""
     return replace(law, count=count)

@@ -190,9 +190,12 @@ def _symmetrised(p: Real, q: Real, relative: Real, step: float, side: Side, coun
 
 @dataclass(frozen=True)
 class LaplaceLaw:
-    """Continuous Laplace noise, sensitivity/scale = epsilon; unless plain, a direction of its Poisson sample."""
+    """Continuous Laplace noise, sensitivity/scale = epsilon; unless plain, a direction of its Poisson sample.
 
-    kind: Literal["plain", "remove", "add"]
+    `kind` "drawn" is the pair itself with probability q and no loss else: a Poisson sample under replace.
+    """
+
+    kind: Literal["plain", "remove", "add", "drawn"]
     q: Fraction
     epsilon: Fraction
     count: int
@@ -210,7 +213,7 @@ class LaplaceLaw:
         low = np.concatenate([bounds[:-1], tops[:, 0]])
         high = np.concatenate([bounds[1:], tops[:, 0]])
         p, other = np.concatenate([p, tops[:, 1]]), np.concatenate([other, tops[:, 2]])
-        if self.kind != "plain":
+        if self.kind in ("remove", "add"):
             low, high = log_ratio(q, low)[0], log_ratio(q, high)[0]
             mixed = (1 - q) * other + q * p
             p, other = (mixed, other) if self.kind == "remove" else (other, mixed)
@@ -229,7 +232,12 @@ class LaplaceLaw:
             z, mass = np.concatenate([low, high]), np.concatenate([p * (1 - share), p * share])
         else:
             z, mass = mean, p
-        return place_atoms(z, mass, 64 * UNIT, step, side, self.count, shift)
+        placed = place_atoms(z, mass, 64 * UNIT, step, side, self.count, shift)
+        if self.kind == "drawn":
+            masses = placed.masses * q
+            masses[-placed.start] += 1 - q
+            return replace(placed, masses=masses * (1 + 8 * UNIT if side == "upper" else 1 - 8 * UNIT))
+        return placed
 
 
 def _pour(slots: NDArray[np.int64], weights: Real, size: int) -> Real:

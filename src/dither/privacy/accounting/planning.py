@@ -146,6 +146,10 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     if isinstance(loss, ls.PoissonSampled):
         # some of them is drawn with probability 1 - (1-q)^size; then all of them at worst (composition.md, section 7)
         return ls.PoissonSampled(1 - (1 - loss.q) ** size, group(loss.loss, size))
+    if isinstance(loss, ls.SampledWithoutReplacement) and loss.neighbours == "replace":
+        rate = _drawn_rate(loss.sample_size, loss.population_size, size)
+        inner = group(loss.loss, size)
+        return inner if rate == 1 else ls.SampledWithoutReplacement(rate.numerator, rate.denominator, inner)
     if isinstance(loss, ls.Laplace):
         return ls.Laplace(loss.scale, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.DiscreteLaplace):
@@ -170,6 +174,15 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
         "or convert to Approx(epsilon, delta) first and group that",
         rule="group privacy",
     )
+
+
+def _drawn_rate(sample_size: int, population_size: int, size: int) -> Fraction:
+    """The probability that a sample of fixed size holds some of `size` units, rounded up to a short fraction."""
+    missed = Fraction(1)
+    for i in range(min(size, population_size)):
+        missed *= Fraction(max(0, population_size - sample_size - i), population_size - i)
+    rate = 1 - missed
+    return rate if rate.denominator < 1 << 64 else Fraction(-(-rate.numerator * (1 << 64) // rate.denominator), 1 << 64)
 
 
 def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Fraction]:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import mpmath
 import numpy as np
@@ -19,6 +20,7 @@ from dither.privacy.accounting.bounds import Bounds, down, up
 from dither.privacy.accounting.contour import Contour, invert, saddle_place
 from dither.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.privacy.accounting.grid import GridLaw, GridPair, exact_step
+from dither.privacy.accounting.growth import below, contours, goal, keep
 from dither.privacy.accounting.guarantees import sigma_fraction
 from dither.privacy.accounting.laplace_sum import MOST, laplace_delta
 from dither.privacy.accounting.laws import GaussianLaw, LaplaceLaw
@@ -27,6 +29,9 @@ from dither.privacy.accounting.transforms import AtomsFactor, Factor, GaussianFa
 from dither.privacy.accounting.workload import Law
 
 Curve = Callable[[float], Bounds]
+_FEW = 60  # equal Laplaces of which the residues are summed at once; of more, only where the contour is out of reach
+_LEAST = Fraction(1, 10**305)
+_CONTOUR = "contour inversion of the moment-generating function"
 
 
 @dataclass(frozen=True)
@@ -35,14 +40,20 @@ class Answer:
 
     bounds: Bounds
     engine: str
+    slope: float = -1.0
+    """Roughly the slope of log delta at epsilon: where the next search may start from."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Either a delta (a rational known between two floats' logarithms) or an epsilon."""
+    """Either a delta (a rational known between two floats' logarithms) or an epsilon.
+
+    With a delta, a `floor`: an epsilon that is not above it need not be known any better.
+    """
 
     delta: tuple[Fraction, Fraction] | None = None
     epsilon: Fraction | None = None
+    floor: float = 0.0
 
     @property
     def log_delta(self) -> float | None:
@@ -53,6 +64,7 @@ class Target:
         return None if self.epsilon is None else float(self.epsilon)
 
 
+@lru_cache(maxsize=64)
 def log_fraction(value: Fraction) -> float:
     """log of a positive rational of any size."""
     return math.log(value.numerator) - math.log(value.denominator)
@@ -65,7 +77,11 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
         return Answer(floor, "nothing is spent")
     if engine is None and len(laws) == 1 and isinstance(laws[0], GaussianFactor):
         return _gaussian(laws[0], target)
-    ceiling = sum(_largest(law) for law in laws)
+    ceiling = 0.0
+    for law in laws:
+        ceiling += _largest(law)
+        if ceiling == math.inf:
+            break
     if target.epsilon is not None and ceiling <= target.epsilon:
         return Answer(Bounds(0.0, 0.0), "the loss never exceeds this epsilon")
     answer = _first(laws, target, engine)
@@ -76,22 +92,25 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
 
 def _largest(law: Law) -> float:
     """A bound on the loss of all copies, or infinity."""
-    if isinstance(law, GaussianLaw):
-        return math.inf
     if isinstance(law, LaplaceLaw):
         return law.count * float(law.epsilon) * (1 + 1e-14)
-    return law.largest()
+    return math.inf if isinstance(law, GaussianLaw) else law.largest()
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
-    for name, attempt in (("exact", _exact), ("contour", _contour), ("grid", _grid)):
+    routes = [("exact", _exact), ("contour", _contour), ("grid", _grid)]
+    if engine is None and len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and laws[0].count > _FEW:
+        routes[:2] = routes[1], routes[0]
+    for name, attempt in routes:
         if engine is not None and engine != name:
             continue
         try:
             answer = attempt(laws, target)
         except OutOfReach:
             continue
-        if engine is None and name == "contour" and _wide(answer.bounds):
+        if name == "contour" == routes[0][0] and _wide(answer.bounds):
+            continue
+        if engine is None and name == "contour" and _wide(answer.bounds) and answer.bounds.upper > target.floor:
             return _joined(answer, laws, target)
         return answer
     raise OutOfReach
@@ -120,19 +139,26 @@ def _gaussian(law: GaussianFactor, target: Target) -> Answer:
     return Answer(Bounds(min(low.lower, high.lower), max(low.upper, high.upper)), name)
 
 
-def _finish(curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0) -> Answer:
-    """Read a curve of delta at an epsilon, or find where it crosses a delta."""
+def _finish(curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0, certain: bool = False) -> Answer:
+    """Read a curve of delta at an epsilon, or find where it crosses a delta (`certain`: not at zero)."""
     if target.epsilon is not None:
         place = float(target.epsilon)
         low, high = (place, place) if Fraction(place) == target.epsilon else (down(place), up(place))
         return Answer(Bounds(curve(max(0.0, high)).lower, curve(max(0.0, low)).upper), name)
     assert target.delta is not None
-    if target.delta[0] < Fraction(1, 10**305):
+    if target.delta[0] < _LEAST:
         raise OutOfReach  # below the floats: only routes in logarithms serve
-    low_delta, high_delta = float(target.delta[0]), float(target.delta[1])
-    low_delta = low_delta if Fraction(low_delta) <= target.delta[0] else down(low_delta)
-    high_delta = high_delta if Fraction(high_delta) >= target.delta[1] else up(high_delta)
-    return Answer(invert(curve, max(low_delta, 5e-324), high_delta, guess, slope), name)
+    low_delta, high_delta = _float_down(target.delta[0]), -_float_down(-target.delta[1])
+    if target.floor > 0 and curve(target.floor).upper <= low_delta:
+        return Answer(Bounds(0.0, target.floor), name)
+    bounds, slope = invert(curve, max(low_delta, 5e-324), high_delta, guess, slope, certain)
+    return Answer(bounds, name, slope)
+
+
+@lru_cache(maxsize=64)
+def _float_down(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) <= value else down(near)
 
 
 def _exact(laws: Sequence[Law], target: Target) -> Answer:
@@ -190,23 +216,32 @@ def _one_sampled(law: SampledGaussianFactor) -> Curve:
 
 def _contour(laws: Sequence[Law], target: Target) -> Answer:
     factors: list[Factor] = []
+    missing, smooth = 0.0, False
     for law in laws:
-        if isinstance(law, (GaussianLaw, LaplaceLaw)):
+        if isinstance(law, AtomsFactor):
+            missing += law.count * law.missing
+        elif isinstance(law, (GaussianLaw, LaplaceLaw)):
             raise OutOfReach
+        else:
+            smooth = True
         factors.append(law)
-    if all(isinstance(law, AtomsFactor) for law in laws):
+    if not smooth:
         raise OutOfReach
-    missing = sum(law.count * law.missing for law in laws if isinstance(law, AtomsFactor))
-    contour = Contour.build(factors, log_delta=target.log_delta, epsilon=target.float_epsilon)
+    wanted = goal(factors, target.log_delta, target.float_epsilon)
+    if target.floor > 0 and missing == 0 and below(factors, wanted, target.floor):
+        return Answer(Bounds(0.0, target.floor), "Chernoff's bound")
+    for grown in contours(factors, wanted):
+        contour = grown.contour
 
-    def curve(place: float) -> Bounds:
-        bounds = contour.delta(place)
-        return Bounds(bounds.lower, min(1.0, bounds.upper + missing))
+        def curve(place: float, contour: Contour = contour) -> Bounds:
+            bounds = contour.delta(place)
+            return Bounds(bounds.lower, min(1.0, bounds.upper + missing))
 
-    guess = 1.0
-    if target.delta is not None:
-        guess = max(1e-3, contour.place)
-    return _finish(curve, target, -contour.c, "contour inversion of the moment-generating function", guess)
+        answer = _finish(curve, target, grown.slope, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
+        if answer.bounds.upper <= target.floor or grown.sharp(answer.bounds):
+            break
+    keep(grown, wanted, answer.bounds if answer.bounds.upper > target.floor else None, answer.slope)
+    return answer
 
 
 def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
@@ -252,7 +287,7 @@ def grid_step(laws: Sequence[GridLaw], resolution: int) -> Fraction:
     total = math.sqrt(sum(law.count * _deviation(law) ** 2 for law in laws))
     span = max(_span(law) for law in laws)
     step = max(min(_deviation(law) for law in laws) * 16 / resolution, total / resolution, span / 8 / resolution, 1e-7)
-    places = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind == "plain"}
+    places = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind in ("plain", "drawn")}
     places |= {law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None}
     if len(places) == 1:
         (place,) = places

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from dither.privacy.accounting.transforms import Complex, Real, sinc_envelope_gap
-from dither.privacy.accounting.trapezoid import Kind, OutOfReach, Row, log_ratio, rows
+from dither.privacy.accounting.transforms import UNIT, Complex, Real, sinc_envelope_gap
+from dither.privacy.accounting.trapezoid import Kind, OutOfReach, Row, log_ratio, rows, rows_and_levels
 from dither.privacy.accounting.trapezoid import forget as rows_forget
 
 __all__ = ["Kind", "OutOfReach", "SampledGaussianFactor", "SampledGroup", "forget", "grouped", "log_ratio"]
@@ -46,6 +46,15 @@ class SampledGaussianFactor:
         return float(self.q), float(self.sigma), float(self.sigma * self.sigma)
 
     @cached_property
+    def floats_of_kind(self) -> tuple[Kind, float, float, float]:
+        """All that the transform of one copy depends on."""
+        return self.kind, *self.floats
+
+    def times(self, count: int) -> SampledGaussianFactor:
+        """The same with another count."""
+        return SampledGaussianFactor(self.kind, self.q, self.sigma, count)
+
+    @cached_property
     def alone(self) -> SampledGroup:
         return SampledGroup(self.kind, (self,))
 
@@ -55,8 +64,20 @@ class SampledGaussianFactor:
     def decay(self, c: float, y: float) -> float:
         return self.alone.decay(c, y)
 
+    def level_bound(self, c: float) -> float:
+        """An upper bound of count * log M(c) in closed form, for small rates; infinite where none is known (C1)."""
+        q, _, variance = self.floats
+        if self.kind != "add" or q > 0.1 or variance < 0.05 or c > 1e3:
+            return math.inf
+        square = q * q * math.expm1(1 / variance)
+        return self.count * math.log1p(c * (c + 1) / 2 * square * (1 - q) ** (-c - 2)) * (1 + 1e-12)
+
+    @cached_property
+    def _largest(self) -> float:
+        return math.inf if self.kind != "add" else -self.count * math.log1p(-self.floats[0]) * (1 + 1e-14)
+
     def largest(self) -> float:
-        return math.inf if self.kind != "add" else -self.count * math.log1p(-float(self.q)) * (1 + 1e-14)
+        return self._largest
 
 
 @dataclass(frozen=True)
@@ -83,10 +104,21 @@ class SampledGroup:
 
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
         """Each row to its share of the tolerance, times its count."""
+        value, error, _ = self.log_mgf_and_levels(c, y, tolerance, ())
+        return value, error
+
+    def log_mgf_and_levels(
+        self, c: float, y: Real, tolerance: float, places: Sequence[float]
+    ) -> tuple[Complex, Real, Real]:
+        """The same, and proved upper bounds on log M at several other real places."""
         wanted = [_row(factor, c, tolerance / len(self.factors)) for factor in self.factors]
-        logs, errors = rows(self.kind, wanted, y)
-        counts = self.arrays[2][:, None]
-        return np.sum(counts * logs, axis=0), np.asarray(np.sum(counts * errors, axis=0) * (1 + 1e-12))
+        still = [_row(factor, place, 1e-12) for place in places for factor in self.factors]
+        logs, errors, levels = rows_and_levels(self.kind, wanted, y, still)
+        counts = self.arrays[2]
+        # roundoff: a product each, and so many additions
+        errors = errors + (len(counts) + 1) * UNIT * np.abs(logs)
+        above = np.array(levels).reshape(len(places), len(counts)) @ counts
+        return counts @ logs, np.asarray(counts @ errors * (1 + 1e-12)), above + 1e-13 * (1 + np.abs(above))
 
     def levels(self, places: Sequence[float]) -> Real:
         """Proved upper bounds on log M(c) at several c at once."""

@@ -93,13 +93,21 @@ class GaussianFactor:
     rho: Fraction
     count: int = 1
 
+    @cached_property
+    def strength(self) -> float:
+        return float(self.rho)
+
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
-        rho = float(self.rho)
-        real, imaginary = rho * (c * (c + 1) - y * y), rho * y * (2 * c + 1)
-        return real + 1j * imaginary, 8 * UNIT * rho * (c * (c + 1) + y * y + np.abs(y) * (2 * c + 1))
+        square, turn = self.strength * (y * y), (self.strength * (2 * c + 1)) * y
+        level = self.strength * c * (c + 1)
+        return level - square + 1j * turn, 8 * UNIT * (level + square + np.abs(turn))
 
     def decay(self, c: float, y: float) -> float:
-        return -float(self.rho) * y * y * (1 - 1e-12)
+        return -self.strength * y * y * (1 - 1e-12)
+
+    def level_bound(self, c: float) -> float:
+        """An upper bound of log M(c)."""
+        return self.strength * c * (c + 1) * (1 + 1e-14)
 
     def largest(self) -> float:
         return math.inf
@@ -156,6 +164,11 @@ class LaplaceFactor:
         triangle = (np.hypot(c + 1, y) / np.hypot(2 * c + 1, 2 * y) + 0.5 * np.exp(-(2 * c + 1) * eps)) * np.exp(-log_m)
         bound = np.minimum(np.log1p(-np.minimum(gap, 1 - 1e-16)), np.log(triangle * (1 + 1e-12)))
         return float(np.sum(counts * np.minimum(bound, 0.0))) * (1 - 1e-10)
+
+    def level_bound(self, c: float) -> float:
+        """An upper bound of log M(c), of all copies."""
+        logs, error = self.log_mgf(c, np.zeros(1), 1e-12)
+        return float(logs[0].real) + float(error[0])
 
     def largest(self) -> float:
         return math.fsum(float(e) * k for e, k in zip(self.epsilons, self.counts, strict=True)) * (1 + 1e-14)

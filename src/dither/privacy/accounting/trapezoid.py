@@ -59,6 +59,14 @@ _found: OrderedDict[tuple[Kind, Row, float], tuple[Complex, Real]] = OrderedDict
 
 def rows(kind: Kind, wanted: Sequence[Row], y: Real) -> tuple[Complex, Real]:
     """(log M(c+iy), bound on its absolute error) of one copy, a row each; rows on a uniform y are kept."""
+    logs, errors, _ = rows_and_levels(kind, wanted, y, ())
+    return logs, errors
+
+
+def rows_and_levels(
+    kind: Kind, wanted: Sequence[Row], y: Real, still: Sequence[Row]
+) -> tuple[Complex, Real, list[float]]:
+    """The same, and upper bounds of log M(c) for the few rows `still`, taken along with them."""
     uniform = len(y) == 1 or (y[0] == 0.0 and bool(np.all(y == np.arange(len(y)) * y[1])))
     pitch = float(y[1]) if len(y) > 1 else 0.0
     logs, errors = np.empty((len(wanted), len(y)), complex), np.empty((len(wanted), len(y)))
@@ -69,15 +77,20 @@ def rows(kind: Kind, wanted: Sequence[Row], y: Real) -> tuple[Complex, Real]:
             missing.append(place)
         else:
             logs[place], errors[place] = known[0][: len(y)], known[1][: len(y)]
-    for chunk in _chunks(kind, wanted, missing, y):
-        value, error = _evaluate(kind, [wanted[place] for place in chunk], y)
-        logs[chunk], errors[chunk] = value, error
+    unknown = [row for row in still if (kind, row, 0.0) not in _found]
+    for chunk in _chunks(kind, wanted, missing, y) or ([[]] if unknown else []):
+        moving, standing = _evaluate(kind, [wanted[place] for place in chunk], y, unknown)
+        for row, one, other in zip(unknown, *standing, strict=True):
+            _found[kind, row, 0.0] = (one, other)
+        unknown = []
+        logs[chunk], errors[chunk] = moving
         if uniform and y[0] == 0.0:
-            for place, one, other in zip(chunk, value, error, strict=True):
+            for place, one, other in zip(chunk, *moving, strict=True):
                 _found[kind, wanted[place], pitch] = (one, other)
+    levels = [float(one[0].real) + float(other[0]) for one, other in (_found[kind, row, 0.0] for row in still)]
     while len(_found) > _KEPT:
         _found.popitem(last=False)
-    return logs, errors
+    return logs, errors, levels
 
 
 def forget() -> None:
@@ -106,31 +119,40 @@ class _Rule(NamedTuple):
     weight_relative: Real
 
 
-def _evaluate(kind: Kind, wanted: Sequence[Row], y: Real) -> tuple[Complex, Real]:
-    q, sigma, variance, c, finest, reserve = np.array(wanted, dtype=np.float64).T
-    reach = float(np.max(np.abs(y), initial=0.0))
+_Panel = tuple[Complex, Real]
+
+
+def _evaluate(kind: Kind, wanted: Sequence[Row], y: Real, still: Sequence[Row] = ()) -> tuple[_Panel, _Panel]:
+    """Values and errors at all y of the rows that are wanted, and at zero of the rows that stand still."""
+    q, sigma, variance, c, finest, reserve = np.array([*wanted, *still], dtype=np.float64).T
+    moving = len(wanted)
+    reach = np.zeros(len(q))
+    reach[:moving] = np.abs(y).max(initial=0.0)
     step, quadrature = _steps(kind, variance, c, reach, finest)
     ends = _ends(kind, q, sigma, c, step, reserve)
     if (ends[1] - ends[0] + 1) * len(y) > _LARGEST_PANEL:
         raise OutOfReach
     rule = _rule(kind, q, sigma, variance, ends, step)
     tilt = rule.base + c[:, None] * rule.loss
-    top = np.max(tilt - rule.quadratic, axis=1)
+    exponent = tilt - rule.quadratic
+    top = exponent.max(axis=1)
     shift = np.where(top > 1.0, top, 0.0)
     near = shift == 0.0
-    grown = np.exp(tilt - shift[:, None] - rule.quadratic) * rule.height[:, None]
+    grown = np.exp(exponent - shift[:, None]) * rule.height[:, None]
     # weight * (e^tilt - 1), the difference of two exponentials where e^tilt alone might overflow
     excess_terms = np.where(tilt > 1, grown - rule.weights, rule.weights * np.expm1(np.minimum(tilt, 1.0)))
     plane = np.where(near, pairwise(excess_terms), pairwise(grown) - 1.0)
-    turn, harder = _turns(rule.loss, grown, y)
-    excess = plane[:, None] + turn
-    logs = log1p_complex(excess) + shift[:, None]
+    turn, harder = _turns(rule.loss[:moving], grown[:moving], y) if moving else (np.zeros((0, len(y)), complex), 1.0)
     absolute = _roundoff(rule, c, reach, grown, excess_terms, near, harder)
-    absolute += 4 * UNIT * shift * np.sum(grown, axis=1)
+    absolute += 4 * UNIT * shift * grown.sum(axis=1)
     absolute += 2 * quadrature * np.maximum(1.0 + plane, np.exp(-shift)) + _tails(kind, q, sigma, c, rule, shift)
+    excess = np.concatenate([(plane[:moving, None] + turn).ravel(), plane[moving:]])
+    columns = np.where(np.arange(len(q)) < moving, len(y), 1)
+    logs = log1p_complex(excess) + np.repeat(shift, columns)
     size = np.abs(1 + excess)
-    error = log_error(absolute[:, None] + rounded_one(size), size)
-    return logs, error + 6 * UNIT * np.abs(logs)
+    error = log_error(np.repeat(absolute, columns) + rounded_one(size), size) + 6 * UNIT * np.abs(logs)
+    cut, shape = moving * len(y), (moving, len(y))
+    return (logs[:cut].reshape(shape), error[:cut].reshape(shape)), (logs[cut:, None], error[cut:, None])
 
 
 def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
@@ -145,37 +167,32 @@ def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
         return np.asarray(real + 1j * pairwise(np.sin(phase) * grown[:, None, :])), 1.0
     fine = math.isqrt(len(y))
     coarse = -(-len(y) // fine)
-    pad = -loss.shape[1] % _BLOCK
-    loss, grown = np.pad(loss, ((0, 0), (0, pad))), np.pad(grown, ((0, 0), (0, pad)))
     shape = (len(loss), -1, 1, _BLOCK)
     loss, grown = loss.reshape(shape), grown.reshape(shape)
     first = np.arange(fine)[:, None] * y[1] * loss
     second = np.arange(coarse)[:, None] * (fine * y[1]) * loss
-    u1, s1 = 2 * np.sin(first / 2) ** 2, np.sin(first)
-    u2, s2 = 2 * np.sin(second / 2) ** 2 * grown, np.sin(second) * grown
-
-    def together(a: Real, b: Real) -> Real:
-        """Over the nodes: products inside a block of 32 in any order, blocks by halving."""
-        return pairwise(np.moveaxis(np.matmul(b, np.swapaxes(a, -1, -2)), 1, -1))
-
-    ones = np.ones_like(u1[:, :, :1])
-    weights = np.broadcast_to(grown, (*grown.shape[:2], 1, _BLOCK))
-    u = together(u1, weights) + together(ones, u2) - together(u1, u2) + together(s1, s2)
-    s = together(s1, weights) + together(ones, s2) - together(u1, s2) - together(s1, u2)
+    near = np.concatenate([2 * np.sin(first / 2) ** 2, np.sin(first), np.ones_like(grown)], axis=2)
+    far = np.concatenate([2 * np.sin(second / 2) ** 2 * grown, np.sin(second) * grown, grown], axis=2)
+    # over the nodes: products inside a block of 32 in any order, blocks by halving
+    joined = pairwise(np.moveaxis(np.matmul(far, np.swapaxes(near, -1, -2)), 1, -1))
+    u2, s2, one2 = joined[:, :coarse], joined[:, coarse:-1], joined[:, -1:]
+    u1, s1, one1 = slice(fine), slice(fine, 2 * fine), slice(2 * fine, None)
+    u = one2[..., u1] + u2[..., one1] - u2[..., u1] + s2[..., s1]
+    s = one2[..., s1] + s2[..., one1] - s2[..., u1] - u2[..., s1]
     return np.asarray((-u + 1j * s).reshape(len(loss), -1)[:, : len(y)]), 8.0
 
 
-def _steps(kind: Kind, variance: Real, c: Real, reach: float, finest: Real) -> tuple[Real, Real]:
+def _steps(kind: Kind, variance: Real, c: Real, reach: Real, finest: Real) -> tuple[Real, Real]:
     """The largest short dyadic steps whose quadrature error, relative to M(c), is at most 2^finest (Q1)."""
     turns = 2.0 if kind == "swap" else 1.0
-    growth = variance[:, None] * _ANGLES**2 / 2 + turns * reach * _ANGLES
+    growth = variance[:, None] * _ANGLES**2 / 2 + turns * reach[:, None] * _ANGLES
     if kind != "remove":
         growth = growth - c[:, None] * np.log(np.cos(_ANGLES / 2))
     wanted = growth - finest[:, None] * math.log(2) + 2.0
-    mantissa, exponent = np.frexp(np.max(2 * math.pi * variance[:, None] * _ANGLES / wanted, axis=1))
+    mantissa, exponent = np.frexp((2 * math.pi * variance[:, None] * _ANGLES / wanted).max(axis=1))
     step = np.ldexp(np.floor(mantissa * 256) / 256, exponent)
     pull = 2 * math.pi * variance / step
-    best = np.min(growth - pull[:, None] * _ANGLES, axis=1)
+    best = (growth - pull[:, None] * _ANGLES).min(axis=1)
     return step, 2.0 * np.exp(best) / -np.expm1(-pull * float(_ANGLES[0]))
 
 
@@ -189,49 +206,53 @@ def _ends(kind: Kind, q: Real, sigma: Real, c: Real, step: Real, reserve: Real) 
         right = c + 1 + room
     if kind == "swap":
         right = right + sigma * np.sqrt(-2 * c * np.log1p(-q))
-    first, last = float(np.max(left / step)), float(np.max(right / step))
+    first, last = float((left / step).max()), float((right / step).max())
     if not first + last <= _LONGEST_RULE:
         raise OutOfReach
-    return -math.ceil(first) - 1, math.ceil(last) + 1
+    low, high = -math.ceil(first) - 1, math.ceil(last) + 1
+    return low, high + (low - high - 1) % _BLOCK
 
 
 def _tails(kind: Kind, q: Real, sigma: Real, c: Real, rule: _Rule, shift: Real) -> Real:
     """e^-shift times the sum beyond the nodes (Q2), by convexity of powers."""
     left, right = -rule.nodes[:, 0] - rule.step, rule.nodes[:, -1] - rule.step
-
-    def upper_tail(distance: Real, log_factor: Real | float) -> Real:
-        exponent = log_factor + log_ndtr(-distance / sigma) - shift
-        return np.where(exponent < 700, np.exp(np.minimum(exponent, 700.0)), np.inf)
-
-    plain = upper_tail(left, 0.0) + upper_tail(right, 0.0)
+    power, centre = c + 1, c * (c + 1) / (2 * sigma * sigma)
+    moved_place = left - c if kind == "add" else right - power
+    far_left, far_right, far_moved = log_ndtr(np.array([-left, -right, -moved_place]) / sigma) - shift
+    plain = np.exp(far_left) + np.exp(far_right)
     if kind == "add":
-        one = upper_tail(left, 0.0) + q * upper_tail(left - c, c * (c + 1) / (2 * sigma * sigma))
-        return 4 * (plain + np.minimum(one, upper_tail(left, -c * np.log1p(-q))))
+        rest = np.array([far_moved + centre + np.log(q), far_left - c * np.log1p(-q)])
+        one, other = np.exp(np.minimum(rest, 700.0))
+        return np.asarray(4 * (plain + np.minimum(np.exp(far_left) + one, other)))
     # (1-q + qw)^p <= (1-q) + q w^p, or lambda^{1-p} (1-q)^p + (1-lambda)^{1-p} (qw)^p for any lambda
-    power = c + 1
-    centre = power * (power - 1) / (2 * sigma * sigma)
-    moved = upper_tail(right, 0.0) + upper_tail(right - power, centre + np.log(q))
-    for share in (0.5, 0.1, 0.01):
-        first = upper_tail(right, -c * math.log(share))
-        moved = np.minimum(
-            moved, first + upper_tail(right - power, centre + power * np.log(q) - c * math.log1p(-share))
-        )
+    log_q = np.log(q)
+    firsts = np.exp(np.minimum(far_right + c * _LOG_SHARES, 700.0))
+    seconds = far_moved + centre + log_q + c * (_LOG_RESTS + _POWERS * log_q)
+    moved = np.min(firsts + np.exp(np.minimum(seconds, 700.0)), axis=0)
     if kind == "swap":
         more = -c * np.log1p(-q)
-        moved = np.where(more < 700, moved * np.exp(np.minimum(more, 700.0)), np.inf)
+        with np.errstate(over="ignore"):
+            moved = np.where(more < 700, moved * np.exp(np.minimum(more, 700.0)), np.inf)
     return np.asarray(4 * (plain + moved))
 
 
+_SHARES = (0.5, 0.1, 0.01)
+_LOG_SHARES = np.array([0.0, *(-math.log(share) for share in _SHARES)])[:, None]
+_LOG_RESTS = np.array([0.0, *(-math.log1p(-share) for share in _SHARES)])[:, None]
+_POWERS = np.array([0.0, 1.0, 1.0, 1.0])[:, None]
+
+
 def _roundoff(
-    rule: _Rule, c: Real, reach: float, grown: Real, excess: Real, near: NDArray[np.bool_], harder: float
+    rule: _Rule, c: Real, reach: Real, grown: Real, excess: Real, near: NDArray[np.bool_], harder: float
 ) -> Real:
     """Roundoff of the sums (Q3), with |y| at its largest."""
-    modulus = np.abs(rule.base) + (c[:, None] + reach) * np.abs(rule.loss)
-    turned = np.minimum(2.0, reach * np.abs(rule.loss))
+    size = np.abs(rule.loss)
+    modulus = np.abs(rule.base) + (c + reach)[:, None] * size
+    turned = np.minimum(2.0, reach[:, None] * size)
     terms = np.where(near[:, None], np.abs(excess), grown + rule.weights) + harder * grown * turned
     each = (grown + rule.weights) * modulus * rule.loss_relative + terms * (rule.weight_relative + 4 * LIBM)
     depth = 2 + math.ceil(math.log2(terms.shape[1])) + (_BLOCK if harder > 1 else 0)
-    return np.asarray(1.01 * (np.sum(each, axis=1) + 2 * depth * UNIT * np.sum(terms, axis=1)))
+    return np.asarray(1.01 * (each + (2 * depth * UNIT) * terms).sum(axis=1))
 
 
 def log_ratio(q: float | Real, x: Real) -> tuple[Real, Real]:

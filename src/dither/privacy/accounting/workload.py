@@ -25,6 +25,7 @@ from dither.privacy.accounting.guarantees import (
 from dither.privacy.accounting.integer_laws import (
     discrete_gaussian,
     discrete_laplace,
+    drawn,
     poisson_sampled,
     randomized_response,
 )
@@ -49,13 +50,17 @@ class Events:
 
     def add(self, loss: ls.Loss, count: int) -> None:
         key = _key(loss)
-        self._items[key] = (loss, count + (self._items[key][1] if key in self._items else 0))
+        known = self._items.get(key)
+        self._items[key] = (loss, count) if known is None else (known[0], count + known[1])
 
     def items(self) -> Iterable[tuple[ls.Loss, int]]:
         return self._items.values()
 
     def __iter__(self) -> Iterator[ls.Loss]:
         return (loss for loss, _ in self._items.values())
+
+    def __len__(self) -> int:
+        return len(self._items)
 
     def __add__(self, other: Events) -> Events:
         return Events((*self.items(), *other.items()))
@@ -99,14 +104,26 @@ def _made_key(loss: ls.Loss) -> Hashable:
 _COMPOUND = (ls.Composed, ls.Repeated, ls.Parallel, ls.PoissonSampled)
 
 
+def _elementary(loss: ls.Loss) -> tuple[ls.Loss, int]:
+    """The event and how often, of a loss that is one event or its repetition; else a count of zero."""
+    known: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
+    if known is None:
+        known = (loss.loss, loss.count) if isinstance(loss, ls.Repeated) else (loss, 1)
+        if isinstance(known[0], _COMPOUND) and not (isinstance(known[0], ls.PoissonSampled) and known[0].q < 1):
+            known = loss, 0
+        loss.__dict__["_accounting_event"] = known
+    return known
+
+
 def alternatives(loss: ls.Loss) -> list[Events]:
     """Every multiset of elementary events that one unit may meet; more than one only below `Parallel`."""
     if isinstance(loss, ls.Composed):
         found = [Events()]
         for part in loss.losses:
-            if not isinstance(part, _COMPOUND):
+            event, count = _elementary(part)
+            if count:
                 for events in found:
-                    events.add(part, 1)
+                    events.add(event, count)
                 continue
             choices = alternatives(part)
             if len(choices) == 1:
@@ -187,15 +204,18 @@ def workload(events: Events, neighbours: str) -> Workload:
 
 def _laws(result: Workload, events: Events, side: str, direction: Direction) -> list[Law]:
     rho = Fraction(0)
-    exact_sum, scaled = len(list(events)) <= 32, 0
+    exact_sum, scaled = len(events) <= 32, 0
     laplaces: Counter[Fraction] = Counter()
     found: list[Law] = []
     responses: Counter[Fraction] = Counter()
     for event, count in events.items():
+        if isinstance(event, ls.PoissonSampled):
+            found += _remembered(result, event, count, side, direction)
+            continue
         if isinstance(event, ls.Laplace):
             laplaces[event.sensitivity / event.scale] += count
             continue
-        mu_squared = None if isinstance(event, ls.PoissonSampled) else gaussian_mu_squared(event)
+        mu_squared = gaussian_mu_squared(event)
         if mu_squared is not None:
             if exact_sum:
                 rho += count * mu_squared / 2
@@ -216,7 +236,8 @@ def _laws(result: Workload, events: Events, side: str, direction: Direction) -> 
     found += [randomized_response(epsilon, count) for epsilon, count in sorted(responses.items())]
     if laplaces:
         found.append(LaplaceFactor(tuple(laplaces), tuple(laplaces.values())))
-    rho += Fraction(scaled, 1 << 400)
+    if scaled:
+        rho += Fraction(scaled, 1 << 400)
     if rho:
         found.append(GaussianFactor(rho))
     return found
@@ -298,6 +319,10 @@ def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, 
         if isinstance(inner, ls.GaussianSum):
             sigma = inner.sigma / inner.clip_norm
             return [SampledGaussianFactor("swap", q, sigma, count)]
+        found = _drawn(inner, q, count) if mu_squared is None else None
+        if found is not None:
+            result.loose = True
+            return [found] if side == "upper" else []
         raise RefusedError(
             f"Poisson sampling of {type(inner).__name__} under 'replace' has no proved pair here: give the clip norm, "
             "PoissonSampled(q, GaussianSum(sigma, clip_norm, neighbours='replace')), or account under 'add_remove'",
@@ -321,6 +346,21 @@ def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, 
         pass
     result.vague = result.loose = True
     return []
+
+
+def _drawn(inner: ls.Loss, q: Fraction, count: int) -> Law | None:
+    """Under replace nothing relates a sample with the unit to one without it: the pair that also shows the draw."""
+    if isinstance(inner, ls.Laplace):
+        return LaplaceLaw("drawn", q, inner.sensitivity / inner.scale, count)
+    try:
+        if isinstance(inner, ls.DiscreteLaplace):
+            return drawn(discrete_laplace(inner.scale, inner.sensitivity, 1), q, count)
+        if isinstance(inner, ls.DiscreteGaussian):
+            return drawn(discrete_gaussian(inner.sigma, inner.sensitivity, 1), q, count)
+    except OutOfReach:
+        pass
+    epsilon = pure_epsilon(inner)
+    return None if epsilon is None else drawn(randomized_response(epsilon, 1), q, count)
 
 
 def _fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: int, side: str) -> list[Law]:
