@@ -7,7 +7,6 @@ dither audit function mine.py:answer --first '[1, 0]' --second '[0, 0]' --epsilo
 
 from __future__ import annotations
 
-import csv
 import importlib
 import importlib.util
 import json
@@ -18,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import track
@@ -27,14 +25,12 @@ from rich.table import Table
 from dither import connect, steward
 from dither.audit.accountant import audit_accountant
 from dither.audit.black_box import LIMITS, Budget, Verdict, test
-from dither.audit.leakage import tables
-from dither.audit.leakage.estimate import METHODS, from_pairs
-from dither.audit.leakage.limits import certified_epsilon
 from dither.audit.ours import Subject, subjects
 from dither.audit.report import Section, finite, write
 from dither.audit.system import audit_system
 from dither.audit.year import next_share
 from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
+from dither.cli.audit_leakage import leakage
 from dither.cli.output import AsJson, print_json
 from dither.errors import ParameterError
 from dither.plan.algebra import Cells
@@ -49,6 +45,9 @@ Alpha = Annotated[float, typer.Option(help="Rate of false alarms of each test.")
 @app.callback()
 def _group() -> None:
     """Audits."""
+
+
+app.command()(leakage)
 
 
 @app.command()
@@ -184,51 +183,6 @@ def accountant(
                  "shown_delta": each.shown, "refuted": each.refuted} for each in claims]  # fmt: skip
         print_json(finite({"refuted": refuted, "alpha": alpha, "claims": told}))
     raise typer.Exit(1 if refuted else 0)
-
-
-@app.command()
-def leakage(
-    pairs: Annotated[
-        Path | None, typer.Argument(help="CSV of pairs: the secret, then the output's numbers; one header line.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="All systems of the book, for many minutes.")] = False,
-    alpha: Annotated[float, typer.Option(help="Confidence of the certified epsilon is 1 - alpha.")] = 0.05,
-    as_json: AsJson = False,
-) -> None:
-    """Estimate what outputs tell about a secret; without a file, print the book's tables against ours."""
-    console = Console(stderr=as_json)
-    if pairs is None:
-        runs = 1 if full else 3
-        if as_json:
-            told = [{"table": each.table, "system": each.name, "risk_printed": each.risk, "risk": risk,
-                     "examples": {f"{delta:g}": dict(zip(METHODS, ours, strict=True))
-                                  for delta, ours in counts.items()}}
-                    for each, risk, counts in tables.reproduce(full=full, runs=runs)]  # fmt: skip
-            print_json(finite({"systems": told}))
-            return
-        tables.show(console, full=full, runs=runs)
-        _limits(console)
-        return
-    with pairs.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    found = from_pairs([row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows]))
-    table = Table("estimator", "examples", "least error", "last error")
-    for line in found.curves:
-        table.add_row(line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}")
-    console.print(table)
-    bound = certified_epsilon(found.secrets, found.errors, found.held_out, alpha)
-    console.print(
-        f"guessing errs {found.random_guess:.4f}; best estimate of the Bayes risk {found.risk:.4f} ({found.method}), "
-        f"multiplicative leakage {found.leakage:.4f}; if secrets were drawn uniformly, epsilon (local) is at least "
-        f"{bound:.4f} with confidence {1 - alpha:g}",
-        soft_wrap=True,
-    )
-    for warning in found.warnings:
-        console.print(warning, style="dim", soft_wrap=True)
-    if as_json:
-        print_json(finite({"random_guess": found.random_guess, "risk": found.risk, "method": found.method,
-                    "leakage": found.leakage, "epsilon_at_least": bound, "confidence": 1 - alpha,
-                    "warnings": list(found.warnings)}))  # fmt: skip
 
 
 @app.command()
