@@ -190,11 +190,12 @@ def test_a_wrong_estimator_or_a_wrong_convention_misses_the_book():
 
 
 def test_estimators_on_generated_places_converge_in_the_order_of_the_book(monkeypatch):
-    """Blahut-Arimoto (table 15.10): few outputs, so all four agree and converge within a few thousand examples."""
+    """Blahut-Arimoto (table 15.10): outputs come again and again, so all four estimators converge together."""
     only = {key: rows for key, rows in places.PRINTED.items() if key[1:] == ("Blahut-Arimoto", 2)}
     monkeypatch.setattr(places, "PRINTED", only)
     (found,) = places.reproduce(pairs=20_000, step=0.3)
-    assert found.distinct < 60 and all(count is not None for count in found.counts[0.1])
+    counts = found.counts[0.1]
+    assert found.distinct <= 400 and None not in counts and max(counts) <= 1.3 * min(counts)
     plane = Plane(8.0, side=6, margin=300.0, fine=30.0)
     prior = plane.hot_spots
     assert prior.sum() == pytest.approx(1) and prior.max() > 5 * prior.min()

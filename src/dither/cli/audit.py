@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -290,7 +291,7 @@ _CATCH_HEAD = ("bug", "what", "origin", "claim", "detector", "runs", "alpha", "p
 
 
 def _catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
-    drawn = (f"{catch.runs:,}", f"{catch.alpha:g}", f"{catch.power:.4f}") if catch.runs else ("-", "-", "certain")
+    drawn = (f"{catch.runs:,}", f"{catch.alpha:g}", _power(catch.power)) if catch.runs else ("-", "-", "certain")
     return (
         bug.name,
         bug.what,
@@ -301,6 +302,15 @@ def _catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
         catch.needs,
         "yes" if catch.caught else "NO",
     )
+
+
+def _power(power: float) -> str:
+    """Four digits, or as many nines as there are.
+
+    >>> _power(0.99312), _power(1 - 2e-11), _power(1.0)
+    ('0.9931', '0.99999999998', '1.0000')
+    """
+    return f"{power:.4f}" if power == 1 or power < 0.9999 else f"{math.floor(power * 1e11) / 1e11:.11f}"
 
 
 def _catch_table(found: list[tuple[Bug, Catch]]) -> Table:

@@ -18,7 +18,7 @@ class Line:
     >>> import numpy as np
     >>> seen = Line(np.array([2, 2, 1]), np.array([5, 5, 9]), kinds=3, size=12)
     >>> seen.guess("frequentist").tolist()[5:10], seen.guess("nn").tolist()[5:10]
-    ([2, 2, 2, 2, 1], [2, 2, 1, 1, 1])
+    ([2, 2, 2, 2, 1], [2, 2, 2, 1, 1])
     """
 
     def __init__(self, secrets: Integers, outputs: Integers, kinds: int, size: int) -> None:

@@ -239,7 +239,7 @@ def disagreements(each: Experiment, delta: float, ours: Counts) -> tuple[str, ..
     >>> disagreements(EXPERIMENTS[3], 0.1, (8_000, 8_000, 7_000, 2_000))
     ()
     >>> disagreements(EXPERIMENTS[3], 0.1, (4_000, None, 7_000, 9_000))
-    ('frequentist', 'nn', 'log10 before nn', 'ln before frequentist', 'ln before log10')
+    ('frequentist', 'nn', 'ln before frequentist', 'ln before log10')
     """
     printed = dict(zip(METHODS, map(_number, each.counts[delta]), strict=True))
     found = dict(zip(METHODS, map(_number, ours), strict=True))
