@@ -24,10 +24,11 @@ _STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e8e5de; --soft: #a9a69f; --line: #3b3b3f; --paper: #161618;
   --box: #1f1f22; --bad: #ff8a80; --good: #8fd19e; --unsure: #e6c068 } }
 body { font: 16px/1.5 Georgia, serif; max-width: 62rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; color: var(--ink);
-  background: var(--paper); overflow-wrap: anywhere }
+  background: var(--paper); overflow-wrap: break-word }
 h1, h2, h3 { font-weight: normal; line-height: 1.25 } h2 { margin-top: 2.5rem }
 h3 { margin: 0 0 .5rem; font-size: 1.15rem }
-.limits, .notes { color: var(--soft); font-size: .9rem } .notes { display: block; max-width: 46rem }
+.limits, tr.notes td { color: var(--soft) } .limits { font-size: .9rem } tr.notes td { padding-bottom: .9rem }
+tr.noted td { border-bottom: 0; padding-bottom: 0 } td, th { overflow-wrap: normal } td b { white-space: nowrap }
 table { border-collapse: collapse; font-size: .875rem; width: 100%; margin: .5rem 0 1rem }
 td, th { border-bottom: 1px solid var(--line); padding: .35rem .75rem .35rem 0; text-align: left; vertical-align: top }
 th { font-weight: normal; color: var(--soft) } table.facts th { width: 13rem }
@@ -38,8 +39,10 @@ figcaption { font-size: .8rem; color: var(--soft) } svg { width: 100%; height: a
 svg text { font: 12px sans-serif; fill: var(--soft) } svg .axis { stroke: var(--line) } svg .named { fill: var(--ink) }
 svg .claim { stroke: var(--ink); stroke-dasharray: 5 4 } svg .shown { stroke: var(--bad); stroke-width: 2.5 }
 svg .guess { stroke: var(--soft); stroke-dasharray: 1 4 } svg .top { stroke: var(--soft) }
-@media (max-width: 40rem) { table.rows tr:first-child { display: none } table.rows tr { display: block;
+@media (max-width: 48rem) { table.rows tr:first-child { display: none } table.rows tr { display: block;
   border-bottom: 1px solid var(--line); padding: .5rem 0 } table.rows td { display: block; border: 0; padding: 0 }
+  table.rows tr.noted { border-bottom: 0; padding-bottom: 0 } td, th { overflow-wrap: anywhere }
+  td b { white-space: normal }
   table.rows td[data-name]::before { content: attr(data-name) ": "; color: var(--soft) }
   table.facts th, table.facts td { display: block; width: auto; padding-right: 0 }
   table.facts th { border: 0; padding-bottom: 0 } }
@@ -119,11 +122,13 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = []
     for row in rows:
         cells = dict(zip(head, row, strict=True))
-        notes = "".join(f'<span class="notes">{_text(cells[name])}</span>' for name in _NOTES if cells.get(name))
         first, *others = short
-        told = [f"<td><b>{_text(cells[first])}</b>{notes}</td>"]
+        told = [f"<td><b>{_text(cells[first])}</b></td>"]
         told += [f'<td data-name="{_text(name)}"{_kind(cells[name])}>{_text(cells[name])}</td>' for name in others]
-        lines.append(f"<tr>{''.join(told)}</tr>")
+        notes = [_text(cells[name]) for name in _NOTES if cells.get(name)]
+        below = f'<tr class="notes"><td colspan="{len(short)}">{"<br>".join(notes)}</td></tr>' if notes else ""
+        kind = ' class="noted"' if notes else ""
+        lines.append(f"<tr{kind}>{''.join(told)}</tr>{below}")
     return f'<table class="rows"><tr>{top}</tr>{"".join(lines)}</table>'
 
 
