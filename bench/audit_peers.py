@@ -9,7 +9,9 @@ A peer that is not installed is listed as such. Peers that need an environment o
     peers/bin/pip install diffprivlib 'scikit-learn<1.6' smartnoise-sql mpmath cryptography rich typer pydantic pyarrow
     PYTHONPATH=src peers/bin/python bench/audit_peers.py --record
 
-writes bench/audit_peers.json with date and versions; without the peers that record is shown, and marked so.
+writes bench/audit_peers.json, each line with its date, version and processor time; a version measured again replaces
+its own lines and no others. Without the peers that record is shown, and marked so. docs/reference/audit-peers.md is
+the same record for people (tests/audit/test_audit_peers.py compares the two).
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import datetime
 import json
 import os
 import platform
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -137,6 +141,8 @@ def measure(quick: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
         for peer in make():
             slow = package == "smartnoise-sql"
             runs = (200 if slow else 4_000) if quick else (2_000 if slow else 40_000)
+            print(f"{package} {versions[package]}: {peer.name}, {runs:,} runs a side", file=sys.stderr, flush=True)
+            start = time.process_time()
             peer.mechanism(peer.pair[0])  # a subject that only raises would look innocent: let it stop the bench
             spend = audit.Budget(runs, ALPHA)
             verdict = audit.test(peer.mechanism, *peer.pair, peer.epsilon, peer.delta, budget=spend, name=peer.name)
@@ -144,6 +150,8 @@ def measure(quick: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
             lines.append(
                 {
                     "name": f"{package}: {peer.name}",
+                    "version": versions[package],
+                    "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
                     "claimed_epsilon": peer.epsilon,
                     "claimed_delta": peer.delta,
                     "shown_epsilon": verdict.epsilon_lower,
@@ -152,6 +160,7 @@ def measure(quick: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
                     "alpha": ALPHA,
                     "verdict": verdict.outcome,
                     "event": shown.event if shown else "",
+                    "cpu_s": round(time.process_time() - start, 1),
                 }
             )
     return lines, versions
@@ -165,27 +174,25 @@ def main() -> None:
     options = parser.parse_args()
     lines, versions = measure(options.quick)
     missing = [package for package in PACKAGES if package not in versions]
-    recorded: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {"lines": [], "versions": {}}
+    recorded: list[dict[str, Any]] = json.loads(RECORD.read_text())["lines"] if RECORD.exists() else []
     if options.record:
-        kept = [each for each in recorded["lines"] if each["name"].split(":")[0] not in versions]
-        data = {
-            "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-            "versions": {**recorded["versions"], **versions},
-            "lines": [*kept, *lines],
-        }
-        RECORD.write_text(json.dumps(data, indent=1) + "\n")
+        kept = [each for each in recorded if versions.get(each["name"].split(":")[0]) != each["version"]]
+        order = sorted([*kept, *lines], key=lambda each: (PACKAGES.index(each["name"].split(":")[0]), each["version"]))
+        RECORD.write_text(json.dumps({"lines": order}, indent=1) + "\n")
     console = Console(width=150)
     table = Table("peer", "claimed", "shown at least", "ceiling", "runs", "verdict", "best event", "measured")
-    old = [each for each in recorded["lines"] if each["name"].split(":")[0] in missing]
-    for where, group in (("now", lines), (f"recorded {recorded.get('date', '')}", old)):
+    old = [each for each in recorded if each["name"].split(":")[0] in missing]
+    for where, group in (("now", lines), ("recorded", old)):
         for each in group:
             claim = f"{each['claimed_epsilon']:g}, {each['claimed_delta']:g}"
             numbers = (claim, f"{each['shown_epsilon']:.4f}", f"{each['ceiling']:.2f}", f"{each['runs']:,}")
-            table.add_row(each["name"], *numbers, each["verdict"], each["event"][:60], where)
+            when = f"{where} {each['date']}, {each['version']}"
+            table.add_row(each["name"], *numbers, each["verdict"], each["event"][:60], when)
     console.print(table)
     for package in missing:
-        known = recorded["versions"].get(package)
-        console.print(f"{package} is not installed here" + (f"; recorded with {known}" if known else "; not measured"))
+        known = sorted({each["version"] for each in old if each["name"].split(":")[0] == package})
+        told = f"; recorded with {', '.join(known)}" if known else "; not measured"
+        console.print(f"{package} is not installed here{told}")
     console.print(
         f"alpha {ALPHA:g} for each verdict. A test gives lower bounds, never a proof; only what was run was measured."
     )

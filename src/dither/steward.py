@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dither.canonical import dumps
 from dither.catalog import Catalog, catalog_hash, from_json, load, to_json
@@ -25,7 +25,7 @@ from dither.data.measure import Measurer
 from dither.data.registration import Repairs, write_copy_and_facts
 from dither.data.sources import SourceError, column_names, missing_columns, names_at, table_names, types_at
 from dither.errors import CatalogError, DitherError, RefusedError
-from dither.plan.algebra import Cells
+from dither.plan.algebra import Cells, Query
 from dither.plan.facts import Facts
 from dither.privacy.cores import no_core_dumps
 from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
@@ -229,12 +229,17 @@ def verify_ledger(place: State) -> Report:
 
 def truth(place: State, query: Cells, catalog: Catalog) -> list[list[int]]:
     """Exact cells of a *dev* lineage, for teaching and tests; a prod lineage has none to show."""
+    return [list(map(int, row)) for row in measured(place, query, catalog)]
+
+
+def measured(place: State, query: Query, catalog: Catalog) -> Any:
+    """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
     registered = _registered(place)
     if registered.public["context"] != "dev":
         raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
     measurer = Measurer(place.version(registered.version) / "data.duckdb", catalog)
     try:
-        return [list(map(int, row)) for row in measurer.measure(query)]
+        return measurer.measure(query)
     finally:
         measurer.close()
 

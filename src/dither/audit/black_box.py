@@ -80,6 +80,13 @@ class Evidence:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        one, two = ("first", "second") if self.direction == "d1 over d2" else ("second", "first")
+        return (
+            f"'{self.event}' has probability above {self.low:.6g} on the {one} input and below {self.high:.6g} on the "
+            f"{two} ({self.hits[0]:,} and {self.hits[1]:,} of {self.runs:,} runs)"
+        )
+
     def delta(self, epsilon: float) -> float:
         """A lower bound on delta at this epsilon, by the event or by its complement the other way round."""
         scale = math.exp(min(700.0, epsilon))
@@ -126,11 +133,9 @@ class Verdict:
     def __str__(self) -> str:
         claim = f"claimed epsilon {self.epsilon:.6g}, delta {self.delta:.3g}"
         if self.certificate is not None and self.violated:
-            c = self.certificate
             return (
-                f"{self.name}: violated. {claim}; but '{c.event}' ({c.direction}) has probability above {c.low:.6g} on "
-                f"one input and below {c.high:.6g} on the other, so epsilon >= {self.epsilon_lower:.4g} at that delta; "
-                f"confidence 1 - {self.alpha:g}"
+                f"{self.name}: violated. {claim}; but {self.certificate}, so epsilon >= {self.epsilon_lower:.4g} at "
+                f"that delta; confidence 1 - {self.alpha:g}"
             )
         found = f"largest epsilon shown {self.epsilon_lower:.4g}, ceiling of {self.runs:,} runs {self.ceiling:.4g}"
         return f"{self.name}: {self.outcome}. {claim}; {found}"

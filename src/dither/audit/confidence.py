@@ -71,7 +71,7 @@ def power(one: float, two: float, runs: int, epsilon: float, delta: float, alpha
     (True, True)
     """
     best = 0.0
-    for chance in (1e-9, 1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 0.05, 0.1, 0.25, 0.5):
+    for chance in (1e-12, 1e-11, 1e-10, 1e-9, 1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 0.05, 0.1, 0.25, 0.5):
         x = int(binom.ppf(chance, runs, one))
         y = _largest_quiet(lower(x, runs, alpha), runs, epsilon, delta, alpha)
         if y >= 0:

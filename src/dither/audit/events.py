@@ -142,8 +142,13 @@ def _interval(view: View, first: float, last: float) -> Event:
     return Event(view, "between", (first, last), f"{view.name} between {first:.12g} and {last:.12g}")
 
 
-def _among(view: View, numbers: Numbers, text: str) -> Event:
-    return Event(view, "among", tuple(np.sort(numbers).tolist()), text)
+def _among(view: View, numbers: Numbers, of: int) -> Event:
+    """The values themselves if they are few and mean something; a whole output is known by its hash alone."""
+    kept = tuple(np.sort(numbers).tolist())
+    if view.name != "whole output" and 1 < len(kept) <= 12:
+        return Event(view, "among", kept, f"{view.name} is one of {', '.join(map(str, kept))}")
+    text = f"{view.name} is among the {len(kept)} of {of} values with the largest likelihood ratio"
+    return Event(view, "among", kept, text)
 
 
 def _point(view: View, sample: Batch, cell: Any) -> Event:
@@ -172,8 +177,7 @@ def _sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[Found]:
     order = np.argsort(-(p + 0.5 / len(a)) / (q + 1 / len(a)), kind="stable")
     sum_one, sum_two = np.cumsum(one[order]), np.cumsum(two[order])
     for k in _spread(len(order) - 1)[1:]:
-        text = f"{view.name} is among the {k + 1} of {len(found)} values with the largest likelihood ratio"
-        yield Found(partial(_among, view, found[order[: k + 1]], text), sum_one[k], sum_two[k])
+        yield Found(partial(_among, view, found[order[: k + 1]], len(found)), sum_one[k], sum_two[k])
 
 
 def cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floats]:

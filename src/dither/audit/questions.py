@@ -112,13 +112,15 @@ def _people() -> str:
 
 
 def _quantile() -> str:
-    return f"SELECT QUANTILE_CONT(cost, 0.5) AS q FROM visits{_where('visits')}"
+    key = pick(("", "ward", "diag"))
+    asked = f"QUANTILE_CONT(cost, 0.5) AS q FROM visits{_where('visits')}"
+    return f"SELECT {key}, {asked} GROUP BY {key}" if key else f"SELECT {asked}"
 
 
 def _join() -> str:
     asked = pick(("COUNT(*) AS n", "SUM(v.cost) AS s"))
-    kind = pick(("JOIN", "LEFT JOIN"))
-    return f"SELECT p.sex, {asked} FROM patients p {kind} visits v ON p.person = v.person GROUP BY p.sex"
+    kind, key = pick(("JOIN", "LEFT JOIN")), pick(("p.sex", "v.diag"))
+    return f"SELECT {key}, {asked} FROM patients p {kind} visits v ON p.person = v.person GROUP BY {key}"
 
 
 def _public_join() -> str:
@@ -126,7 +128,9 @@ def _public_join() -> str:
 
 
 def _undeclared() -> str:
-    return f"SELECT diag, COUNT(*) AS n FROM visits{_where('visits')} GROUP BY diag"
+    keys = pick(("diag", "diag, ward"))
+    asked = pick(("COUNT(*) AS n", "SUM(cost) AS s", "COUNT(*) AS n, SUM(score) AS s", "COUNT(DISTINCT person) AS p"))
+    return f"SELECT {keys}, {asked} FROM visits{_where('visits')} GROUP BY {keys}"
 
 
 def _rollup() -> str:

@@ -1,17 +1,20 @@
 """One error budget for runs that repeat: nightly audits of a year share one alpha (privacy-rules 35).
 
 The k-th run of a year gets alpha / (k (k + 1)); these shares add up to alpha however many runs there are, so the chance
-of any false alarm in the year is at most alpha. The count is kept in a small file and moved before the run starts.
+of any false alarm in the year is at most alpha. The count is kept in a small file and moved before the run starts, so
+that a run that breaks off has spent its share; the alpha of a year is that of its first run.
 """
 
 from __future__ import annotations
 
 import datetime
+import fcntl
 import json
 import os
 from pathlib import Path
 
 from dither.audit.confidence import check_alpha
+from dither.errors import ParameterError
 
 
 def share(run: int, alpha: float) -> float:
@@ -26,9 +29,17 @@ def share(run: int, alpha: float) -> float:
 def next_share(file: Path, alpha: float, year: int | None = None) -> float:
     """Count one more run in the file and return its share; a new year starts anew."""
     now = datetime.datetime.now(tz=datetime.UTC).year if year is None else year
-    known = json.loads(file.read_text()) if file.exists() else {}
-    run = int(known.get("runs", 0)) + 1 if known.get("year") == now else 1
-    new = file.with_name(file.name + ".new")
-    new.write_text(json.dumps({"year": now, "runs": run, "alpha": alpha}))
-    os.replace(new, file)
+    check_alpha(alpha)
+    with file.with_name(file.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs that start together must not spend the same share
+        known = json.loads(file.read_text()) if file.exists() else {}
+        same = known.get("year") == now
+        if same and known["alpha"] != alpha:
+            raise ParameterError(
+                f"the runs of {now} share alpha {known['alpha']:g}, fixed by the first of them: use that, got {alpha:g}"
+            )
+        run = int(known["runs"]) + 1 if same else 1
+        new = file.with_name(file.name + ".new")
+        new.write_text(json.dumps({"year": now, "runs": run, "alpha": alpha}))
+        os.replace(new, file)
     return share(run, alpha)

@@ -7,10 +7,10 @@ dither audit function mine.py:answer --first '[1, 0]' --second '[0, 0]' --epsilo
 
 from __future__ import annotations
 
-import csv
 import importlib
 import importlib.util
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -18,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import track
@@ -27,28 +26,32 @@ from rich.table import Table
 from dither import connect, steward
 from dither.audit.accountant import audit_accountant
 from dither.audit.black_box import LIMITS, Budget, Verdict, test
-from dither.audit.leakage import tables
-from dither.audit.leakage.estimate import METHODS, from_pairs
-from dither.audit.leakage.limits import certified_epsilon
 from dither.audit.ours import Subject, subjects
 from dither.audit.report import Section, finite, write
 from dither.audit.system import audit_system
 from dither.audit.year import next_share
 from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
+from dither.cli.audit_leakage import leakage
 from dither.cli.output import AsJson, print_json
 from dither.errors import ParameterError
-from dither.plan.algebra import Cells
+from dither.plan.algebra import Query
 from dither.privacy.noise.source import fresh_bytes
 from dither.state import State
 
 app = typer.Typer(name="audit", help="Try to break a promise: ours, or a function of your own.", no_args_is_help=True)
 Report = Annotated[Path | None, typer.Option(help="Write this HTML file, and the same as JSON beside it.")]
 Alpha = Annotated[float, typer.Option(help="Rate of false alarms of each test.")]
+Year = Annotated[
+    Path | None, typer.Option(help="A file that counts runs: all runs of a year share alpha (nightly audits).")
+]
 
 
 @app.callback()
 def _group() -> None:
     """Audits."""
+
+
+app.command()(leakage)
 
 
 @app.command()
@@ -59,6 +62,7 @@ def mechanisms(
     ] = 200_000,
     slow_runs: Annotated[int, typer.Option(help="Runs where each is one call.")] = 2_000,
     alpha: Alpha = ALPHA,
+    year: Year = None,
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
@@ -69,14 +73,20 @@ def mechanisms(
         if name not in known:
             raise ParameterError(f"no mechanism {name!r}: choose among {', '.join(known)}")
     chosen = [known[name] for name in names] if names else list(known.values())
+    if year is not None:
+        alpha = next_share(year, alpha * len(chosen)) / len(chosen)  # one share of the year for all of them
     verdicts = [
         each.audit(runs if each.vectorised else slow_runs, alpha)
         for each in track(chosen, description="auditing", console=console, transient=True)
     ]
-    table = Table("mechanism", "claimed epsilon", "delta", "shown at least", "ceiling", "runs", "verdict")
+    table = Table(
+        "mechanism", "claimed", "delta", "shown", "ceiling", "runs", "verdict", box=None, padding=(0, 2, 0, 0)
+    )
+    table.columns[0].no_wrap = True
     for verdict in verdicts:
         table.add_row(*_row(verdict))
     console.print(table)
+    console.print("epsilon claimed, epsilon shown at least, and the most that so many runs could show", style="dim")
     _limits(console)
     if report is not None:
         head = ("mechanism", "claimed epsilon", "delta", "shown at least", "ceiling", "runs", "verdict")
@@ -108,7 +118,7 @@ def zoo(
             raise ParameterError(f"no bug {name!r}: choose among {', '.join(BUGS)}")
     chosen = [BUGS[name] for name in names] if names else list(BUGS.values())
     found = [(bug, bug.catch()) for bug in track(chosen, description="catching", console=console, transient=True)]
-    console.print(_catch_table(found))
+    _show_catches(console, found, why=bool(names))
     fast, slow = (20_000, 300) if quick else (200_000, 2_000)
     ours: list[Subject] = [] if names else subjects()
     verdicts = [
@@ -145,6 +155,7 @@ def function(
     delta: Annotated[float, typer.Option(help="The claim's delta.")] = 0.0,
     runs: Annotated[int, typer.Option(help="Runs on each input, fixed in advance.")] = 100_000,
     alpha: Alpha = 1e-6,
+    year: Year = None,
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
@@ -152,7 +163,8 @@ def function(
     console = Console(stderr=as_json)
     mechanism = _load(where)
     pair = json.loads(first), json.loads(second)
-    verdict = test(mechanism, *pair, epsilon, delta, budget=Budget(runs, alpha), name=where, progress=True)
+    spend = Budget(runs, alpha if year is None else next_share(year, alpha))
+    verdict = test(mechanism, *pair, epsilon, delta, budget=spend, name=where, progress=True)
     console.print(str(verdict), soft_wrap=True, highlight=False, markup=False)
     _limits(console)
     if report is not None:
@@ -187,57 +199,10 @@ def accountant(
 
 
 @app.command()
-def leakage(
-    pairs: Annotated[
-        Path | None, typer.Argument(help="CSV of pairs: the secret, then the output's numbers; one header line.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="All systems of the book, for many minutes.")] = False,
-    alpha: Annotated[float, typer.Option(help="Confidence of the certified epsilon is 1 - alpha.")] = 0.05,
-    as_json: AsJson = False,
-) -> None:
-    """Estimate what outputs tell about a secret; without a file, print the book's tables against ours."""
-    console = Console(stderr=as_json)
-    if pairs is None:
-        runs = 1 if full else 3
-        if as_json:
-            told = [{"table": each.table, "system": each.name, "risk_printed": each.risk, "risk": risk,
-                     "examples": {f"{delta:g}": dict(zip(METHODS, ours, strict=True))
-                                  for delta, ours in counts.items()}}
-                    for each, risk, counts in tables.reproduce(full=full, runs=runs)]  # fmt: skip
-            print_json(finite({"systems": told}))
-            return
-        tables.show(console, full=full, runs=runs)
-        _limits(console)
-        return
-    with pairs.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    found = from_pairs([row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows]))
-    table = Table("estimator", "examples", "least error", "last error")
-    for line in found.curves:
-        table.add_row(line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}")
-    console.print(table)
-    bound = certified_epsilon(found.secrets, found.errors, found.held_out, alpha)
-    console.print(
-        f"guessing errs {found.random_guess:.4f}; best estimate of the Bayes risk {found.risk:.4f} ({found.method}), "
-        f"multiplicative leakage {found.leakage:.4f}; if secrets were drawn uniformly, epsilon (local) is at least "
-        f"{bound:.4f} with confidence {1 - alpha:g}",
-        soft_wrap=True,
-    )
-    for warning in found.warnings:
-        console.print(warning, style="dim", soft_wrap=True)
-    if as_json:
-        print_json(finite({"random_guess": found.random_guess, "risk": found.risk, "method": found.method,
-                    "leakage": found.leakage, "epsilon_at_least": bound, "confidence": 1 - alpha,
-                    "warnings": list(found.warnings)}))  # fmt: skip
-
-
-@app.command()
 def system(
     minutes: Annotated[float, typer.Option(help="How long.")] = 1.0,
     alpha: Alpha = 1e-6,
-    year: Annotated[
-        Path | None, typer.Option(help="A file that counts runs: all runs of a year share alpha (nightly audits).")
-    ] = None,
+    year: Year = None,
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
@@ -249,6 +214,8 @@ def system(
     lines = [
         f"{found.pairs:,} pairs of neighbours, {sum(found.answered.values()):,} questions answered on both, "
         f"{sum(found.refused.values()):,} refused alike on both",
+        "exact integers compared with their claims: "
+        + (", ".join(f"{kind} {count:,}" for kind, count in found.measured.most_common()) or "none"),
         f"{found.row_pairs:,} more pairs whose plans' rows were compared (symmetric difference)",
         f"{len(found.verdicts)} black-box tests of the whole path, false alarms at most {part:g} together",
         f"times of the two sides: rank test p = {found.slower:.3g} (shown, not judged: embedded mode promises nothing)",
@@ -269,6 +236,7 @@ def system(
     console.print(f"system: {state} in {found.pairs:,} pairs", soft_wrap=True)
     if as_json:
         print_json({"pairs": found.pairs, "row_pairs": found.row_pairs, "answered": dict(found.answered),
+                    "measured": dict(found.measured),
                     "refused": dict(found.refused), "tests": len(found.verdicts), "alpha": part,
                     "faults": list(found.faults)})  # fmt: skip
     raise typer.Exit(1 if found.faults else 0)
@@ -281,8 +249,8 @@ class _Registrar:
     *one* installation.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._made, self._key = folder, 0, fresh_bytes(32)
+    def __init__(self, folder: Path, key: bytes | None = None) -> None:
+        self._folder, self._made, self._key = folder, 0, key or fresh_bytes(32)
 
     def __call__(self, catalog: str, files: dict[str, str]) -> _Place:
         self._made += 1
@@ -312,9 +280,9 @@ class _Place:
         self.connection = connect(file, state=self._state.root)
         self._catalog = done.catalog
 
-    def truth(self, query: Cells) -> list[list[int]]:
-        """Exact cells, which a dev lineage may show."""
-        return steward.truth(self._state, query, self._catalog)
+    def measured(self, query: Query) -> Any:
+        """Exact integers, which a dev lineage may show."""
+        return steward.measured(self._state, query, self._catalog)
 
     def close(self) -> None:
         """Forget everything."""
@@ -332,11 +300,13 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
     return (verdict.name, *numbers, f"{verdict.runs:,}", verdict.outcome)
 
 
-_CATCH_HEAD = ("bug", "what", "origin", "claim", "detector", "runs", "alpha", "power", "black box needs", "caught")
+_CATCH_HEAD = (
+    "bug", "what", "origin", "claim", "detector", "runs", "alpha", "power", "black box needs", "caught", "evidence",
+)  # fmt: skip
 
 
 def _catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
-    drawn = (f"{catch.runs:,}", f"{catch.alpha:g}", f"{catch.power:.4f}") if catch.runs else ("-", "-", "certain")
+    drawn = (f"{catch.runs:,}", f"{catch.alpha:g}", _power(catch.power)) if catch.runs else ("-", "-", "certain")
     return (
         bug.name,
         bug.what,
@@ -346,16 +316,39 @@ def _catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
         *drawn,
         catch.needs,
         "yes" if catch.caught else "NO",
+        catch.evidence,
     )
 
 
-def _catch_table(found: list[tuple[Bug, Catch]]) -> Table:
-    table = Table("bug", "detector", "claim", "runs", "alpha", "power", "black box needs", "caught")
-    table.columns[0].overflow = "fold"
+def _power(power: float) -> str:
+    """Four digits, or as many nines as there are.
+
+    >>> _power(0.99312), _power(1 - 2e-11), _power(1.0)
+    ('0.9931', '0.99999999998', '1.0000')
+    """
+    return f"{power:.4f}" if power == 1 or power < 0.9999 else f"{math.floor(power * 1e11) / 1e11:.11f}"
+
+
+def _show_catches(console: Console, found: list[tuple[Bug, Catch]], *, why: bool) -> None:
+    """A table where there is room, else a few lines for each bug; with `why`, what is wrong and how it shows."""
+    names = ("bug", "detector", "claim", "runs", "alpha", "power", "black box needs", "caught")
+    table = Table(*names)
     for bug, catch in found:
         row = dict(zip(_CATCH_HEAD, _catch_row(bug, catch), strict=True))
-        table.add_row(*(row[name] for name in (str(column.header) for column in table.columns)))
-    return table
+        table.add_row(*(row[name] for name in names))
+        if why or console.width < 140:
+            runs = (
+                f"{catch.runs:,} runs a side, alpha {row['alpha']}, power {row['power']}" if catch.runs else "certain"
+            )
+            state = "caught" if catch.caught else "NOT CAUGHT"
+            line = f"{bug.name}: {state} by {bug.detector} ({runs}); claim {bug.claim}"
+            needs = "" if catch.runs else f"; a black box would need: {catch.needs}"
+            console.print(line + needs, soft_wrap=True, highlight=False, markup=False)
+        if why:
+            told = f"  {bug.what} ({bug.origin}). {catch.evidence}"
+            console.print(told, soft_wrap=True, highlight=False, markup=False)
+    if not why and console.width >= 140:
+        console.print(table)
 
 
 def _summary(accused: list[str], tested: int, alpha: float) -> str:

@@ -22,6 +22,7 @@ from dither.errors import ParameterError
 
 Method = Literal["frequentist", "nn", "log10", "ln"]
 METHODS: tuple[Method, ...] = ("frequentist", "nn", "log10", "ln")
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 _SAME = 1e-9  # distances closer than this, relatively, are equal
 
@@ -31,6 +32,25 @@ def neighbours(method: Method, examples: int) -> int:
     if method in ("frequentist", "nn"):
         return 1
     return max(1, math.ceil(math.log10(examples) if method == "log10" else math.log(examples)))
+
+
+def most_frequent(
+    rows: Integers, secrets: Integers, counts: Integers, size: int, kinds: int, otherwise: int = 0
+) -> Integers:
+    """For each of `size` rows the secret of the largest count, the least among equals; `otherwise` for empty rows.
+
+    >>> most_frequent(np.array([0, 0, 2]), np.array([3, 1, 2]), np.array([5, 5, 1]), 3, kinds=4, otherwise=0).tolist()
+    [1, 0, 2]
+    """
+    best = np.full(size, -1, np.int64)
+    np.maximum.at(best, rows, counts * kinds + (kinds - 1 - secrets))
+    return np.where(best < 0, otherwise, kinds - 1 - best % kinds).astype(np.int64)
+
+
+def _winners(counts: Any) -> Integers:
+    """`most_frequent` of the rows of a sparse matrix (its own argmax goes row by row)."""
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    return most_frequent(rows, counts.indices.astype(np.int64), counts.data, *counts.shape)
 
 
 class Trained:
@@ -51,7 +71,7 @@ class Trained:
         """The most frequent secret of an output that was seen; of another, the most frequent of all."""
         points = _points(outputs)
         distance, place = self._tree.query(points)
-        best = np.asarray(self.counts.argmax(axis=1)).ravel()
+        best = _winners(self.counts)
         return np.where(distance == 0, best[place], self.common).astype(np.int64)
 
     def nearest(self, outputs: NDArray[Any], k: int) -> Integers:
@@ -80,9 +100,9 @@ class Trained:
         votes = self._sum(inside, place)
         group = self._sum(tied, place)
         left = np.maximum(k - np.asarray(votes.sum(axis=1)).ravel(), 0)
-        winner = np.asarray(group.argmax(axis=1)).ravel()
+        winner = _winners(group)
         extra = csr_matrix((left, (np.arange(len(points)), winner)), shape=votes.shape)
-        return done, np.asarray((votes + extra).argmax(axis=1)).ravel().astype(np.int64)
+        return done, _winners(votes + extra)
 
     def _sum(self, chosen: NDArray[np.bool_], place: Integers) -> Any:
         row, column = np.nonzero(chosen)

@@ -268,7 +268,7 @@ def bugs() -> list[Bug]:
             epsilon=1.0,
             named=("one single bucket", lambda x: np.asarray(x) > 0),
             chances=lambda: DAWA_CHANCES,
-            runs=4_600_000,
+            runs=8_900_000,
         ),
         black_box(
             "fixed-seed",
@@ -323,7 +323,7 @@ def bugs() -> list[Bug]:
             epsilon=1.0,
             named=("value <= -10", _at_most(-10)),
             chances=lambda: (1 - _tail(1, -9), 0.0),
-            runs=6_000_000,
+            runs=6_600_000,
         ),
         black_box(
             "self-join-with-flat-sensitivity",

@@ -129,7 +129,7 @@ def bugs() -> list[Bug]:
             ROTH,
             [0] * 4 + [1],
             [MISS] * 4 + [HIT],
-            140_000,
+            250_000,
             shown_up_to=2,
         ),
         _bug(
@@ -139,7 +139,7 @@ def bugs() -> list[Bug]:
             LEE_CLIFTON,
             [0, 0, 1, 1],
             [MISS] * 2 + [HIT] * 2,
-            40_000,
+            65_000,
         ),
         _bug(
             "svt-stoddard-2014",
@@ -157,7 +157,7 @@ def bugs() -> list[Bug]:
             CHEN,
             [0] * 3 + [1] * 3,
             [MISS] * 3 + [HIT] * 3,
-            80_000,
+            130_000,
         ),
         _bug(
             "svt-gptt-2015",
@@ -166,7 +166,7 @@ def bugs() -> list[Bug]:
             GPTT,
             [0, 0, 1, 1],
             [MISS] * 2 + [HIT] * 2,
-            40_000,
+            65_000,
         ),
         _bug(
             "svt-bad-gap-2020",
@@ -175,7 +175,7 @@ def bugs() -> list[Bug]:
             BAD_GAP,
             [0] * 6 + [1],
             [MISS] * 6 + [HIT],
-            1_500_000,
+            2_750_000,
             shown_up_to=2,
         ),
         _bug(
@@ -185,7 +185,7 @@ def bugs() -> list[Bug]:
             RESTARTED,
             [0, 1] * 4,
             [MISS, HIT] * 4,
-            900_000,
+            1_550_000,
         ),
         _bug(
             "un-noised-threshold",
@@ -194,6 +194,6 @@ def bugs() -> list[Bug]:
             UNNOISED,
             [0] * 4,
             [MISS] * 4,
-            110_000,
+            190_000,
         ),
     ]
