@@ -100,7 +100,7 @@ class TestRule8:
     def test_a_private_join_without_the_owner(self, monkeypatch):
         query = Cells(a.Join(Scan("visits"), Scan("patients"), (), "inner"), (), (Count(),))
         honest = plan.join_sql
-        bug = lambda *given: honest(*given).replace("l.dither_owner = r.dither_owner", "true")
+        bug = lambda *given: honest(*given).replace("l.dither_unit = r.dither_unit", "true")
         honest_then(query, monkeypatch, (plan, "join_sql", bug))
 
     def test_a_public_side_with_several_rows_a_key(self, monkeypatch):

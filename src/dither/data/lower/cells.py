@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
-from dither.data.lower.columns import OWNER, integer, listed
+from dither.data.lower.columns import UNIT, holds_null, integer, listed, null_code, recoded
 from dither.data.lower.plan import Lowering, plan_sql
 from dither.plan.algebra import Keys, Quantiles, Query
 from dither.plan.domain import Columns
@@ -19,14 +19,16 @@ def query_sql(query: Query, at: Lowering) -> str:
     unlisted = list(open_keys_in(query.keys, columns))
     source = f"({plan_sql(query.plan, at)})"
     if isinstance(query, Keys):
-        return f"SELECT {listed(unlisted)}, count(DISTINCT {OWNER}) FROM {source} GROUP BY {listed(unlisted)}"
+        return f"SELECT {listed(unlisted)}, count(DISTINCT {UNIT}) FROM {source} GROUP BY {listed(unlisted)}"
     shown = [name(key) for key in unlisted]
     shown.append(f"{_code(key_domains_in(query.keys, columns), columns)} AS code")
     if isinstance(query, Quantiles):
         points, value = points_in(query.column, columns), integer(name(query.column), columns[query.column])
         place = f"CAST(({clamped(value, points.low, points.high)} - ({points.low})) // {points.step} AS BIGINT)"
         shown.append(f"{place} AS place")
-        measured, source = "count(*)", f"{source} WHERE {name(query.column)} IS NOT NULL"
+        measured = "count(*)"
+        if holds_null(columns[query.column]):
+            source += f" WHERE {name(query.column)} <> {null_code(columns[query.column])}"
     else:
         measured = ", ".join(aggregate_sql(aggregate, columns) for aggregate in query.columns)
     groups = ", ".join(str(1 + place) for place in range(len(shown)))
@@ -38,9 +40,7 @@ def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     """SQL: the position of a row's cell in the order of the declared keys, last key fastest."""
     code = "CAST(0 AS BIGINT)"
     for domain in domains:
-        value = integer(name(domain.column), columns[domain.column])
+        value = recoded(name(domain.column), columns[domain.column], domain.first + domain.size)
         value = f"CAST({value} - ({domain.first}) AS BIGINT)"
-        if domain.has_null:
-            value = f"coalesce({value}, {domain.size})"
         code = value if domain is domains[0] else f"({code}) * {domain.codes} + ({value})"
     return code
