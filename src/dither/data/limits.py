@@ -65,13 +65,13 @@ def _ranked(rows: str, parts: list[str], order: str) -> str:
 
 def make_units() -> str:
     """SQL: the empty table of owners, for all tables of one registration."""
-    return f"CREATE TEMP TABLE {UNITS} ({OWNER} VARCHAR, {UNIT} BIGINT, dither_hashed VARCHAR)"
+    return f"CREATE TEMP TABLE {UNITS} ({OWNER} VARCHAR, {UNIT} BIGINT, {HASH_A} INTEGER, {HASH_B} INTEGER)"
 
 
 def add_units(source: str) -> str:
     """SQL: the owners of some rows, numbered after those that are known; a number only says who is who."""
     new = f"SELECT DISTINCT {OWNER} FROM ({source}) ANTI JOIN {UNITS} USING ({OWNER})"
-    return f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, dither_hashed FROM ({_numbered(_with_hash(new))})"
+    return f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM ({_numbered(_with_hash(new))})"
 
 
 def _numbered(rows: str) -> str:
@@ -80,8 +80,10 @@ def _numbered(rows: str) -> str:
 
 
 def _with_hash(rows: str) -> str:
-    """SQL: rows with a keyed digest of their owner."""
-    return f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
+    """SQL: rows with the two numbers of their owner, from a keyed digest of it."""
+    digested = f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
+    numbers = ", ".join(f"{_hash(place)} AS {column}" for place, column in ((1, HASH_A), (9, HASH_B)))
+    return f"SELECT * EXCLUDE (dither_hashed), {numbers} FROM ({digested})"
 
 
 def _written(column: Column) -> str:
@@ -93,8 +95,7 @@ def _shown(columns: list[Column], table: Table, facts: Facts) -> str:
 
     Nulls of integers become the integer that stands for them (lower/columns.py).
     """
-    shown = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}"]
-    shown += [f"{_hash(place)} AS {column}" for place, column in ((1, HASH_A), (9, HASH_B))]
+    shown = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
     for column in columns:
         domain, value = declared_domain(column, table, facts), name(column.name)
         if holds_null(domain):

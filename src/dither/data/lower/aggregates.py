@@ -30,7 +30,7 @@ def aggregate_sql(aggregate: Aggregate, columns: Columns) -> str:
 
 
 def _count(column: str, domain: Domain) -> str:
-    return f"count_if({column} <> {null_code(domain)})" if holds_null(domain) else f"count({column})"
+    return f"coalesce(sum(1 - {null_flag(column, domain)}), 0)" if holds_null(domain) else f"count({column})"
 
 
 def _different(column: str, domain: Domain) -> str:

@@ -44,8 +44,7 @@ def condition_sql(condition: Condition, columns: Columns, computed: Computed, *,
             word = " AND " if isinstance(condition, And) == answer else " OR "
             return "(" + word.join(condition_sql(part, columns, computed, answer=answer) for part in parts) + ")"
         case Compare(column, operator, constant):
-            operator = operator if answer else OPPOSITE[operator]
-            return _compare(name(column), operator, constant, columns[column])
+            return _compare(name(column), operator if answer else OPPOSITE[operator], constant, columns[column])
     raise AssertionError(f"no lowering for {type(condition).__name__}")
 
 

@@ -4,7 +4,7 @@ Calls are computed level by level, so that the SQL of an argument is always a na
 long as the expression. Every function of the table is total: whatever rows reach it, in whatever order, nothing raises.
 
 An integer is computed as a pair: a value, which lies in its domain also where it is null, and a flag that says whether
-it is null. `nulls.py` says how each function makes both; where it does not, and for texts, the engine's own nulls serve.
+it is null. `nulls.py` says how each function makes both; where it does not, and for texts, the engine's nulls serve.
 """
 
 from __future__ import annotations

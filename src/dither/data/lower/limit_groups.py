@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import HASH_A, HASH_B, PRIME, UNIT, carried, holds_null, index_column, integer, listed, null_flag
+from dither.data.lower.columns import (
+    HASH_A,
+    HASH_B,
+    PRIME,
+    UNIT,
+    carried,
+    holds_null,
+    index_column,
+    integer,
+    listed,
+    null_flag,
+)
 from dither.plan.algebra import LimitGroups
 from dither.plan.analyse import Analysed
 from dither.plan.domain import Domain

@@ -20,7 +20,9 @@ Pair: TypeAlias = tuple[str, str | None]
 
 def pair(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair | None:
     """SQL of the value and of the flag (None if never null); None where the engine's own nulls have to serve."""
-    stored = (is_stored(domain) or constant is not None for domain, constant in zip(a.domains, a.constants, strict=True))
+    stored = (
+        is_stored(domain) or constant is not None for domain, constant in zip(a.domains, a.constants, strict=True)
+    )
     if not all(stored) or not is_stored(result):
         return None
     if function.name in _OWN and any(flags):
