@@ -189,6 +189,12 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
     return lines
 
 
+def peak_memory() -> float:
+    """The most memory that this process has held, in GiB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 2**20
+
+
 def spilled(rows: int, memory: str) -> None:
     """Registration within a bound on memory, its spill in plain in a declared folder."""
     text = CATALOG.replace("engine: csv", "engine: parquet").replace("visits.csv", "visits.parquet")
@@ -202,14 +208,16 @@ def spilled(rows: int, memory: str) -> None:
                 DATE '2024-01-01' + CAST(hash(i + 3) % 900 AS INTEGER) AS day
                 FROM range({rows}) AS t(i)) TO '{folder}/visits.parquet'"""
             )
+        Path("/proc/self/clear_refs").write_text("5")  # from here on the peak is registration's own
         clock, cpu = time.perf_counter(), time.process_time()
         target, spill = folder / "data.duckdb", folder / "spill"
 
         def stage(what: str) -> None:
-            print(f"{time.perf_counter() - clock:8.1f} s  {what}", flush=True)
+            took = f"{time.perf_counter() - clock:8.1f} s {time.process_time() - cpu:8.1f} s of processor"
+            print(f"{took}  peak {peak_memory():.2f} GiB  {what}", flush=True)
 
         write_copy_and_facts(parse(text), folder, bytes(32), target, spill, stage, memory, plain_spill=True)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        peak = peak_memory()
         print(
             f"{rows:,} rows within {memory}: {time.perf_counter() - clock:.0f} s, {time.process_time() - cpu:.0f} s of "
             f"processor, peak memory {peak:.2f} GiB, copy {target.stat().st_size / 2**20:,.0f} MiB"

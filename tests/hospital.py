@@ -15,12 +15,13 @@ from typing import Any
 
 from dither.audit import naive
 from dither.catalog import Catalog, parse
+from dither.data.lower.columns import holds_null, null_code
 from dither.data.lower.plan import Lowering, plan_sql
 from dither.data.measure import Measurer
 from dither.data.registration import write_copy_and_facts
 from dither.plan.algebra import Plan
 from dither.plan.analyse import analyse_node
-from dither.plan.domain import Domain
+from dither.plan.domain import Domain, is_stored
 from dither.plan.facts import Facts
 
 CATALOG = """\
@@ -166,12 +167,24 @@ class Registered:
         here = analyse_node(plan, self.catalog, self.facts, {})
         found = self.measurer._connection.sql(plan_sql(plan, at)).fetchall()
         names = [each[0] for each in self.measurer._connection.sql(plan_sql(plan, at)).description]
+        owners = self.owners()
         result: Counter[Any] = Counter()
         for row in found:
             named = dict(zip(names, row, strict=True))
             values = tuple(natural(here.columns[name], named[name]) for name in here.columns)
-            result[named.get("dither_owner"), values] += 1
+            result[owners.get(named.get("dither_unit")), values] += 1
         return result
+
+    def owners(self) -> dict[Any, str]:
+        """The name of each owner's number, which is the same in all tables."""
+        found: dict[Any, str] = {}
+        for table in self.catalog.private_tables:
+            for number, owner in self.measurer._connection.sql(
+                f'SELECT DISTINCT dither_unit, dither_owner FROM "{table.name}"'
+            ).fetchall():
+                assert found.setdefault(number, owner) == owner
+        assert len(set(found.values())) == len(found)
+        return found
 
     def expected(self, plan: Plan) -> Counter[Any]:
         """The same, by the oracle."""
@@ -182,7 +195,8 @@ class Registered:
 
 def natural(domain: Domain, value: Any) -> Any:
     """A value of the engine in its own units."""
-    if value is None:
+    if value is None or (holds_null(domain) and value == null_code(domain)):
+        assert value is not None or not is_stored(domain), "an integer column holds a null of the engine"
         return None
     match domain.kind:
         case "number":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction as F
 from itertools import product
 
@@ -24,7 +25,8 @@ def measured(both: hospital.Registered, query: Cells):
     steps = [columns[one.column].step if isinstance(one, a.Sum) else F(1) for one in query.columns]
     values = []
     for domain in key_domains(query, both.catalog, both.facts):
-        found = [hospital.natural(columns[domain.column], domain.first + code) for code in range(domain.size)]
+        known = replace(columns[domain.column], nullable=False)
+        found = [hospital.natural(known, domain.first + code) for code in range(domain.size)]
         values.append([*found, None] if domain.has_null else found)
     expected = {tuple(map(hospital.plain, key)): cell for key, cell in naive.grouped(query, both.oracle).items()}
     for place, key in enumerate(product(*values)):

@@ -23,12 +23,18 @@ def expressions(draw, columns, kind: str):
             Call(draw(st.sampled_from(["abs", "floor", "sign", "negate", "round"])), two[:1]),
             Call("clamp", (two[0], Value("number", F(-1)), Value("number", F(5)))),
             Call("if", (Call("lt", (two[0], two[1])), two[0], constant)),
+            Call("coalesce", two),
+            Call("case", (Call("ge", two), Call("nullif", two))),
         ]
         return draw(st.sampled_from(made))
     if kind == "boolean":
         some = st.sampled_from([*others, constant])
         compare = Call(draw(st.sampled_from(["eq", "lt", "ge", "is_distinct_from"])), (draw(some), draw(some)))
-        return draw(st.sampled_from([compare, *mine, Call("not", (compare,))]))
+        other = Call("gt", (Call("divide", (draw(some), draw(some))), draw(some)))
+        joined = Call(draw(st.sampled_from(["and", "or", "xor"])), (compare, other))
+        tested = Call(draw(st.sampled_from(["is_null", "is_true", "is_false", "not"])), (joined,))
+        between = Call("between", (draw(some), draw(some), draw(some)))
+        return draw(st.sampled_from([compare, *mine, Call("not", (compare,)), joined, tested, between]))
     return draw(st.sampled_from(mine)) if mine else None
 
 

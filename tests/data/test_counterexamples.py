@@ -100,7 +100,7 @@ class TestRule8:
     def test_a_private_join_without_the_owner(self, monkeypatch):
         query = Cells(a.Join(Scan("visits"), Scan("patients"), (), "inner"), (), (Count(),))
         honest = plan.join_sql
-        bug = lambda *given: honest(*given).replace("l.dither_owner = r.dither_owner", "true")
+        bug = lambda *given: honest(*given).replace("l.dither_unit = r.dither_unit", "true")
         honest_then(query, monkeypatch, (plan, "join_sql", bug))
 
     def test_a_public_side_with_several_rows_a_key(self, monkeypatch):
@@ -120,6 +120,52 @@ class TestRule8:
         neighbours_agree(query, **given)
         monkeypatch.setattr(analysis, "_matches", lambda *_: 1)
         caught(query, **given)
+
+    TWO_PARTS = hospital.CATALOG.replace("unique: [[visit]]", "unique: [[visit], [score, urgent]]")
+    PAIRED = (("score", "s"), ("urgent", "u"))
+
+    def joined(self, *shown: Named) -> Cells:
+        """The left side's score is computed, so that only the right one can be unique."""
+        score = a.Call("clamp", (a.Column("score"), a.Value("number", F(-5)), a.Value("number", F(5))))
+        left = a.Project(Scan("visits"), (Named("score", score), Named("urgent", a.Column("urgent"))))
+        right = a.Project(a.Filter(Scan("visits"), a.Not(a.IsNull("score"))), shown)
+        return Cells(a.Join(left, right, self.PAIRED[: len(shown)], "inner"), (), (Count(),))
+
+    def test_uniqueness_is_seen_through_a_projection_that_keeps_the_whole_key(self):
+        facts = parse(self.TWO_PARTS)
+        same, urgent = Named("s", a.Column("score")), Named("u", a.Column("urgent"))
+        zero = Named("s", a.Call("clamp", (a.Column("score"), a.Value("number", F(0)), a.Value("number", F(0)))))
+        swapped = Named("s", a.Column("cost")), Named("u", a.Column("urgent"))
+        claims = {(same, urgent): 3, (same,): 9, (zero, urgent): 9}
+        with hospital.registered(hospital.raws(), facts) as empty:
+            for shown, rows in claims.items():
+                assert analysis.analyse(self.joined(*shown).plan, facts, empty.facts).node.rows == rows
+            with pytest.raises(RefusedError):  # another column under the key's name: of another resolution
+                analysis.analyse(self.joined(*swapped).plan, facts, empty.facts)
+
+    @pytest.mark.parametrize("part", ["dropped", "changed"])
+    def test_a_projection_that_loses_part_of_a_key(self, part, monkeypatch):
+        """Visits that differ in score alone meet once a projection drops or flattens what tells them apart."""
+        facts = parse(self.TWO_PARTS)
+        zero = a.Call("clamp", (a.Column("score"), a.Value("number", F(0)), a.Value("number", F(0))))
+        flat = a.Project(Scan("visits"), (Named("score", zero), Named("urgent", a.Column("urgent"))))
+        shown = (
+            (Named("u", a.Column("urgent")),)
+            if part == "dropped"
+            else (Named("s", zero), Named("u", a.Column("urgent")))
+        )
+        on = (("urgent", "u"),) if part == "dropped" else self.PAIRED
+        query = Cells(a.Join(flat, a.Project(Scan("visits"), shown), on, "inner"), (), (Count(),))
+
+        def agree() -> None:
+            with hospital.registered(WITHOUT, facts) as one, hospital.registered(WITHIN, facts) as two:
+                check_rows(query.plan, one.rows(query.plan), two.rows(query.plan), one)
+                check_claim(query, measured(one, query), measured(two, query), facts, one.facts)
+
+        agree()
+        monkeypatch.setattr(analysis, "_matches", lambda *_: 1)  # the key's names are there, its values are not
+        with pytest.raises(AssertionError):
+            agree()
 
     @pytest.mark.parametrize("kind", ["right", "full"])
     def test_the_private_side_is_preserved(self, kind):

@@ -6,14 +6,21 @@ from fractions import Fraction as F
 
 import pytest
 
+import clinic
 import hospital
+from dither import steward
 from dither.errors import RefusedError
 from dither.plan import algebra as a
+from dither.plan import analyse as analysis
 from dither.plan.algebra import Call, Cells, Column, Count, CountDistinct, CountUnits, Filter, Named, Scan, Sum, Value
 from dither.plan.analyse import analyse
 from dither.plan.domains import bounds, shape
 from dither.plan.measure import sensitivity
 from dither.plan.stability import Loose
+from dither.privacy.kernel import Kernel
+from dither.privacy.losses import DiscreteLaplace
+from dither.privacy.request import Price, Request, Step
+from dither.state import State
 
 FACTS = hospital.catalog()
 SALARIES = Scan("patients")
@@ -45,6 +52,42 @@ def one(rich, query: Cells) -> int:
 def test_doubling_a_table_five_times_multiplies_the_sensitivity_by_32(rich):
     query = Cells(doubled(SALARIES, 5), (), (Sum("salary"),))
     assert sensitivity(query, FACTS).l1 == 32 * 300_000 == one(rich, query)
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    """The hospital, registered as a steward does, behind a kernel."""
+    folder = tmp_path
+    file = folder / "hospital.yaml"
+    file.write_text(hospital.CATALOG)
+    for table in FACTS.tables:
+        rows = hospital.raws(EXTREME)[table.name]
+        hospital.write_csv(folder / table.source_name, table.column_names, rows)
+    place = State.beside(file)
+    steward.register(file, state=place)
+    steward.open_pot(place, FACTS, "total", epsilon="10", ceiling="10", purpose=clinic.PURPOSE)
+    return Kernel(place)
+
+
+def calibrated(kernel: Kernel, plan: a.Plan, epsilon: F):
+    """What the kernel would draw for SUM(salary) over a plan, and what it would charge."""
+    query = Cells(plan, (), (Sum("salary"),))
+    priced = kernel.price(Request((Step(query, "laplace", F(1)),), Price(epsilon), "total"))
+    return priced.steps[0].mechanism, priced.loss
+
+
+def test_the_kernel_draws_noise_of_32_times_the_bound_over_epsilon(kernel, monkeypatch):
+    """Guidelines, data layer: five doublings. The scale is the exact quotient, or rounded up on a fine grid."""
+    five, once = doubled(SALARIES, 5), a.Distinct(doubled(SALARIES, 5), per_unit=True)
+    claims = {SALARIES: 300_000, five: 32 * 300_000, once: 300_000}
+    for epsilon in (F(1), F(1, 2), F(3, 10), F(1, 7)):
+        for plan, bound in claims.items():
+            mechanism, loss = calibrated(kernel, plan, epsilon)
+            assert bound / epsilon <= mechanism.scale <= bound / epsilon * (1 + F(1, 2**18))
+            assert loss == DiscreteLaplace(mechanism.scale, bound, neighbours="add_remove", unit="person")
+    monkeypatch.setattr(analysis, "union_rows", lambda left, right, distinct: left)
+    planted = doubled(a.Filter(SALARIES, a.Compare("salary", ">=", F(0))), 5)  # a plan that nobody analysed before
+    assert calibrated(kernel, planted, F(1))[0].scale < 32 * 300_000
 
 
 def test_distinct_per_owner_brings_it_back(rich):

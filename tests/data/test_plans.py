@@ -69,7 +69,7 @@ def together(*some) -> hospital.Raws:
 
 def grown(draw, plan, columns, node):
     """A plan over `plan`, by a random operator; it may turn out to be refused."""
-    kinds = ("category", "boolean", "number", "date")  # the oracle's key index is for whole numbers
+    kinds = ("category", "boolean", "number", "date", "timestamp")  # the oracle's key index is for whole numbers
     keys = [name for name, d in columns.items() if (d.kind in kinds and d.step == 1) or d.undeclared]
     key = draw(st.lists(st.sampled_from(keys), max_size=2, unique=True).map(tuple)) if keys else ()
     number = [name for name, domain in columns.items() if domain.kind == "number"]

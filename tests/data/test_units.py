@@ -1,9 +1,11 @@
 """Generated schemas under every unit: persons, rows, and persons in windows, with owner paths of every shape.
 
 A schema has two private tables with random columns of every type and null rule; the second finds its owner by a column
-of its own, or in the first by one key, by a key of another name, or by two. Neighbours are made in the *raw* rows: one
-person goes, or one window of one person, or one row. The engine must agree with the oracle row by row, nobody else's
-rows may move, and no norm of the change may exceed the claim.
+of its own, or in the first by one key, by a key of another name, or by two. A public
+table has columns of the same types and a list of labels that private columns use; it is joined by any columns that can
+be compared, with repeated keys and nulls. Neighbours are made in the *raw* rows: one person goes, or one window of one
+person, or one row. The engine must agree with the oracle row by row, nobody else's rows may move, and no norm of the
+change may exceed the claim.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan.algebra import Cells, Column, Named, Scan
 from dither.plan.analyse import analyse, analyse_node
+from dither.plan.facts import Facts
 from dither.plan.stability import Owned
+from dither.plan.stability.join import comparable
 from neighbours import check_claim, check_rows, measured
 from plan_strategies import conditions, expressions
 
@@ -50,6 +54,7 @@ TYPES = [
 ]
 MOMENT = '{type: timestamp, bounds: ["2024-01-01T00:00:00", "2024-12-31T23:59:59"], zone: -03:00, nulls: NULLS, '
 TYPES.append((MOMENT + "provenance: x}", "'2024-05-05T05:05:05'", TIMES))
+LISTED = ("{type: category, values: {from: pub.word}, other: keep, nulls: NULLS}", "a", WORDS)
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,9 @@ class Schema:
     """A catalog, and for each table how the raw values of its columns are drawn."""
 
     text: str
-    path: str
+    public: list[dict]
     values: dict[str, dict[str, st.SearchStrategy]]
+    path: str
 
     @property
     def catalog(self) -> Catalog:
@@ -103,11 +109,24 @@ def schemas(draw, unit: str) -> Schema:
         text += "".join(f"      {name}: {{type: id}}\n" for name in named)
         text += f"      at: {at}\n"
         values[table] = {}
-        for place, (spec, value, raw) in enumerate(draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))):
+        types = st.sampled_from([*TYPES, LISTED])
+        for place, (spec, value, raw) in enumerate(draw(st.lists(types, min_size=1, max_size=4))):
             nulls = draw(st.sampled_from(["keep", "keep", "drop", f"{{value: {value}}}"]))
             text += f"      {table[0]}{place}: {spec.replace('NULLS', nulls)}\n"
             values[table][f"{table[0]}{place}"] = raw
-    return Schema(text, path, values)
+    return Schema(*draw(with_public(text)), values, path)
+
+
+@st.composite
+def with_public(draw, text: str) -> tuple[str, list[dict]]:
+    """The catalog with a public table of a few rows: keys that repeat, nulls, and a list of labels."""
+    text += "  pub:\n    kind: public\n    from: pub.csv\n    unique: []\n    columns:\n"
+    text += "      word: {type: text, width: 4, nulls: keep}\n"
+    kinds = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3))
+    for place, (spec, value, _) in enumerate(kinds):
+        text += f"      p{place}: {spec.replace('NULLS', draw(st.sampled_from(['keep', f'{{value: {value}}}'])))}\n"
+    words = ["a", *draw(st.lists(st.sampled_from(["a", "b", "c", None]), max_size=4))]
+    return text, [{"word": word, **{f"p{i}": draw(raw) for i, (_, _, raw) in enumerate(kinds)}} for word in words]
 
 
 @st.composite
@@ -137,9 +156,26 @@ def together(*some: dict[str, list]) -> hospital.Raws:
     return raws
 
 
-def grown(draw, plan, columns, facts: Catalog):
+def met(draw, plan, columns, facts: Catalog, known: Facts):
+    """A join with the public table by one or two columns that can be compared; their names may be new ones."""
+    right = analyse_node(Scan("pub"), facts, known, {}).columns
+    pairs = [(m, t) for m, mine in columns.items() for t, theirs in right.items() if comparable(mine, theirs)]
+    if not pairs:
+        return plan
+    on = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=2, unique=True))
+    names = {t: f"q{len(columns)}{t}" if t in columns or draw(st.booleans()) else t for t in right}
+    if any(theirs == "word" and columns[mine].kind == "category" for mine, theirs in on):
+        names["word"] = "word" if "word" not in columns else names["word"]
+    shown = a.Project(Scan("pub"), tuple(Named(new, Column(old)) for old, new in names.items()))
+    some = draw(
+        st.sampled_from([shown, a.Filter(shown, draw(conditions(analyse_node(shown, facts, known, {}).columns)))])
+    )
+    return a.Join(plan, some, tuple((m, names[t]) for m, t in on), draw(st.sampled_from(["inner", "left"])))
+
+
+def grown(draw, plan, columns, facts: Catalog, known: Facts):
     """A plan over `plan`, by a random operator; it may turn out to be refused."""
-    kinds = ("category", "boolean", "number", "date")
+    kinds = ("category", "boolean", "number", "date", "timestamp")
     keys = [name for name, d in columns.items() if (d.kind in kinds and d.step == 1) or d.undeclared]
     key = draw(st.lists(st.sampled_from(keys), max_size=2, unique=True).map(tuple)) if keys else ()
     number = [name for name, domain in columns.items() if domain.kind == "number"]
@@ -147,16 +183,22 @@ def grown(draw, plan, columns, facts: Catalog):
     aggregates = (Named("n", a.Count()), Named("total", a.Sum(some)), Named("known", a.CountValues(some)))
     aggregates += (Named("most", a.Maximum(some)), Named("kinds", a.CountDistinct(some)))
     kept = tuple(Named(name, Column(name)) for name in columns if draw(st.booleans()))
-    match draw(st.integers(0, 10)):
+    match draw(st.integers(0, 13)):
         case 0 | 1:
             return a.Filter(plan, draw(conditions(columns)))
+        case 11 | 12:
+            return met(draw, plan, columns, facts, known)
         case 2:
             return a.Project(plan, (*kept, Named(f"x{len(columns)}", expressions(draw, columns, "number"))))
         case 3 | 4:
             other = draw(st.sampled_from(["one", "two"]))
             shown = [name for name in facts.table(other).column_names if name not in columns and name != "who"]
             right = a.Project(Scan(other), tuple(Named(name, Column(name)) for name in shown)) if shown else Scan(other)
-            return a.Join(plan, right, (), draw(st.sampled_from(["inner", "left"])))
+            on: tuple = ()
+            if "k" in columns and other == "one" and draw(st.booleans()):  # a key, perhaps unique, under another name
+                right = a.Project(Scan(other), (*(Named(f"j{n}", Column(n)) for n in ("k", "l")),))
+                on = draw(st.sampled_from([(("k", "jk"),), (("k", "jl"),), (("k", "jk"), ("k", "jl"))]))
+            return a.Join(plan, right, on, draw(st.sampled_from(["inner", "left"])))
         case 5:
             return a.UnionAll(plan, draw(st.sampled_from([plan, a.Filter(plan, draw(conditions(columns)))])))
         case 6:
@@ -171,16 +213,16 @@ def grown(draw, plan, columns, facts: Catalog):
 
 
 @st.composite
-def queries(draw, facts: Catalog) -> Cells:
+def queries(draw, facts: Catalog, known: Facts) -> Cells:
     plan = Scan(draw(st.sampled_from(["one", "two"])))
     for _ in range(draw(st.integers(0, 4))):
-        new = grown(draw, plan, analyse_node(plan, facts, hospital.Facts(), {}).columns, facts)
         try:
-            if analyse_node(new, facts, hospital.Facts(), {}).node.rows <= 300:
+            new = grown(draw, plan, analyse_node(plan, facts, known, {}).columns, facts, known)
+            if analyse_node(new, facts, known, {}).node.rows <= 300:
                 plan = new
         except RefusedError:
             continue
-    found = analyse(plan, facts)
+    found = analyse(plan, facts, known)
     small = [
         name
         for name, d in found.columns.items()
@@ -223,7 +265,11 @@ def check(data, unit: str, asked: int) -> None:
     facts = schema.catalog
     replace = parse(schema.text.replace("add_remove", "replace"))
     three = neighbours(data.draw, schema, unit)
-    questions = [data.draw(queries(facts)) for _ in range(asked)]
+    for raws in three:
+        raws["pub"] = schema.public
+    with hospital.registered({"one": [], "two": [], "pub": schema.public}, facts) as empty:
+        known = empty.facts
+    questions = [data.draw(queries(facts, known)) for _ in range(asked)]
     with (
         hospital.registered(three[0], facts) as without,
         hospital.registered(three[1], facts) as within,
@@ -235,12 +281,12 @@ def check(data, unit: str, asked: int) -> None:
                 assert found == both.expected(query.plan), query.plan
             for other in rows[1:]:
                 owners = {owner for owner, _ in (rows[0] - other) + (other - rows[0])}
-                victim = min(owners, default="") if isinstance(analyse(query.plan, facts).node, Owned) else ""
+                victim = min(owners, default="") if isinstance(analyse(query.plan, facts, known).node, Owned) else ""
                 check_rows(query.plan, rows[0], other, without, victim)
             cells = [measured(both, query) for both in (without, within, replaced)]
-            check_claim(query, cells[0], cells[1], facts)
-            check_claim(query, cells[0], cells[2], facts)
-            check_claim(query, cells[1], cells[2], replace)
+            check_claim(query, cells[0], cells[1], facts, known)
+            check_claim(query, cells[0], cells[2], facts, known)
+            check_claim(query, cells[1], cells[2], replace, known)
 
 
 HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]

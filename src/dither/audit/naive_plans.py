@@ -182,7 +182,9 @@ def _index(value: Any) -> int:
         return value.code
     if isinstance(value, str):
         return (int(hashlib.sha256(value.encode()).hexdigest(), 16) % 2**31) % P
-    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+    if isinstance(value, datetime.datetime):  # whole seconds, the same in every zone
+        return int((value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) / datetime.timedelta(seconds=1)) % P
+    if isinstance(value, datetime.date):
         return (value - datetime.date(1970, 1, 1)).days % P
     assert Fraction(value).denominator == 1
     return int(value) % P

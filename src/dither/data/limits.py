@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dither.catalog import Catalog, Column, Table
 from dither.data.engines.duckdb import name, text
-from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, RANK, index_column
-from dither.data.repair import is_text
+from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, RANK, UNIT, holds_null, index_column, null_code
+from dither.data.repair import is_text, storage_type
+from dither.plan.domain import declared_domain
+from dither.plan.facts import NO_FACTS, Facts
 
 KEY = "concat('64:', getvariable('dither_key'))"
 PREFIX = "CAST(concat('0x', left(dither_digest, 16)) AS UBIGINT)"
+UNITS = "dither_units"
 TIE = "dither: two rows share the prefix of their digests"
 
 
@@ -23,7 +26,9 @@ def stored_columns(catalog: Catalog, table: Table) -> list[Column]:
     return [column for column in table.columns if column.name != owner]
 
 
-def limited_rows(catalog: Catalog, table: Table, source: str, *, by_prefix: bool = True) -> str:
+def limited_rows(
+    catalog: Catalog, table: Table, source: str, facts: Facts = NO_FACTS, *, by_prefix: bool = True
+) -> str:
     """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the limit.
 
     Rows are ordered by digest, then by the columns. Sorting by the first 64 bits of the digest gives that order unless
@@ -39,7 +44,7 @@ def limited_rows(catalog: Catalog, table: Table, source: str, *, by_prefix: bool
     if catalog.unit.kind == "row":  # each row is a unit, named by its content
         own = f"sha256(concat({field(text(table.name))}, dither_digest))"  # equal rows of two tables are two units
         sql = f"SELECT * REPLACE ({own} AS {OWNER}), 1 AS {RANK} FROM ({sql})"
-        return f"SELECT {_shown(columns)} FROM ({_with_hash(sql)})"
+        return f"SELECT {_shown(columns, table, facts)} FROM ({_numbered(_with_hash(sql))})"
     order = f"dither_digest, {names}, dither_n"
     if by_prefix:
         sql, order = f"SELECT {names}, {PREFIX} AS dither_prefix FROM ({sql})", "dither_prefix"
@@ -47,7 +52,7 @@ def limited_rows(catalog: Catalog, table: Table, source: str, *, by_prefix: bool
         parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}
         sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_ranked(sql, sorted(parts), order)}) WHERE {RANK} = 1"
     kept = f"SELECT * FROM ({_ranked(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
-    return f"SELECT {_shown(columns)} FROM ({_with_hash(kept)})"
+    return f"SELECT {_shown(columns, table, facts)} FROM ({kept}) JOIN {UNITS} USING ({OWNER})"
 
 
 def _ranked(rows: str, parts: list[str], order: str) -> str:
@@ -58,20 +63,45 @@ def _ranked(rows: str, parts: list[str], order: str) -> str:
     return f"SELECT * EXCLUDE (dither_place, dither_first), {place} AS {RANK} FROM ({both})"
 
 
+def make_units() -> str:
+    """SQL: the empty table of owners, for all tables of one registration."""
+    return f"CREATE TEMP TABLE {UNITS} ({OWNER} VARCHAR, {UNIT} BIGINT, {HASH_A} INTEGER, {HASH_B} INTEGER)"
+
+
+def add_units(source: str) -> str:
+    """SQL: the owners of some rows, numbered after those that are known; a number only says who is who."""
+    new = f"SELECT DISTINCT {OWNER} FROM ({source}) ANTI JOIN {UNITS} USING ({OWNER})"
+    return f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM ({_numbered(_with_hash(new))})"
+
+
+def _numbered(rows: str) -> str:
+    """SQL: rows with numbers after all that were given; `dither_first` is how many were."""
+    return f"SELECT *, getvariable('dither_first') + row_number() OVER () AS {UNIT} FROM ({rows})"
+
+
 def _with_hash(rows: str) -> str:
-    """SQL: rows with a keyed digest of their owner."""
-    return f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
+    """SQL: rows with the two numbers of their owner, from a keyed digest of it."""
+    digested = f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
+    numbers = ", ".join(f"{_hash(place)} AS {column}" for place, column in ((1, HASH_A), (9, HASH_B)))
+    return f"SELECT * EXCLUDE (dither_hashed), {numbers} FROM ({digested})"
 
 
 def _written(column: Column) -> str:
     return name(f"dither_text_{column.name}")
 
 
-def _shown(columns: list[Column]) -> str:
-    """SQL: the columns of the copy, undeclared labels with their key index and every owner with its hash."""
-    shown = [OWNER, f"CAST({RANK} AS INTEGER) AS {RANK}"]
-    shown += [f"{_hash(place)} AS {column}" for place, column in ((1, HASH_A), (9, HASH_B))]
-    shown += [name(column.name) for column in columns]
+def _shown(columns: list[Column], table: Table, facts: Facts) -> str:
+    """SQL: the columns of the copy, undeclared labels with their key index and every owner with its hash.
+
+    Nulls of integers become the integer that stands for them (lower/columns.py).
+    """
+    shown = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
+    for column in columns:
+        domain, value = declared_domain(column, table, facts), name(column.name)
+        if holds_null(domain):
+            kind = storage_type(column, domain.labels)
+            value = f"CAST(coalesce({value}, {null_code(domain)}) AS {kind}) AS {value}"
+        shown.append(value)
     shown += [
         f"{key_index(name(column.name))} AS {name(index_column(column.name))}"
         for column in columns

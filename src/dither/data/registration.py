@@ -18,8 +18,8 @@ import duckdb
 from dither.catalog import Catalog, Category, OwnerColumn, OwnerReference, Table, Undeclared
 from dither.data import repair
 from dither.data.engines.duckdb import CANNOT_ENCRYPT, name, open_for_registration
-from dither.data.limits import TIE, limited_rows, stored_columns
-from dither.data.lower.columns import OWNER
+from dither.data.limits import TIE, UNITS, add_units, limited_rows, make_units, stored_columns
+from dither.data.lower.columns import OWNER, UNIT
 from dither.data.owners import RegistrationError, build_map, key_of, owner_sql, window_sql, with_window
 from dither.data.public import pin, public_order
 from dither.data.sources import SourceError, text_rows, unread_lines
@@ -46,6 +46,7 @@ class _Registering:
     stage: Callable[[str], None]
     share: Callable[[float], None] | None = None
     facts: Facts = NO_FACTS
+    units: int = 0
 
     def run(self, sql: str) -> None:
         """Execute a long statement, telling `share` how far the engine is."""
@@ -88,6 +89,7 @@ def write_copy_and_facts(
     at = _Registering(connection, catalog, folder, stage, share)
     try:
         connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
+        connection.execute(make_units())
         found = [_register_public(at, table) for table in public_order(catalog)]
         _build_owner_maps(at)
         found += [_register_private(at, table) for table in catalog.private_tables]
@@ -184,13 +186,18 @@ def _register_private(at: _Registering, table: Table) -> Repairs:
     counts = _repair(at, table)
     at.stage(_steps(at.catalog, table)[2])
     rows = f"SELECT * FROM dither_repaired WHERE {OWNER} IS NOT NULL AND NOT dither_gone"
+    at.connection.execute(f"SET VARIABLE dither_first = {at.units}")
+    if at.catalog.unit.kind != "row":
+        at.run(add_units(rows))
     try:
-        at.run(f"CREATE TABLE {name(table.name)} AS {limited_rows(at.catalog, table, rows)}")
+        at.run(f"CREATE TABLE {name(table.name)} AS {limited_rows(at.catalog, table, rows, at.facts)}")
     except duckdb.InvalidInputException as error:
         if TIE not in str(error):
             raise
-        slowly = limited_rows(at.catalog, table, rows, by_prefix=False)
+        slowly = limited_rows(at.catalog, table, rows, at.facts, by_prefix=False)
         at.run(f"CREATE TABLE {name(table.name)} AS {slowly}")
+    counted = name(table.name) if at.catalog.unit.kind == "row" else UNITS
+    at.units = at.one(f"SELECT coalesce(max({UNIT}), {at.units}) FROM {counted}")
     done = _done(at, table, [*counts, *_spellings(at, table)])
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(

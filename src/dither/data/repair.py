@@ -39,18 +39,21 @@ def is_text(column: Column) -> bool:
 
 
 def storage_type(column: Column, labels: Labels = ()) -> str:
-    """The narrowest engine type that holds every registered value; from the catalog, never from data."""
+    """The narrowest engine type that holds every registered value and the integer after, which stands for null.
+
+    From the catalog, never from data.
+    """
     if is_text(column):
         return "VARCHAR"
     if isinstance(column, Category):
         low, high = 0, len(labels) + 1
     else:
         assert isinstance(column, Bounded)
-        low, high = column.lower_grid, column.upper_grid
-    for kind, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INTEGER", 31)):
+        low, high = column.lower_grid, column.upper_grid + 1
+    for kind, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INTEGER", 31), ("BIGINT", 63)):
         if -(1 << bits) <= low and high < 1 << bits:
             return kind
-    return "BIGINT"
+    return "HUGEINT"
 
 
 def parsed(column: Column, labels: Labels = ()) -> str:

@@ -11,6 +11,7 @@ from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
 from dither.errors import RefusedError
 from dither.plan.algebra import (
+    Column,
     Distinct,
     Filter,
     Group,
@@ -199,12 +200,19 @@ def _join(plan: Join, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
 
 
 def _matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog) -> int:
-    """How many rows of one owner can have the same value of the columns: 1 where registration made them unique."""
-    while isinstance(plan, (Filter, SampleUnits)):
+    """How many rows of one owner can have the same value of the columns: 1 where registration made them unique.
+
+    Below a projection the columns are those that it passes on unchanged, under the names they have there: rows that
+    agree above agree on them below. A column that it computes says nothing.
+    """
+    known = set(columns)
+    while isinstance(plan, (Filter, SampleUnits, LimitGroups, Project)):
+        if isinstance(plan, Project):
+            known = {each.of.name for each in plan.columns if each.name in known and isinstance(each.of, Column)}
         plan = plan.source
     if isinstance(plan, Scan):
         table = catalog.table(plan.table)
         owner = catalog.owner_column(table)
-        if any({part for part in key if part != owner} <= set(columns) for key in table.unique):
+        if any({part for part in key if part != owner} <= known for key in table.unique):
             return 1
     return node.rows_per_group(columns) if isinstance(node, Owned) else 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import OWNER, integer
+from dither.data.lower.columns import UNIT, holds_null, integer, null_code, null_flag
 from dither.plan.algebra import Aggregate, Count, CountDistinct, CountUnits, CountValues, Maximum, Minimum, Sum
-from dither.plan.domain import Columns
+from dither.plan.domain import Columns, Domain
 from dither.plan.functions.table import clamped
 
 
@@ -14,17 +14,41 @@ def aggregate_sql(aggregate: Aggregate, columns: Columns) -> str:
     match aggregate:
         case Count():
             return "CAST(count(*) AS HUGEINT)"
-        case CountValues(column):
-            return f"CAST(count({name(column)}) AS HUGEINT)"
-        case CountDistinct(column):
-            return f"CAST(count(DISTINCT {name(column)}) AS HUGEINT)"
         case CountUnits():
-            return f"CAST(count(DISTINCT {OWNER}) AS HUGEINT)"
+            return f"CAST(count(DISTINCT {UNIT}) AS HUGEINT)"
+        case CountValues(column):
+            return f"CAST({_count(name(column), columns[column])} AS HUGEINT)"
+        case CountDistinct(column):
+            return f"CAST({_different(name(column), columns[column])} AS HUGEINT)"
         case Sum(column):
-            domain, quoted = columns[column], name(column)
-            return f"coalesce(sum({clamped(integer(quoted, domain), domain.low, domain.high)}), 0)"
+            return f"coalesce(sum({_summand(name(column), columns[column])}), 0)"
         case Minimum(column):
-            return f"min({name(column)})"
+            return f"min({name(column)})"  # null is above all values: it stays where there is nothing else
         case Maximum(column):
-            return f"max({name(column)})"
+            return _maximum(name(column), columns[column])
     raise AssertionError(f"no lowering for {type(aggregate).__name__}")
+
+
+def _count(column: str, domain: Domain) -> str:
+    return f"coalesce(sum(1 - {null_flag(column, domain)}), 0)" if holds_null(domain) else f"count({column})"
+
+
+def _different(column: str, domain: Domain) -> str:
+    """Null is above all values, so it is among them if it is the largest."""
+    if not holds_null(domain):
+        return f"count(DISTINCT {column})"
+    return f"(count(DISTINCT {column}) - coalesce({null_flag(f'max({column})', domain)}, 0))"
+
+
+def _summand(column: str, domain: Domain) -> str:
+    value = clamped(integer(column, domain), domain.low, domain.high)
+    return f"({value}) * (1 - {null_flag(column, domain)})" if holds_null(domain) else value
+
+
+def _maximum(column: str, domain: Domain) -> str:
+    """Null is moved below all values, and where nothing else is found back above them."""
+    if not holds_null(domain):
+        return f"max({column})"
+    below, wide = domain.low - 1, integer(column, domain)
+    most = f"max({wide} - {null_flag(column, domain)} * ({null_code(domain)} - ({below})))"
+    return f"({most} + CAST({most} = {below} AS TINYINT) * ({null_code(domain)} - ({below})))"

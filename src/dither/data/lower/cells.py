@@ -6,7 +6,7 @@ from math import prod
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
-from dither.data.lower.columns import OWNER, integer, listed
+from dither.data.lower.columns import UNIT, holds_null, integer, listed, null_code, recoded
 from dither.data.lower.plan import Lowering, plan_sql
 from dither.plan.algebra import Keys, Quantiles, Query
 from dither.plan.domain import Columns
@@ -24,12 +24,12 @@ def query_sql(query: Query, at: Lowering) -> str:
     unlisted = list(open_keys_in(query.keys, columns))
     source = f"({plan_sql(query.plan, at)})"
     if isinstance(query, Keys):
-        return f"SELECT {listed(unlisted)}, count(DISTINCT {OWNER}) FROM {source} GROUP BY {listed(unlisted)}"
+        return f"SELECT {listed(unlisted)}, count(DISTINCT {UNIT}) FROM {source} GROUP BY {listed(unlisted)}"
     shown = [name(key) for key in unlisted]
     shown.append(f"{_code(key_domains_in(query.keys, columns), columns)} AS code")
     if isinstance(query, Quantiles):
         shown.append(f"CAST({_place(query, points_in(query.column, columns), columns)} AS BIGINT) AS place")
-        measured, source = "count(*)", f"{source} WHERE {name(query.column)} IS NOT NULL"
+        measured, source = "count(*)", f"{source}{_present(query, columns)}"
     else:
         measured = ", ".join(aggregate_sql(aggregate, columns) for aggregate in query.columns)
     groups = ", ".join(str(1 + place) for place in range(len(shown)))
@@ -59,7 +59,13 @@ def spots_sql(query: Quantiles, at: Lowering) -> str:
     points = points_in(query.column, columns)
     code, place = _code(key_domains_in(query.keys, columns), columns), _place(query, points, columns)
     spot = f"CAST({code} AS BIGINT) * {points.count} + {place}" if query.keys else place
-    return f"SELECT CAST({spot} AS INTEGER) FROM ({plan_sql(query.plan, at)}) WHERE {name(query.column)} IS NOT NULL"
+    return f"SELECT CAST({spot} AS INTEGER) FROM ({plan_sql(query.plan, at)}){_present(query, columns)}"
+
+
+def _present(query: Quantiles, columns: Columns) -> str:
+    """SQL: only rows that have a value."""
+    domain = columns[query.column]
+    return f" WHERE {name(query.column)} <> {null_code(domain)}" if holds_null(domain) else ""
 
 
 def _place(query: Quantiles, points: Points, columns: Columns) -> str:
@@ -75,9 +81,7 @@ def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     if len(domains) == 1 and codes <= _SMALL and not domains[0].first and not domains[0].has_null:
         return f"CAST({name(domains[0].column)} AS TINYINT)"
     for domain in domains:
-        value = integer(name(domain.column), columns[domain.column])
+        value = recoded(name(domain.column), columns[domain.column], domain.first + domain.size)
         value = f"CAST({value} - ({domain.first}) AS BIGINT)"
-        if domain.has_null:
-            value = f"coalesce({value}, {domain.size})"
         code = value if domain is domains[0] else f"({code}) * {domain.codes} + ({value})"
     return f"CAST({code} AS TINYINT)" if codes <= _SMALL else code

@@ -1,13 +1,20 @@
-"""What a lowered node carries: the owner with its hash, the columns, and what travels beside some of them."""
+"""What a lowered node carries: the owner with its hash, the columns, and what travels beside some of them.
+
+Integers are never null in the engine: a null is the integer after the last one of its column's domain. So the same
+arithmetic runs whatever the data: with the engine's own nulls, a column half null took up to three times as long as one
+without. Texts are as the engine has them.
+"""
 
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.plan.domain import Columns, Domain
+from dither.plan.domain import Columns, Domain, is_stored
 from dither.plan.functions.table import WIDE
 from dither.plan.stability import Node, Owned, Public
 
 OWNER, RANK = "dither_owner", "dither_rank"
+UNIT = "dither_unit"
+"""The owner's number, the same in all tables of a copy: it says who is who, nothing else may depend on it."""
 HASH_A, HASH_B = "dither_a", "dither_b"
 PRIME = 2**31 - 1
 
@@ -31,7 +38,7 @@ def companion(column: str, domain: Domain) -> str | None:
 
 def carried(node: Node, columns: Columns) -> list[str]:
     """The names of a node's SQL columns, in order. Rows without an owner carry values only."""
-    names = [OWNER, HASH_A, HASH_B] if isinstance(node, Owned) else []
+    names = [UNIT, HASH_A, HASH_B] if isinstance(node, Owned) else []
     names += list(columns)
     if isinstance(node, (Owned, Public)):
         names += [beside for column, domain in columns.items() if (beside := companion(column, domain))]
@@ -46,3 +53,52 @@ def listed(names: list[str], table: str = "") -> str:
 def integer(sql: str, domain: Domain) -> str:
     """SQL: a stored value in a type wide enough to compute with."""
     return f"CAST({sql} AS {'BIGINT' if domain.largest < WIDE else 'HUGEINT'})"
+
+
+def holds_null(domain: Domain) -> bool:
+    """Whether a column's nulls are integers."""
+    return domain.nullable and is_stored(domain)
+
+
+def null_code(domain: Domain) -> int:
+    """The integer that stands for null: the first one above the domain.
+
+    A WHERE that narrows a domain lets no null through, so this may move with it.
+
+    >>> null_code(Domain("number", True, 0, 99))
+    100
+    """
+    return domain.high + 1
+
+
+def null_flag(sql: str, domain: Domain) -> str:
+    """SQL: 1 where a column is null, else 0."""
+    return f"CAST({sql} = {null_code(domain)} AS TINYINT)"
+
+
+def coded(sql: str, flag: str, domain: Domain) -> str:
+    """SQL: a value and whether it is null as one integer, by arithmetic: no row takes another path than its neighbours.
+
+    >>> coded("v", "n", Domain("number", True, 0, 99))
+    '(CAST(v AS BIGINT) + n * (100 - CAST(v AS BIGINT)))'
+    """
+    value = integer(sql, domain)
+    return f"({value} + {flag} * ({null_code(domain)} - {value}))"
+
+
+def recoded(sql: str, domain: Domain, null: int) -> str:
+    """SQL: a column, wide enough to compute with, in which `null` stands for null."""
+    value = integer(sql, domain)
+    if not holds_null(domain) or null == null_code(domain):
+        return value
+    return f"({value} + {null_flag(sql, domain)} * CAST({null - null_code(domain)} AS HUGEINT))"
+
+
+def engine_null(sql: str, domain: Domain) -> str:
+    """SQL: a column in which null is the engine's own."""
+    return f"NULLIF({sql}, {null_code(domain)})" if holds_null(domain) else sql
+
+
+def from_engine_null(sql: str, domain: Domain) -> str:
+    """SQL: a column in which the engine's null has become the integer that stands for it."""
+    return f"coalesce({sql}, {null_code(domain)})" if holds_null(domain) else sql

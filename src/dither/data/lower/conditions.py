@@ -1,4 +1,8 @@
-"""Conditions as SQL over registered integers: nothing can raise or depend on the order of rows."""
+"""Conditions as SQL over registered integers: nothing can raise or depend on the order of rows.
+
+A condition is true, false or unknown; a filter asks whether it is true, a NOT whether its part is false. Both are
+written without NOT and without a null: an integer column's null is a value that neither answer accepts.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,13 @@ from fractions import Fraction
 from math import ceil, floor
 
 from dither.data.engines.duckdb import name, text
-from dither.plan.domain import Columns
+from dither.data.lower.columns import holds_null, null_code
+from dither.data.lower.expressions import Lowered
+from dither.plan.domain import Columns, Domain, is_stored
 from dither.plan.expressions import And, Compare, Condition, Expression, Holds, IsNull, Not, Or
+
+Computed = dict[Expression, Lowered]
+OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def expressions_in(condition: Condition) -> list[Expression]:
@@ -22,36 +31,44 @@ def expressions_in(condition: Condition) -> list[Expression]:
     return []
 
 
-def condition_sql(condition: Condition, columns: Columns, computed: dict[Expression, str]) -> str:
-    """SQL of a condition; three-valued, as in the plan."""
+def condition_sql(condition: Condition, columns: Columns, computed: Computed, *, answer: bool = True) -> str:
+    """SQL: whether a condition has this answer; unknown has none."""
     match condition:
         case IsNull(column):
-            return f"({name(column)} IS NULL)"
+            return _is_null(name(column), columns[column], answer)
         case Holds(expression):
-            return f"({computed[expression]} = 1)"
+            return computed[expression].is_one if answer else computed[expression].is_zero
         case Not(inner):
-            return f"(NOT {condition_sql(inner, columns, computed)})"
-        case And(parts):
-            return "(" + " AND ".join(condition_sql(part, columns, computed) for part in parts) + ")"
-        case Or(parts):
-            return "(" + " OR ".join(condition_sql(part, columns, computed) for part in parts) + ")"
-        case Compare():
-            return _compare(condition, columns)
+            return condition_sql(inner, columns, computed, answer=not answer)
+        case And(parts) | Or(parts):
+            word = " AND " if isinstance(condition, And) == answer else " OR "
+            return "(" + word.join(condition_sql(part, columns, computed, answer=answer) for part in parts) + ")"
+        case Compare(column, operator, constant):
+            return _compare(name(column), operator if answer else OPPOSITE[operator], constant, columns[column])
     raise AssertionError(f"no lowering for {type(condition).__name__}")
 
 
-def _compare(compare: Compare, columns: Columns) -> str:
-    domain, column = columns[compare.column], name(compare.column)
-    if isinstance(compare.constant, str):
-        if domain.kind == "category":
-            return f"({column} {compare.operator} {domain.labels.index(compare.constant)})"
-        return f"({column} {compare.operator} {text(compare.constant)})"
-    assert isinstance(compare.constant, Fraction)
-    at = compare.constant / domain.step
-    if compare.operator in ("=", "<>") and at.denominator != 1:
-        truth = "false" if compare.operator == "=" else "true"
-        return f"(CASE WHEN {column} IS NULL THEN NULL ELSE {truth} END)"
-    whole = floor(at) if compare.operator in ("<=", ">") else ceil(at)
+def _is_null(column: str, domain: Domain, answer: bool) -> str:
+    if not is_stored(domain):
+        return f"({column} IS {'' if answer else 'NOT '}NULL)"
+    if not domain.nullable:
+        return "false" if answer else "true"
+    return f"({column} {'=' if answer else '<>'} {null_code(domain)})"
+
+
+def _compare(column: str, operator: str, constant: Fraction | str, domain: Domain) -> str:
+    if isinstance(constant, str):
+        if domain.kind != "category":
+            return f"({column} {operator} {text(constant)})"
+        return _known(column, f"{column} {operator} {domain.labels.index(constant)}", domain)
+    at = constant / domain.step
+    if operator in ("=", "<>") and at.denominator != 1:
+        return "false" if operator == "=" else _known(column, "true", domain)
+    whole = floor(at) if operator in ("<=", ">") else ceil(at)
     first, last = domain.listed  # beyond the values all constants compare alike
     low, high = min(first, domain.low) - 1, max(last, domain.high) + 1
-    return f"({column} {compare.operator} {max(low, min(high, whole))})"
+    return _known(column, f"{column} {operator} {max(low, min(high, whole))}", domain)
+
+
+def _known(column: str, test: str, domain: Domain) -> str:
+    return f"({test} AND {column} <> {null_code(domain)})" if holds_null(domain) else f"({test})"

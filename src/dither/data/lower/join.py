@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import OWNER, carried, code_column, listed
+from dither.data.lower.columns import UNIT, carried, code_column, engine_null, from_engine_null, listed
 from dither.plan.algebra import Join
 from dither.plan.analyse import Analysed
 from dither.plan.stability import Owned
@@ -12,12 +12,20 @@ from dither.plan.stability import Owned
 def join_sql(plan: Join, left: str, right: str, sides: tuple[Analysed, Analysed], here: Analysed) -> str:
     """The private left side is the preserved one."""
     mine, theirs = sides
-    conditions = [f"l.{OWNER} = r.{OWNER}"] if isinstance(theirs.node, Owned) else []
+    conditions = [f"l.{UNIT} = r.{UNIT}"] if isinstance(theirs.node, Owned) else []
     for one, other in plan.on:
-        by_code = mine.columns[one].kind == "category" and theirs.columns[other].kind == "text"
-        conditions.append(f"l.{name(one)} = r.{name(code_column(other) if by_code else other)}")
+        if mine.columns[one].kind == "category" and theirs.columns[other].kind == "text":
+            conditions.append(f"l.{name(one)} = r.{name(code_column(other))}")  # the code of null is no label's
+            continue
+        left_key = engine_null(f"l.{name(one)}", mine.columns[one])  # null meets nothing
+        right_key = engine_null(f"r.{name(other)}", theirs.columns[other])
+        conditions.append(f"{left_key} = {right_key}")
     from_left = carried(mine.node, mine.columns)
     from_right = [column for column in carried(here.node, here.columns) if column not in from_left]
-    shown = ", ".join(part for part in (listed(from_left, "l."), listed(from_right, "r.")) if part)
+    shown = listed(from_left, "l.")
+    for column in from_right:
+        value, domain = f"r.{name(column)}", here.columns.get(column)
+        kept = from_engine_null(value, domain) if domain and plan.kind == "left" else value
+        shown += f", {kept} AS {name(column)}"
     kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"
     return f"SELECT {shown} FROM ({left}) AS l {kind} ({right}) AS r ON {' AND '.join(conditions)}"

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, carried, index_column, integer, listed
+from dither.data.lower.columns import (
+    HASH_A,
+    HASH_B,
+    PRIME,
+    UNIT,
+    carried,
+    holds_null,
+    index_column,
+    integer,
+    listed,
+    null_flag,
+)
 from dither.plan.algebra import LimitGroups
 from dither.plan.analyse import Analysed
 from dither.plan.domain import Domain
@@ -21,7 +32,7 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
     order = f"(CAST({HASH_A} AS BIGINT) * {mixed} + CAST({HASH_B} AS BIGINT)) % {PRIME}"
     keys = ", ".join(f"{name(key)} NULLS LAST" for key in plan.keys)
     ranked = (
-        f"SELECT *, dense_rank() OVER (PARTITION BY {OWNER} ORDER BY {order}, {keys}) AS dither_place FROM ({source})"
+        f"SELECT *, dense_rank() OVER (PARTITION BY {UNIT} ORDER BY {order}, {keys}) AS dither_place FROM ({source})"
     )
     return f"SELECT {listed(carried(here.node, here.columns))} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
 
@@ -35,4 +46,6 @@ def _index(key: str, domain: Domain) -> str:
     else:
         whole = f"CAST({value} AS BIGINT)" if domain.undeclared else integer(value, domain)
         index = f"CAST(({whole} % {PRIME} + {PRIME}) % {PRIME} AS BIGINT)"
-    return f"coalesce({index}, {PRIME - 1})" if domain.nullable or domain.undeclared else index
+    if domain.undeclared:
+        return f"coalesce({index}, {PRIME - 1})"
+    return f"({index} + {null_flag(value, domain)} * ({PRIME - 1} - {index}))" if holds_null(domain) else index

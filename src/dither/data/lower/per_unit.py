@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
-from dither.data.lower.columns import HASH_A, HASH_B, OWNER, companion, integer, listed
+from dither.data.lower.columns import HASH_A, HASH_B, UNIT, companion, integer, listed
 from dither.plan.algebra import PerUnit
 from dither.plan.analyse import Analysed
 
 
 def per_unit_sql(plan: PerUnit, source: str, before: Analysed, here: Analysed) -> str:
     """The owner's hash is one value per owner, so its minimum is that value."""
-    grouped = [OWNER, *plan.keys]
+    grouped = [UNIT, *plan.keys]
     shown = [listed(grouped), f"min({HASH_A}) AS {HASH_A}", f"min({HASH_B}) AS {HASH_B}"]
     besides = [companion(key, here.columns[key]) for key in plan.keys]
     shown += [f"min({name(beside)}) AS {name(beside)}" for beside in besides if beside]

@@ -56,7 +56,8 @@ def plan_sql(plan: Plan, at: Lowering) -> str:
             sides = (at.analysed(left), at.analysed(right))
             return join_sql(plan, plan_sql(left, at), plan_sql(right, at), sides, here)
         case UnionAll(left, right):
-            return union_sql(plan_sql(left, at), plan_sql(right, at), here)
+            sides = (at.analysed(left), at.analysed(right))
+            return union_sql(plan_sql(left, at), plan_sql(right, at), sides, here)
     source, before = plan_sql(plan.source, at), at.analysed(plan.source)
     match plan:
         case Filter():

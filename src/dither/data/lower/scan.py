@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import carried, listed
+from dither.data.lower.columns import carried, from_engine_null, listed
 from dither.plan.algebra import Scan
 from dither.plan.analyse import Analysed
+from dither.plan.stability import Public
 
 
 def scan_sql(plan: Scan, here: Analysed) -> str:
-    """Owner, hash and declared columns."""
+    """Owner, hash and declared columns. Private nulls are stored as integers; public ones become so here."""
+    if isinstance(here.node, Public):
+        shown = [f"{from_engine_null(name(each), domain)} AS {name(each)}" for each, domain in here.columns.items()]
+        besides = [name(each) for each in carried(here.node, here.columns) if each not in here.columns]
+        return f"SELECT {', '.join(shown + besides)} FROM {name(plan.table)}"
     return f"SELECT {listed(carried(here.node, here.columns))} FROM {name(plan.table)}"

@@ -67,6 +67,15 @@ def _quotient(a: Arguments, step: Fraction, shape: Callable[[Fraction], int]) ->
     return number(min(values), max(values), step, a.any_null or y.low <= 0 <= y.high)
 
 
+def _by_zero(a: Arguments) -> str:
+    return f"{a.sql[1]} = 0"
+
+
+def _zero(a: Arguments) -> str:
+    """SQL: 1 where the divisor is 0, else 0."""
+    return f"CAST({_by_zero(a)} AS BIGINT)"
+
+
 def _divide(a: Arguments) -> Domain:
     a.expect("number", "number")
     return _quotient(a, DIVISION, _rounded)
@@ -77,8 +86,8 @@ def _divide_sql(a: Arguments, result: Domain) -> str:
     most = 2 * x.largest * ratio.numerator + 2 * y.largest * ratio.denominator
     p, q = cast(a.sql[0], most), cast(a.sql[1], most)
     top = f"sign({a.sql[1]}) * (2 * {p} * {ratio.numerator} + {q} * {ratio.denominator})"
-    bottom = f"NULLIF(2 * abs({q}) * {ratio.denominator}, 0)"
-    return floor_divided(top, bottom)
+    bottom = f"2 * abs({q}) * {ratio.denominator} + {_zero(a)}"
+    return f"{floor_divided(top, bottom)} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
 
 
 def _integer_divide(a: Arguments) -> Domain:
@@ -89,8 +98,9 @@ def _integer_divide(a: Arguments) -> Domain:
 def _integer_divide_sql(a: Arguments, result: Domain) -> str:
     (x, y), ratio = a.domains, a.domains[0].step / a.domains[1].step
     most = max(x.largest * ratio.numerator, y.largest * ratio.denominator)
-    bottom = f"NULLIF({cast(a.sql[1], most)} * {ratio.denominator}, 0)"
-    return f"({cast(a.sql[0], most)} * {ratio.numerator}) // {bottom}"
+    bottom = f"({cast(a.sql[1], most)} * {ratio.denominator} + {_zero(a)})"
+    top = f"({cast(a.sql[0], most)} * {ratio.numerator} * (1 - {_zero(a)}))"
+    return f"{top} // {bottom} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
 
 
 def _mod(a: Arguments) -> Domain:
@@ -103,7 +113,7 @@ def _mod(a: Arguments) -> Domain:
 
 def _mod_sql(a: Arguments, result: Domain) -> str:
     left, right = scaled(a)[2]
-    return f"{left} % NULLIF({right}, 0)"
+    return f"{left} % ({right} + {_zero(a)})"  # by 0: x % 1, and 0 is always in the domain
 
 
 def _one(a: Arguments) -> Domain:
@@ -190,27 +200,30 @@ FUNCTIONS: tuple[Function, ...] = (
         "two numbers",
         "the quotient, rounded to 6 decimals; null if the second is 0",
         "null if it says so",
-        "NULLIF on the divisor",
+        "1 in place of a divisor 0",
         _divide,
         _divide_sql,
+        _by_zero,
     ),
     Function(
         "integer_divide",
         "two numbers",
         "the quotient cut towards 0; null if the second is 0",
         "null if it says so",
-        "NULLIF on the divisor",
+        "1 in place of a divisor 0",
         _integer_divide,
         _integer_divide_sql,
+        _by_zero,
     ),
     Function(
         "mod",
         "two numbers",
         "what integer_divide leaves, with the sign of the first; null if the second is 0",
         "null if it says so",
-        "NULLIF on the divisor",
+        "1 in place of a divisor 0",
         _mod,
         _mod_sql,
+        _by_zero,
     ),
     Function("negate", "a number", "minus it", _ANY, _WIDTHS, _negate, _same("-{}")),
     Function("abs", "a number", "its absolute value", _ANY, _WIDTHS, _abs, _same("abs({})")),

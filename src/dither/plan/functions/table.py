@@ -94,6 +94,8 @@ class Function:
     guard: str
     result: Callable[[Arguments], Domain]
     duckdb: Callable[[Arguments, Domain], str]
+    undefined: Callable[[Arguments], str] | None = None
+    """SQL: where it is null though no argument is; `duckdb` then gives some value of the domain there, no null."""
 
 
 def common_step(one: Fraction, two: Fraction) -> Fraction:
@@ -123,12 +125,12 @@ def scaled(a: Arguments) -> tuple[list[tuple[int, int]], Fraction, list[str]]:
 
 
 def floor_divided(top: str, bottom: str) -> str:
-    """SQL of floor(top / bottom) for bottom > 0 (or null), where `//` cuts towards zero.
+    """SQL of floor(top / bottom) for bottom > 0, where `//` cuts towards zero.
 
     >>> floor_divided("a", "2")
-    '((a) // (2) - CASE WHEN (a) % (2) < 0 THEN 1 ELSE 0 END)'
+    '((a) // (2) - CAST((a) % (2) < 0 AS BIGINT))'
     """
-    return f"(({top}) // ({bottom}) - CASE WHEN ({top}) % ({bottom}) < 0 THEN 1 ELSE 0 END)"
+    return f"(({top}) // ({bottom}) - CAST(({top}) % ({bottom}) < 0 AS BIGINT))"
 
 
 def clamped(sql: str, low: int | str, high: int | str) -> str:

@@ -1,0 +1,92 @@
+"""Whether a function's result is null, as a column of its own: the same arithmetic for all rows.
+
+A flag is 1 for null and 0 otherwise. Of a function that is null where an argument is, the value is computed from
+values that lie in their domains also where they are null, and the flag from the flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from dither.plan.domain import Domain, is_stored
+from dither.plan.functions.align import aligned
+from dither.plan.functions.table import Arguments, Function
+
+Flags: TypeAlias = tuple[str | None, ...]
+Pair: TypeAlias = tuple[str, str | None]
+
+
+def pair(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair | None:
+    """SQL of the value and of the flag (None if never null); None where the engine's own nulls have to serve."""
+    stored = (
+        is_stored(domain) or constant is not None for domain, constant in zip(a.domains, a.constants, strict=True)
+    )
+    if not all(stored) or not is_stored(result):
+        return None
+    if function.name in _OWN and any(flags):
+        return _OWN[function.name](function, a, flags, result)
+    ends_known = function.name == "between" and not any(flags[1:])
+    strict = function.nulls == "null if an argument is" or function.undefined is not None or ends_known
+    if not strict and (any(flags) or result.nullable):
+        return None
+    found = [flag for flag in flags if flag]
+    if function.undefined is not None:
+        found.append(f"CAST({function.undefined(a)} AS TINYINT)")
+    return function.duckdb(a, result), " | ".join(found) if found and result.nullable else None
+
+
+def _true(value: str, flag: str | None) -> str:
+    return f"({value} * (1 - {flag}))" if flag else value
+
+
+def _false(value: str, flag: str | None) -> str:
+    return f"((1 - {value}) * (1 - {flag}))" if flag else f"(1 - {value})"
+
+
+def _and(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+    """True if all are; unknown if that is open and none is false."""
+    parts = list(zip(a.sql, flags, strict=True))
+    true = " * ".join(_true(*part) for part in parts)
+    none_false = " * ".join(f"(1 - {_false(*part)})" for part in parts)
+    return true, f"({none_false} - {true})"
+
+
+def _or(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+    parts = list(zip(a.sql, flags, strict=True))
+    none_true = " * ".join(f"(1 - {_true(*part)})" for part in parts)
+    false = " * ".join(_false(*part) for part in parts)
+    return f"(1 - {none_true})", f"({none_true} - {false})"
+
+
+def _case(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+    """The value after the first true condition, and its flag."""
+    last = len(a.sql) - 1
+    tests = range(0, last, 2)
+    sql = tuple(_true(a.sql[p], flags[p]) if p in tests else a.sql[p] for p in range(len(a.sql)))
+    value = function.duckdb(replace(a, sql=sql), result)
+    whens = " ".join(f"WHEN {sql[p]} = 1 THEN {flags[p + 1] or 0}" for p in tests)
+    rest = (flags[last] or "0") if len(a.sql) % 2 else "1"
+    return f"coalesce({value}, {result.low})", f"CASE {whens} ELSE {rest} END" if result.nullable else None
+
+
+def _coalesce(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+    values = aligned(a).sql
+    chosen = values[-1]
+    for value, flag in list(zip(values, flags, strict=True))[-2::-1]:
+        chosen = f"(({value}) + {flag} * (({chosen}) - ({value})))" if flag else value
+    return chosen, " * ".join(flag for flag in flags if flag) if all(flags) else None
+
+
+_OWN: dict[str, Callable[[Function, Arguments, Flags, Domain], Pair]] = {
+    "is_null": lambda _, a, flags, result: (f"CAST({flags[0]} AS BIGINT)", None),
+    "is_not_null": lambda _, a, flags, result: (f"CAST(1 - {flags[0]} AS BIGINT)", None),
+    "is_true": lambda _, a, flags, result: (_true(a.sql[0], flags[0]), None),
+    "is_false": lambda _, a, flags, result: (_false(a.sql[0], flags[0]), None),
+    "and": _and,
+    "or": _or,
+    "if": _case,
+    "case": _case,
+    "coalesce": _coalesce,
+}
