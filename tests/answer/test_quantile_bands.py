@@ -58,8 +58,11 @@ def covered(folder, ages, shares, repetitions, epsilon):
         for _ in range(repetitions):
             (block,) = blocks(found.recipe, kernel.randomise(found.priced, measured))
             for i, (least, largest) in enumerate(exact):
-                low, high = interval(handmade.Noisy(i), given(found.recipe, block), noises, F(95, 100))
-                hits[i] += low[0] <= least and largest <= high[0]
+                at = given(found.recipe, block)
+                band = found.bands.get(i)
+                low, high = interval(handmade.Noisy(i), at, noises, F(95, 100))
+                assert low[0] <= at.atoms[band.low][0] and at.atoms[band.high][0] <= high[0]
+                hits[i] += at.atoms[band.low][0] <= least and largest <= at.atoms[band.high][0]
     return hits
 
 
@@ -79,8 +82,8 @@ class TestBands:
         assert (hits >= binom.ppf(1e-9, 500, 0.95)).all()
 
     def test_planted_ends_that_are_aimed_the_wrong_way_are_seen(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(QuantilesWithEnds, "rows", lambda self, share: -20)
-        hits = covered(tmp_path, AGES, (F(1, 2),), 60, 1)
+        monkeypatch.setattr(QuantilesWithEnds, "rows", lambda self, share: -100)
+        hits = covered(tmp_path, AGES, (F(1, 2),), 60, 200)
         assert hits[0] < binom.ppf(1e-9, 60, 0.95)
 
     def test_small_groups_get_the_bounds_of_the_column_and_large_ones_less(self, tmp_path):
