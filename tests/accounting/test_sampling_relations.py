@@ -108,7 +108,7 @@ def test_poisson_samples_under_replace(q, epsilon):
 
 
 def test_a_mechanism_that_shows_the_draw_attains_the_pair_under_replace():
-    # whoever is drawn answers by randomised response, whoever is not is seen not to: replace-DP at 1, and exactly q delta
+    # whoever is drawn answers by randomised response, whoever is not is seen not to: exactly q delta
     q, epsilon = 0.3, 0.4
     tell = math.e / (1 + math.e)
     p, other = np.array([1 - q, q * tell, q * (1 - tell)]), np.array([1 - q, q * (1 - tell), q * tell])

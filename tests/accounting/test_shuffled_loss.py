@@ -109,3 +109,43 @@ def test_planted_bug_more_coins_than_there_were(monkeypatch):
 
 def clones_tail(eps0, users, eps):
     return shuffle.delta_at(eps, eps0, users, 1e-12) / (1 + 1e-6) - 2e-12
+
+
+APPROX = acc.ApproxRule(Fraction(10), Fraction(1, 1000), Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize(("eps0", "users"), [(1, 10**6), (1, 10**4), (2, 10**5), (4, 10**6)])
+def test_an_epsilon_delta_pot_takes_the_theorem(eps0, users):
+    loss = shuffled_loss(eps0, users)
+    epsilon, delta = acc.charge(loss, APPROX).amounts
+    assert delta == APPROX.delta_per_question
+    assert float(epsilon) == pytest.approx(shuffle.closed_form(eps0, users, 1e-6), rel=1e-12)
+    assert acc.epsilon(loss, 1e-6).upper < epsilon < eps0
+    # three rounds: a third of the delta each
+    thrice, spent = acc.charge(loss * 3, APPROX).amounts
+    assert spent == APPROX.delta_per_question
+    assert float(thrice) == pytest.approx(3 * shuffle.closed_form(eps0, users, 1e-6 / 3), rel=1e-12)
+    assert acc.epsilon(loss * 3, 1e-6).upper < thrice
+
+
+def test_where_the_theorem_does_not_reach_the_local_epsilon_is_paid():
+    assert acc.charge(shuffled_loss(1, 100), APPROX).amounts == (1, 0)
+    assert acc.charge(shuffled_loss(100, 10**6), APPROX).amounts == (100, 0)
+    beside = shuffled_loss(1, 10**6) + acc.RandomizedResponse("0.5")
+    assert acc.charge(beside, APPROX).amounts[0] == acc.charge(shuffled_loss(1, 10**6), APPROX).amounts[0] + Fraction(
+        1, 2
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        acc.PureRule(Fraction(10)),
+        acc.ZcdpRule(Fraction(10), Fraction(1, 1000)),
+        acc.RenyiRule(Fraction(8), Fraction(10), Fraction(1, 1000)),
+    ],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_pots_without_a_delta_for_the_question_take_the_local_epsilon(rule):
+    paid, local = (acc.charge(loss, rule).amounts for loss in (shuffled_loss(1, 10**6), acc.RandomizedResponse(1)))
+    assert paid == local

@@ -27,6 +27,7 @@ from dither.privacy.accounting.sampled_charges import (
     amplified,
     fixed_size_renyi,
     poisson_renyi,
+    shuffled,
 )
 from dither.privacy.losses import Loss
 from dither.privacy.noise.enclosure import exp_minus
@@ -51,14 +52,15 @@ def approx(loss: Loss, share: Fraction) -> Pair:
     """(epsilon, delta) of one question. What has a curve and no pair of its own is turned into one at delta `share`.
 
     Gaussian noise by its summed rho, beside the sum of the other epsilons or together with them as one zCDP loss,
-    whichever is less; what key selection takes of `share` is not there for the conversion. Where samples of Gaussian
-    noise are among the events, by Renyi divergence at the best of a fixed list of orders (the question is fixed before
-    it is asked, hence so is its best order).
+    whichever is less; what key selection takes of `share` is not there for the conversion. Shuffled reports beside no
+    Gaussian noise at equal parts of `share`, if that lowers epsilon. Where samples of Gaussian noise are among the
+    events, by Renyi divergence at the best of a fixed list of orders (the question is fixed before it is asked, hence
+    so is its best order).
     """
     if not any(isinstance(event, _SAMPLED) and pair(event) is None for event in _events(loss)):
         epsilon, rho, delta = _walk(loss, _approx)
         if rho == 0:
-            return epsilon, delta
+            return min((epsilon, delta), _approx_shuffled(loss, share))
         left = share - delta if delta < share else share
         whole, selected = zcdp(loss)
         assert selected <= delta
@@ -68,6 +70,20 @@ def approx(loss: Loss, share: Fraction) -> Pair:
         epsilon, amount, delta = _walk(loss, lambda event, order=order: _approx_at(event, order))  # type: ignore[misc]
         found.append((epsilon + epsilon_of_order(amount, order, share), delta + share))
     return min(found)
+
+
+def _approx_shuffled(loss: Loss, share: Fraction) -> Pair:
+    """Shuffled rounds, if there are any, at equal parts of `share`; everything else by its own pair."""
+    rounds = _walk(loss, lambda event: (Fraction(isinstance(event, losses.Shuffled)),))[0]
+
+    def price(event: Loss) -> Pair:
+        if isinstance(event, losses.Shuffled):
+            return shuffled(event.epsilon, event.users, share / rounds), share / rounds
+        epsilon, _, delta = _approx(event)
+        return epsilon, delta
+
+    epsilon, delta = _walk(loss, price)
+    return epsilon, delta
 
 
 def zcdp(loss: Loss) -> Pair:

@@ -220,7 +220,7 @@ class Contour:
 
     def _alias(self, epsilon: float) -> float:
         """(T2) the other terms of the trapezoid identity, which only a lower bound has to give back."""
-        return math.exp(min(0.0, _log_alias(self.aliases, epsilon))) * (1 + 1e-9)
+        return math.exp(min(700.0, _log_alias(self.aliases, epsilon))) * (1 + 1e-9)
 
 
 def _contour(

@@ -8,6 +8,7 @@ best c moves: a bracket more than twice as wide as that of the contour it grew f
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ class Grown:
 
     def sharp(self, bounds: Bounds) -> bool:
         """Whether growing has cost little; a fresh contour sets the measure."""
-        return bounds.upper - bounds.lower <= max(2 * self.width, 1e-12) * bounds.upper
+        return 0 < bounds.upper < math.inf and bounds.upper - bounds.lower <= max(2 * self.width, 1e-12) * bounds.upper
 
 
 _kept: OrderedDict[Goal, list[Grown]] = OrderedDict()

@@ -2,7 +2,7 @@
 
 Poisson samples (add/remove): theorem 3.33 at integer orders, from the divergences of the unsampled loss at 2..n; fixed
 size (replace): Wang, Balle and Kasiviswanathan 2019, theorem 9. Between integer orders the chord of the convex function
-order -> (order - 1) D_order. Proofs: docs/proofs/filters.md, theorem 6.
+order -> (order - 1) D_order. Proofs: docs/proofs/filters.md, theorem 6. Shuffled reports: lemma 5.
 """
 
 from __future__ import annotations
@@ -86,6 +86,26 @@ def _fixed(n: int, rate: Fraction, curve: tuple[Fraction, ...]) -> Fraction:
         weights.append(2 * weight)
         exponents.append((k - 1) * curve[k - 2])
     return _log_sum(weights, b**n, exponents)
+
+
+def shuffled(epsilon: Fraction, users: int, delta: Fraction) -> Fraction:
+    """The epsilon at `delta` of mixed reports (Feldman, McMillan and Talwar 2021, theorem 3.1), rounded up.
+
+    log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta) / n) + 8 E/n)) with E = e^epsilon, if 16 E log(2/delta) <= n; never above
+    the local epsilon, which it is where the theorem does not apply.
+
+    >>> round(float(shuffled(Fraction(1), 10**6, Fraction(1, 10**6))), 6)
+    0.023497
+    """
+    if epsilon > 60:
+        return epsilon
+    mantissa, places = _exp_up(epsilon)
+    grown = Fraction(mantissa << places, 1 << _BITS)
+    if 16 * grown * log_up(2 / delta) > users:
+        return epsilon
+    square = grown * log_up(4 / delta) / users
+    root = Fraction(math.isqrt((square.numerator << 2 * _BITS) // square.denominator) + 1, 1 << _BITS)
+    return min(epsilon, up(log_up(1 + (grown - 1) / (grown + 1) * 8 * (root + grown / users))))
 
 
 def _log_sum(weights: Sequence[int], whole: int, exponents: Sequence[Fraction]) -> Fraction:
