@@ -1,7 +1,9 @@
 """End to end: nothing of ours depends on one person in a minute of trying; planted leaks on the path are found."""
 
+import math
 from unittest import mock
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -176,12 +178,40 @@ def test_the_report_needs_nothing_from_outside_and_says_its_limits(tmp_path):
         tmp_path / "a.html", "Title <&>", [Section("One", ("text",), ("a", "b"), (("1", "2"),), (verdict,))]
     )
     text = page.read_text()
-    for part in ("Title &lt;&amp;&gt;", "violated", "<svg", "never a proof", "ceiling", "guessing", "Not tested"):
+    for part in ("Title &lt;&amp;&gt;", "violated", "<svg", "never a proof", "ceiling", "guessing", "not tested"):
+        assert part in text, part
+    for part in ('name="viewport"', "prefers-color-scheme: dark", "max-width: 48rem", "why this verdict"):
         assert part in text, part
     assert "src=" not in text and "href=" not in text and "url(" not in text and "<script" not in text
     data = to_json("t", [Section("One", verdicts=(verdict,))])
     assert data["sections"][0]["verdicts"][0]["outcome"] == "violated" and plain.exists()
     assert to_html("t", []).startswith("<!doctype html>")
+
+
+def test_the_claimed_curve_lies_above_the_measured_bound_unless_the_claim_is_refuted():
+    """And below a claimed point it is the best that the point leaves: the largest p - e^a q over all allowed (p, q)."""
+    from dither import audit, local
+    from dither.audit import report
+    from dither.privacy.noise import SystemSource
+
+    grid = np.linspace(0, 1, 20_001)
+    for epsilon, delta, at in ((1.0, 0.01, 0.4), (0.5, 0.0, 0.0), (3.0, 0.2, 1.0)):
+        grow = math.exp(epsilon)
+        most = np.minimum(1, np.minimum(grow * grid + delta, 1 - (1 - grid - delta) / grow))
+        best = float((most - math.exp(at) * grid).max())
+        found = report._promised(mock.Mock(epsilon=epsilon, delta=delta), at, math.nan)
+        assert found - 2e-3 <= best <= found + 1e-12
+    coin = local.Direct(1, domain=2)
+
+    def answer(value, size):
+        return coin.randomise(np.full(size, value), SystemSource())
+
+    spend = audit.Budget(20_000, 1e-9)
+    for claim, holds in ((1.0, True), (0.5, False)):
+        verdict = audit.test(answer, 0, 1, epsilon=claim, budget=spend)
+        above = [report._promised(verdict, at, said) >= shown for at, said, shown in verdict.profile]
+        assert all(above) == holds and verdict.violated != holds
+        assert verdict.area > 0.5 and report._most_area(verdict) == pytest.approx(1 / (1 + math.exp(-claim)), abs=1e-3)
 
 
 def test_the_commands_on_a_function_of_ones_own(tmp_path):
