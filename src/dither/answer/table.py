@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dither.answer.blocks import Block, blocks
-from dither.answer.evaluate import Array, Given, evaluate, given, is_null
+from dither.answer.evaluate import Array, evaluate, given, is_null
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
 from dither.answer.intervals import Noises, interval
 from dither.answer.recipe import Atom, Output, Recipe, Shown
