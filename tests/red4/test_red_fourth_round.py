@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from fractions import Fraction as F
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 import dither
 import hospital
 from dither import steward
-from dither.errors import ParameterError
+from dither.answer.commitment import commitment, opens
+from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Quantiles, Scan
 from dither.plan.facts import Facts
 from dither.privacy.calibrate import calibrate
@@ -100,3 +102,19 @@ def test_a_level_that_no_float_tells_from_one_is_refused_before_any_charge() -> 
     query = Quantiles(Scan("visits"), (), "cost", (F(1, 2),), 1 - F(1, 10**330))
     with pytest.raises(ParameterError, match="level"):
         calibrate(Request((Step(query, "exponential", F(1)),), Price(F(1)), "total"), hospital.catalog())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"columns": {"n": [999]}, "nonce": "%s", "columns": {"n": [12]}}',
+        '{"columns": {"n": [999], "n": [12]}, "nonce": "%s"}',
+    ],
+)
+def test_a_file_of_values_says_each_thing_once(text: str) -> None:
+    """The check read the last of two columns and a reader the first: a changed table passed as the certified one."""
+    nonce = "5a" * 32
+    promised = commitment({"n": [12]}, nonce)
+    assert opens(json.dumps({"columns": {"n": [12]}, "nonce": nonce}), promised)
+    with pytest.raises(DitherError, match="columns and nonce"):
+        opens(text.replace("%s", nonce), promised)
