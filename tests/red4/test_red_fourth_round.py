@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from decimal import Decimal
 from fractions import Fraction as F
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import dither
@@ -118,3 +121,17 @@ def test_a_file_of_values_says_each_thing_once(text: str) -> None:
     assert opens(json.dumps({"columns": {"n": [12]}, "nonce": nonce}), promised)
     with pytest.raises(DitherError, match="columns and nonce"):
         opens(text.replace("%s", nonce), promised)
+
+
+def test_no_bar_tells_how_long_a_measurement_took(tmp_path: Path) -> None:
+    """In a notebook and under `python -c` DuckDB printed "100% (00:00:04.15 elapsed)" below a private answer."""
+    duckdb.connect(str(tmp_path / "data.duckdb")).close()
+    told = "print(*(opened.sql(f\"SELECT current_setting('{of}')\").fetchall()[0][0] for of in names))"
+    code = (
+        "from pathlib import Path; from dither.data.engines.duckdb import open_registered, duckdb; "
+        f"path = {str(tmp_path / 'data.duckdb')!r}; names = ['enable_progress_bar', 'lock_configuration']; "
+        f"opened = open_registered(Path(path)); {told}; again = open_registered(Path(path)); opened.close(); "
+        f"opened = again; {told}; opened.close(); opened = duckdb.connect(path); {told}"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == ["False True", "False True", "True False"], found.stderr
