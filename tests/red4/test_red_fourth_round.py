@@ -81,7 +81,7 @@ def test_a_quantile_beyond_64_bits_is_answered(tmp_path: Path, value: int, has_e
 
 
 def test_ends_are_not_moved_inward_by_floats(tmp_path: Path) -> None:
-    """An end at the bound of a wide column is the bound, not the nearest float, which may lie inside. Fails by chance in 1e-13."""
+    """An end at the bound of a wide column is the bound, not the nearest float (false alarms: 1e-13)."""
     con = asked(tmp_path, 5)
     (row,) = con.sql(SQUARES, epsilon="0.001", confidence=1 - F(1, 10**13)).to_arrow().to_pylist()
     assert row["m_low"] == -(10**24) and row["m_high"] >= 10**24
