@@ -194,11 +194,12 @@ class Connection:
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price; a question asked again is bound once."""
         asked = (sql, type(max_groups), max_groups, self._kernel.at.number)
-        if asked not in self._bound:
+        recipe = self._bound.get(asked)
+        if recipe is None:
             recipe = self._bind(sql, max_groups)
             _make_room(self._bound)
             self._bound[asked] = recipe
-        return self._bound[asked]
+        return recipe
 
     def _bind(self, sql: str, max_groups: int | None) -> Recipe:
         said = spoken(sql)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import traceback
 import threading
 import time
 from collections.abc import Callable
@@ -222,6 +223,8 @@ def test_a_killed_process_counts_as_an_incident(clinic: Clinic) -> None:
             kernel = clinic.kernel()
             kernel.reserve(kernel.price(request))
             os.kill(os.getpid(), signal.SIGKILL)
+        except BaseException:
+            traceback.print_exc()  # shown where the parent fails
         finally:
             os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL and clinic.spent() == {"total": 1}

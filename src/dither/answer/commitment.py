@@ -41,10 +41,17 @@ def commitment(columns: dict[str, list[Any]], nonce: str) -> str:
     return hashlib.sha256(bytes.fromhex(nonce) + table.encode()).hexdigest()
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Each key once: of two columns of one name, one reader checks the last and another believes the first."""
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise ValueError("a key appears twice")
+    return dict(pairs)
+
+
 def opens(text: str, promised: str) -> bool:
     """Whether a file of values, as `Result.opening()` or `dither sql --json --certificate` wrote it, is the table."""
     try:
-        read = json.loads(text)
+        read = json.loads(text, object_pairs_hook=_once)
         columns, nonce = read["columns"], bytes.fromhex(read["nonce"])
         if not isinstance(columns, dict) or len(nonce) != NONCE_BYTES:
             raise ValueError("shape")

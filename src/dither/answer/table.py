@@ -21,10 +21,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dither.answer.blocks import Block, blocks
-from dither.answer.evaluate import Array, Given, evaluate, given, is_null
+from dither.answer.evaluate import Array, evaluate, given, is_null
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
 from dither.answer.intervals import Noises, interval
-from dither.answer.recipe import Output, Recipe, Shown
+from dither.answer.recipe import Atom, Output, Recipe, Shown
 from dither.answer.shapes import Affine, affine, atoms_of
 
 _TYPES = {
@@ -131,7 +131,9 @@ class Triple:
     def arrays(self) -> tuple[pa.Array, ...]:
         type_ = _WIDE if self.wide else _TYPES[self.kind]
         lists = [each for each in (self.value, self.low, self.high) if each is not None]
-        return tuple(pa.array(map(Decimal, each) if self.wide else each, type_) for each in lists)
+        if self.wide:
+            lists = [[None if value is None else Decimal(value) for value in each] for each in lists]
+        return tuple(pa.array(each, type_) for each in lists)
 
 
 def column(
@@ -147,7 +149,7 @@ def column(
             atom = output.formula.atom
             width = widths[block.of.places[atom][0]]
             wide = wide or width >= 2**63
-            parts.append((places, _exact(recipe, block, atom, at, noise, level, width)))
+            parts.append((places, _exact(recipe, block, atom, noise, level, width)))
             continue
         values = np.broadcast_to(evaluate(output.formula, at), (block.rows,))
         whole = affine(output.formula) if kind == "integer" and output.role == "value" else None
@@ -191,19 +193,26 @@ def _capped(values: list[Any]) -> list[Any]:
     return [max(-largest, min(largest, value)) if type(value) is int else value for value in values]
 
 
-def _exact(
-    recipe: Recipe, block: Block, atom: int, at: Given, noises: Noises, level: Fraction, width: int
-) -> list[list[Any]]:
+def _exact(recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction, width: int) -> list[list[Any]]:
     """A single released integer, exactly; its ends saturate at the public width like the number itself."""
     of, law = recipe.atoms[atom], noises.laws[atom]
-    values = [int(value) for value in block.atoms[atom].tolist()]
-    if of.unit != 1 or of.offset:
-        values = [int(value * of.unit + of.offset) for value in values]
+    values = _integers(block, atom, of)
     if law is None:
-        low, high = interval(Noisy(atom), at, noises, level)
-        return [values, shown(low, "integer", math.floor), shown(high, "integer", math.ceil)]
+        band = noises.bands.get(atom)
+        if band is None or level > band.level:
+            return [values, [None] * len(values), [None] * len(values)]
+        coarse = math.ceil(dict(noises.bands.coarse).get(atom, 0))
+        low = [min(pair) for pair in zip(values, _integers(block, band.low, of), strict=True)]
+        high = [max(pair) + coarse for pair in zip(values, _integers(block, band.high, of), strict=True)]
+        return [[max(-width, min(width, value)) for value in each] for each in (values, low, high)]
     half = int(law.half_width(level) * of.unit)
     return [[max(-width, min(width, value + shift)) for value in values] for shift in (0, -half, half)]
+
+
+def _integers(block: Block, atom: int, of: Atom) -> list[int]:
+    """A released column in its own units, never through a float."""
+    values = [int(value) for value in block.atoms[atom].tolist()]
+    return [int(value * of.unit + of.offset) for value in values] if of.unit != 1 or of.offset else values
 
 
 def shown(values: Array, kind: Shown, rounding: Any = round) -> list[Any]:

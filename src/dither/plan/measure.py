@@ -64,7 +64,7 @@ def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
     if catalog.neighbours != "replace":
         return reach
     twice = 1 if isinstance(found.node, Owned) else 2
-    return Reach(2 * reach.rows, min(2 * reach.cells, cells), twice * reach.rows_per_cell)
+    return Reach(2 * reach.rows, min(2 * reach.cells, max(1, cells)), twice * reach.rows_per_cell)
 
 
 def _cells(query: Query, found: Analysed) -> int:

@@ -255,7 +255,8 @@ def _quantiles(
             f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
             rule="work is bounded",
         )
-    return Calibrated(step, mechanism, _INT64, copies, cells, open_keys(query, catalog, facts), points)
+    width = _INT64 if max(abs(points.low), abs(points.high)) <= _INT64 else _DECIMAL
+    return Calibrated(step, mechanism, width, copies, cells, open_keys(query, catalog, facts), points)
 
 
 def _ranges(reach: Reach, is_rho: bool) -> tuple[int, int]:

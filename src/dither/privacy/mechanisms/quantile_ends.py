@@ -42,7 +42,7 @@ class QuantilesWithEnds:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon_each", positive(self.epsilon_each, "epsilon_each"))
-        if not 0 < self.level < 1:
+        if not 0 < self.level < 1 or not float(1 - self.level):
             raise ParameterError(f"the level of ends must lie inside (0, 1), got {self.level}")
         self.loss()
 
