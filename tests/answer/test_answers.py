@@ -17,6 +17,7 @@ from scipy.stats import binom
 
 import clinic_sql
 import hospital
+from dither.answer.bands import Ends
 from dither.answer.blocks import blocks
 from dither.answer.evaluate import evaluate, given
 from dither.answer.expressions import Apply, KeyValue, Noisy
@@ -66,7 +67,7 @@ def oracle():
 
 
 def without_noise(con, sql, **how):
-    found = con._offer(con.bind(sql), Price(F(10)), None, F(95, 100), **how)
+    found = con._offer(con.bind(sql), Price(F(10)), None, Ends(F(95, 100)), **how)
     values = asked.exact_values(con, found.priced)
     return found.recipe, Release("1", found.priced, values, F(1), F(1), F(1), "now")
 

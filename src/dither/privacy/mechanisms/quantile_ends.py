@@ -27,9 +27,6 @@ from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
 
-ENDS_SHARE = Fraction(1, 8)
-"""Of the price of quantiles, for their ends: the quantile itself errs by a seventh more than without."""
-
 
 @dataclass(frozen=True)
 class QuantilesWithEnds:
