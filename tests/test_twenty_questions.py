@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 from answer.asked import PURPOSE, exact_values
 from dither import connect, steward
+from dither.answer.bands import Ends
 from dither.answer.result import build
 from dither.catalog import load
 from dither.cli.clinic import write_clinic
@@ -90,7 +91,7 @@ def _natural(column, facts):
 
 
 def noiseless(con, sql):
-    found = con._offer(con.bind(sql), _price(), None, Fraction(95, 100))
+    found = con._offer(con.bind(sql), _price(), None, Ends(Fraction(95, 100)))
     priced = found.priced
     values = exact_values(con, priced)
     return found, priced, values

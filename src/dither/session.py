@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dither.answer.bands import Bands, rank_rows
+from dither.answer.bands import Bands, Ends, ends_asked, rank_rows
 from dither.answer.budget import Budget
 from dither.answer.certificate import body_of
 from dither.answer.explain import Explanation, explain, explained
@@ -75,7 +75,7 @@ class Connection:
         confidence: Number = 0.95,
         within: Number | dict[str, Number] | None = None,
         group_size: int | None = None,
-        quantile_intervals: bool = True,
+        quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
     ) -> Preview:
@@ -96,7 +96,7 @@ class Connection:
         confidence: Number = 0.95,
         within: Number | dict[str, Number] | None = None,
         group_size: int | None = None,
-        quantile_intervals: bool = True,
+        quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
     ) -> Explanation:
@@ -114,7 +114,7 @@ class Connection:
         rho: Number | None = None,
         confidence: Number = 0.95,
         group_size: int | None = None,
-        quantile_intervals: bool = True,
+        quantile_intervals: bool | Number = True,
         weights: Mapping[str, Number] | None = None,
         max_groups: int | None = None,
         delta: Number | None = None,
@@ -124,10 +124,10 @@ class Connection:
         """Ask: the answer with intervals, paid with at most `epsilon` (or `rho`) from the pot.
 
         The same question at the same price has one answer: asked again it is free, and the same. `fresh=True` buys a
-        new one. `weights={"n": 2}` gives a column more of the price, `quantile_intervals=False` spends nothing on the
-        intervals of quantiles, `max_groups` limits the groups of one unit. `dry_run=True` rehearses on a table
-        generated from the catalog alone: free, as noisy as the real answer, about nobody. EXPLAIN PRIVACY SELECT ...
-        returns the explanation, reading no data.
+        new one. `weights={"n": 2}` gives a column more of the price, `max_groups` limits the groups of one unit.
+        `quantile_intervals=False` spends nothing on the intervals of quantiles, "1/3" a third of their price; an eighth
+        if nothing is said. `dry_run=True` rehearses on a table generated from the catalog alone: free, as noisy as the
+        real answer, about nobody. EXPLAIN PRIVACY SELECT ... returns the explanation, reading no data.
         """
         if delta is not None:
             raise ParameterError(
@@ -142,7 +142,7 @@ class Connection:
         _check_size(group_size)
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        found = self._offer(recipe, _price(epsilon, rho, sql), weights, level if quantile_intervals else None)
+        found = self._offer(recipe, _price(epsilon, rho, sql), weights, ends_asked(quantile_intervals, level))
         self._check_delta(sql, found.priced)
         release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
         result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
@@ -236,7 +236,7 @@ class Connection:
         """The request that a question makes at a price."""
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
-        return self._offer(recipe, _price(epsilon, rho, sql), weights, Fraction(95, 100)).priced.request
+        return self._offer(recipe, _price(epsilon, rho, sql), weights, Ends(Fraction(95, 100))).priced.request
 
     def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
@@ -261,11 +261,11 @@ class Connection:
         recipe: Recipe,
         price: Price,
         weights: Mapping[str, Number] | None,
-        ends: Fraction | None,
+        ends: Ends | None,
     ) -> Offer:
         """The offer for a bound question; one made before stands while the terms of the pot do.
 
-        `ends`: the level of the intervals of quantiles, or None for none.
+        `ends`: the intervals of quantiles, or None for none.
         """
         shares = checked(weights, recipe)
         way = self._kernel.way(self._pot)
@@ -285,13 +285,13 @@ class Connection:
         confidence: Number,
         within: Number | dict[str, Number] | None,
         group_size: int | None,
-        quantile_intervals: bool,
+        quantile_intervals: bool | Number,
         weights: Mapping[str, Number] | None,
         max_groups: int | None,
     ) -> tuple[Offer, Preview]:
         level = level_of(confidence)
         _check_size(group_size)
-        ends = level if quantile_intervals else None
+        ends = ends_asked(quantile_intervals, level)
         self._refresh()
         recipe = self.bind(sql, max_groups=max_groups)
         ledger = self._kernel.ledger
@@ -320,7 +320,7 @@ class Connection:
         weights: Mapping[str, Number] | None,
         group_size: int | None,
         level: Fraction,
-        ends: Fraction | None,
+        ends: Ends | None,
         pot: Pot | None,
     ) -> Price:
         """The least price that meets the wish, in the pot's own measure."""

@@ -17,6 +17,7 @@ from scipy.stats import binom
 
 import clinic_sql
 import hospital
+from dither.answer.bands import Ends
 from dither.answer.blocks import blocks
 from dither.answer.evaluate import evaluate, given
 from dither.answer.expressions import Apply, KeyValue, Noisy
@@ -32,6 +33,11 @@ QUESTIONS = [
     "SELECT COUNT(*) AS n, VARIANCE(cost) AS v, STDDEV(cost) AS s, CORR(cost, score) AS r FROM visits",
     "SELECT sex, REGR_SLOPE(age, age) AS b, AVG(age) AS a FROM patients GROUP BY sex",
     "SELECT county, ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP(county, ward)",
+    "SELECT ward, COUNT(*) AS n FROM visits WHERE county IN (SELECT county FROM stations) GROUP BY ward",
+    "SELECT COUNT(*) AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM stations s WHERE s.county = v.county)",
+    "SELECT k, SUM(x) AS s "
+    "FROM (SELECT ward AS k, cost AS x FROM visits UNION ALL SELECT sex, age FROM patients) GROUP BY k",
+    "SELECT COUNT(doctor_id) AS n, COUNT(*) AS a, COUNT_IF(doctor_id IS NULL) AS m FROM visits",
     "SELECT county, urgent, COUNT(*) AS n, GROUPING(urgent) AS g FROM visits GROUP BY CUBE(county, urgent)",
     "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 30 ORDER BY n DESC",
     "SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis ORDER BY n DESC LIMIT 2",
@@ -66,7 +72,7 @@ def oracle():
 
 
 def without_noise(con, sql, **how):
-    found = con._offer(con.bind(sql), Price(F(10)), None, F(95, 100), **how)
+    found = con._offer(con.bind(sql), Price(F(10)), None, Ends(F(95, 100)), **how)
     values = asked.exact_values(con, found.priced)
     return found.recipe, Release("1", found.priced, values, F(1), F(1), F(1), "now")
 

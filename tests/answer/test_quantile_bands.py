@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction as F
 
 import asked
@@ -12,7 +13,7 @@ from scipy.stats import binom
 
 import clinic
 from dither import ParameterError, connect, steward
-from dither.answer.bands import rank_rows, widened, without_bands
+from dither.answer.bands import Ends, rank_rows, widened, without_bands
 from dither.answer.blocks import blocks
 from dither.answer.evaluate import given
 from dither.answer.intervals import interval
@@ -49,7 +50,7 @@ def covered(folder, ages, shares, repetitions, epsilon):
         for share in shares
     ]
     with handmade.kernel(folder, people(ages)) as kernel:
-        found = offer(kernel, handmade.median(*shares), Price(F(epsilon)), "total", {}, F(95, 100))
+        found = offer(kernel, handmade.median(*shares), Price(F(epsilon)), "total", {}, Ends(F(95, 100)))
         measurer = kernel.prepare(found.priced)
         measured = kernel.measured(found.priced, measurer)
         measurer.close()
@@ -98,7 +99,7 @@ class TestBands:
     def test_the_price_is_met_and_the_point_pays_an_eighth_for_its_ends(self, tmp_path):
         recipe = handmade.median(F(1, 2))
         with handmade.kernel(tmp_path, people(AGES)) as kernel:
-            plain, ends = (offer(kernel, recipe, Price(F(4)), "total", {}, level) for level in (None, F(9, 10)))
+            plain, ends = (offer(kernel, recipe, Price(F(4)), "total", {}, ends) for ends in (None, Ends(F(9, 10))))
         assert charge_pure(plain.priced.loss) == charge_pure(ends.priced.loss) == 4
         before, after = plain.priced.steps[0].mechanism, ends.priced.steps[0].mechanism
         assert after.point.epsilon == before.epsilon * F(7, 8) and after.epsilon_each == before.epsilon / 16
@@ -116,17 +117,33 @@ class TestBands:
         assert higher.to_dict()["m_low"] == [None] and "known up to 95%" in higher.columns[0].notes[0]
         assert con.sql(sql, epsilon=3, confidence=0.99).to_dict()["m_low"] != [None]
 
-    def test_rows_that_are_chosen_by_noise_have_ends_too(self, tmp_path):
+    def test_a_part_of_the_price_can_be_said(self, tmp_path):
+        con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
+        sql = "SELECT MEDIAN(age) AS m FROM patients"
+        eighth, third = (con.explain(sql, epsilon=2, quantile_intervals=how) for how in (True, F(1, 3)))
+        assert "with ends (1/3 of the share)" in third.steps[0].asks
+        away = [int(re.search(r"aimed ([0-9]+) rows", e.preview.column("m").notes[0])[1]) for e in (eighth, third)]
+        assert away[1] - 1 == pytest.approx((away[0] - 1) * 3 / 8, abs=1)
+        for wrong in (1, 0, -1, 2, "x", F(1, 10**7)):
+            with pytest.raises(ParameterError, match="quantile_intervals"):
+                con.sql(sql, epsilon=2, quantile_intervals=wrong)
+
+    @pytest.mark.parametrize("key", ["county", "diagnosis"])
+    def test_rows_that_are_chosen_by_noise_have_ends_too(self, tmp_path, key):
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(40))
         found = con.sql(
-            "SELECT county, MEDIAN(cost) AS m FROM visits GROUP BY county ORDER BY m DESC LIMIT 1", epsilon=5
+            f"SELECT {key}, MEDIAN(cost) AS m FROM visits GROUP BY {key} ORDER BY m DESC LIMIT 1", epsilon=300
         ).to_dict()
         assert found["m_low"] != [None] and found["m_high"] != [None]
 
+    def test_a_preview_of_quantiles_asks_for_no_group_size(self, tmp_path):
+        con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
+        assert "group_size" not in str(con.preview("SELECT MEDIAN(age) AS m FROM patients", epsilon=2))
+
     def test_places_follow_the_shares(self):
         recipe = handmade.median(F(1, 4), F(3, 4))
-        wide, bands = widened(recipe, without_bands(recipe, clinic.catalog()), F(99, 100))
-        assert wide.queries[0].shares == (F(1, 4), F(3, 4)) and wide.queries[0].ends == F(99, 100)
+        wide, bands = widened(recipe, without_bands(recipe, clinic.catalog()), Ends(F(99, 100)))
+        assert wide.queries[0].shares == (F(1, 4), F(3, 4)) and wide.queries[0].ends == (F(99, 100), F(1, 8))
         places = wide.sets[0].places
         assert [places[atom] for atom in (0, 1, 2)] == [(0, 0), (0, 1), (1, 0)]
         assert [(places[bands.get(a).low], places[bands.get(a).high]) for a in (0, 1)] == [
@@ -154,7 +171,7 @@ class TestBands:
         con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
         said = con.sql("EXPLAIN PRIVACY SELECT MEDIAN(age) AS m FROM patients", epsilon=2)
         assert said.steps[0].asks == "quantiles 1/2 of age, with ends (1/8 of the share)"
-        assert "for an eighth of its price" in said.preview.column("m").notes[0]
+        assert "for 1/8 of its price" in said.preview.column("m").notes[0]
         without = con.explain("SELECT MEDIAN(age) AS m FROM patients", epsilon=2, quantile_intervals=False)
         assert without.steps[0].asks == "quantiles 1/2 of age"
 

@@ -114,6 +114,7 @@ def test_refused_functions_say_why():
         c("add_days", DAY, n("0.5")),
         c("add_months", DAY, n(110_000)),
         c("add_seconds", SEEN, n(10**15)),
+        c("nullif", Column("visit"), Column("visit")),
         c("coalesce", Column("visit"), t("x")),
         c("length", Column("visit")),
         c("clamp", SCORE, n(2), n(1)),

@@ -260,7 +260,7 @@ class TestPrices:
         paid = charge(Rule("approx", delta=F(1, 10**4), delta_per_question=delta), loss_of(found))
         assert F(9, 10) < paid.amount <= 1 and paid.delta == delta
 
-    @pytest.mark.parametrize("ends", [None, F(19, 20)])
+    @pytest.mark.parametrize("ends", [None, (F(19, 20), F(1, 8))])
     def test_a_median_in_every_cell_of_a_person_is_for_all_of_the_persons_rows(self, ends):
         """Three rows in up to three cells: their ranges add up. Planted: the rows of one cell, charged once."""
         query = replace(QUARTILES, ends=ends)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from closeness import assert_close, assert_law, pure_epsilon
 from planted import Bug
+from scipy.stats import binom
 from seeded import Seeded
-from test_quantiles import histograms, law
+from test_quantiles import _far_exactly, histograms, law
 
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange
@@ -74,6 +75,26 @@ def test_draws_follow_the_law(counts):
     assert_law(drawn[:, 0], law(counts, mechanism.point))
     assert_law(drawn[:, 1], end_law(counts, UPPER, mechanism.scale(UPPER), -rows))
     assert_law(drawn[:, 2], end_law(counts, UPPER, mechanism.scale(UPPER), rows))
+
+
+def test_cells_left_out_of_the_race_keep_their_chance(monkeypatch):
+    """The coin for far cells, forced to matter: the law of an end stays exact."""
+    monkeypatch.setattr(quantile, "_reach", lambda cells: 1)
+    monkeypatch.setattr(quantile, "_far", _far_exactly(quantile._far))
+    counts, source = [9, 1, 0, 12, 1, 0, 9], Seeded(9)
+    held, scale = np.flatnonzero(counts), Fraction(4)
+    for shift in (-9, 9):
+        rows = np.array(counts)[held]
+        drawn = [quantile.choose(held, rows, 0, 6, MEDIAN, scale, source, shift) for _ in range(800)]
+        assert_law(drawn, end_law(counts, MEDIAN, scale, shift))
+
+
+def test_a_tiny_price_has_the_bounds_of_the_grid_for_ends():
+    """Shifts beyond 64 bits: exact, and the ends are the first and the last cell."""
+    mechanism = with_ends(each=Fraction(1, 10**25))
+    assert mechanism.rows(MEDIAN) > 2**80
+    drawn = [mechanism.release_sparse([1, 2], [5, 6], cells=4)[1:] for _ in range(60)]
+    assert sum(ends == [0, 3] for ends in drawn) >= binom.ppf(1e-9, 60, 0.9)
 
 
 def test_both_ends_miss_at_most_as_often_as_said_in_every_small_group():

@@ -1,10 +1,10 @@
 """Intervals of quantiles: two more private quantiles for each one asked for, aimed a public number of rows away.
 
 The exponential mechanism's rank error is public (rows), but how far that is in values depends on the data, so no
-interval follows from the mechanism alone. An eighth of the quantile's price buys two ends that hold the exact quantile
-between them at the stated level, whatever the data and however small the group: where a group has too few rows to say
-anything, its ends are the bounds of the column. `quantile_intervals=False` buys none: both ends are null, and the rank
-error is said in words. Proof: docs/proofs/quantiles.md#ends.
+interval follows from the mechanism alone. A part of the quantile's price, an eighth by default, buys two ends that hold
+the exact quantile between them at the stated level, whatever the data and however small the group: one with too
+few rows to say anything has the bounds of the column for ends. `quantile_intervals=False` buys none: both ends are
+null, and the rank error is said in words. Proof: docs/proofs/quantiles.md#ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.recipe import Recipe
+from dither.canonical import Number, exact
 from dither.catalog import Catalog
+from dither.errors import ParameterError
 from dither.plan.algebra import Quantiles
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import points_of
@@ -24,6 +26,30 @@ from dither.privacy.mechanisms import JointQuantiles, Quantile, QuantilesWithEnd
 
 _SPREAD = 64  # places that JointQuantiles spreads the rows of a cell over
 _USUAL = Fraction(95, 100)  # ends are bought at least at this level: a lower one is then free
+EIGHTH = Fraction(1, 8)
+"""Of a quantile's price, for its ends: in ranks the quantile itself errs by a seventh more than without."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What is asked for: ends at a level, for a part of the price of quantiles."""
+
+    level: Fraction
+    part: Fraction = EIGHTH
+
+
+def ends_asked(how: bool | Number, level: Fraction) -> Ends | None:
+    """What `quantile_intervals=` says: True for an eighth of the price, False for none, or the part itself.
+
+    >>> ends_asked(True, Fraction(9, 10)), ends_asked(False, Fraction(9, 10)), ends_asked("1/3", Fraction(9, 10)).part
+    (Ends(level=Fraction(9, 10), part=Fraction(1, 8)), None, Fraction(1, 3))
+    """
+    if isinstance(how, bool):
+        return Ends(level) if how else None
+    part = exact(how, "quantile_intervals")
+    if not 0 < part < 1 or part.denominator > 1_000_000:
+        raise ParameterError(f"quantile_intervals is True, False, or a part of the price inside (0, 1), got {how}")
+    return Ends(level, part)
 
 
 @dataclass(frozen=True)
@@ -33,6 +59,7 @@ class Band:
     low: int
     high: int
     level: Fraction
+    part: Fraction
 
 
 @dataclass(frozen=True)
@@ -45,6 +72,9 @@ class Bands:
     cells: tuple[tuple[int, int], ...] = ()
     of: tuple[tuple[int, Band], ...] = ()
     coarse: tuple[tuple[int, Fraction], ...] = ()
+
+    def is_quantile(self, atom: int) -> bool:
+        return atom in dict(self.cells)
 
     def get(self, atom: int) -> Band | None:
         return dict(self.of).get(atom)
@@ -64,8 +94,8 @@ class Bands:
         how = "two more private quantiles" if level <= band.level else "null, and known up to"
         how += "" if level <= band.level else f" {float(band.level) * 100:.4g}%: two more private quantiles"
         return (
-            f"a private quantile: {rank}; its interval is {how}, aimed {away:,} rows below and above, for an eighth of "
-            "its price (quantile_intervals=False leaves them out)"
+            f"a private quantile: {rank}; its interval is {how}, aimed {away:,} rows below and above, "
+            f"for {band.part} of its price (quantile_intervals=False leaves them out)"
         )
 
 
@@ -119,14 +149,16 @@ def _path(mechanism: JointQuantiles, shares: tuple[Fraction, ...], start: Fracti
     return [*(here + each for each in below), here, *(here + each for each in above)]
 
 
-def widened(recipe: Recipe, plain: Bands, level: Fraction) -> tuple[Recipe, Bands]:
+def widened(recipe: Recipe, plain: Bands, ends: Ends) -> tuple[Recipe, Bands]:
     """The recipe with two ends for every quantile, at this level or at 95 %, whichever is higher."""
-    level = max(level, _USUAL)
-    queries = tuple(replace(each, ends=level) if isinstance(each, Quantiles) else each for each in recipe.queries)
+    level, part = max(ends.level, _USUAL), ends.part
+    queries = tuple(
+        replace(each, ends=(level, part)) if isinstance(each, Quantiles) else each for each in recipe.queries
+    )
     atoms, places = list(recipe.atoms), [list(of.places) for of in recipe.sets]
     found = []
     for atom in quantile_atoms(recipe):
-        found.append((atom, Band(len(atoms), len(atoms) + 1, level)))
+        found.append((atom, Band(len(atoms), len(atoms) + 1, level, part)))
         atoms += [recipe.atoms[atom]] * 2
         for into in places:
             query, share = into[atom]

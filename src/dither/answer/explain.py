@@ -141,7 +141,7 @@ def asks(query: Query) -> str:
         return f"the values of {', '.join(query.keys)}"
     if isinstance(query, Quantiles):
         asked = f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
-        return asked if query.ends is None else f"{asked}, with ends (1/8 of the share)"
+        return asked if query.ends is None else f"{asked}, with ends ({query.ends[1]} of the share)"
     assert isinstance(query, Cells)
     return ", ".join(_called(aggregate) for aggregate in query.columns) + by
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dither.answer.bands import NO_BANDS, Bands, widened, without_bands
+from dither.answer.bands import NO_BANDS, Bands, Ends, widened, without_bands
 from dither.answer.blocks import cells_of
 from dither.answer.recipe import Recipe
 from dither.answer.split import predicted_loss, split, weighted
@@ -15,6 +15,9 @@ from dither.plan.algebra import Query
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Kernel, Priced
 from dither.privacy.request import Family, Price, Request
+
+_UNKNOWN = 100
+"""Rows that keys without a list are taken to have, where one of them may be the only one shown."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,13 @@ def offer(
     price: Price,
     pot: str,
     weights: Mapping[str, Fraction],
-    ends: Fraction | None = None,
+    ends: Ends | None = None,
 ) -> Offer:
-    """The priced request for a recipe; quantiles are asked for with ends at this level, unless it is None."""
+    """The priced request for a recipe; quantiles are asked for with such ends, if any."""
     plain = without_bands(recipe, kernel.catalog, facts_of(kernel))
     if not plain.cells or ends is None:
         return Offer(recipe, _cheapest(kernel, recipe, recipe.queries, price, pot, weights), plain)
-    wide, bands = widened(recipe, plain, _of_each(recipe, ends))
+    wide, bands = widened(recipe, plain, replace(ends, level=_of_each(recipe, ends.level)))
     return Offer(wide, _cheapest(kernel, recipe, wide.queries, price, pot, weights), bands)
 
 
@@ -53,7 +56,7 @@ def _of_each(recipe: Recipe, level: Fraction) -> Fraction:
     if recipe.having is None and recipe.limit is None and not recipe.offset:
         return level
     cells = [cells_of(recipe, of) for of in recipe.sets]
-    return 1 - (1 - level) / max(1, sum(each or 0 for each in cells))
+    return 1 - (1 - level) / max(1, sum(_UNKNOWN if each is None else each for each in cells))
 
 
 def _cheapest(

@@ -54,6 +54,7 @@ class PreviewColumn:
     joint_half_width: float | None = None
     relative_error: float | None = None
     notes: tuple[str, ...] = ()
+    is_quantile: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Preview:
             found.append("it does not fit the pot")
         if self.group_size:
             found.append(f"averages, ratios and relative errors are those of a group of {self.group_size:,} rows")
-        elif any(each.half_width is None for each in self.columns):
+        elif any(each.half_width is None and not each.is_quantile for each in self.columns):
             found.append("a column without a figure errs by the size of the group: pass group_size=")
         if self.smallest_group is not None:
             found.append(
@@ -283,6 +284,7 @@ def _column(
         None if not cells else _half(formula, noises, at, joint_level(terms.level, cells)),
         None if half is None or not value or math.isnan(value) else half / abs(value),
         tuple(notes),
+        any(terms.bands.is_quantile(atom) for atom in read),
     )
 
 

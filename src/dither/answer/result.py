@@ -318,7 +318,7 @@ def describe(
     found: list[Any] = [release.priced.steps[step].mechanism for step in steps]
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
     notes = [output.note] if output.note else []
-    notes += [note for atom in read if (note := bands.note(atom, level, found))]
+    notes += [note for atom in read if (note := bands.note(atom, rows.level(level), found))]
     if rows.is_choice:
         notes.append(
             f"{rows.shown} of {rows.of} rows were chosen by noisy values: intervals are widened so that of the rows "

@@ -103,6 +103,7 @@ def central() -> list[Subject]:
     many = m.GaussianKeys.for_rho(Fraction(1, 4), Fraction(1, 100), groups=2)
     median = m.Quantile(Fraction(1, 2), Fraction(1))
     quartiles = m.JointQuantiles.of(["1/4", "1/2", "3/4"], 1)
+    ends = m.QuantilesWithEnds(median, Fraction(1, 2), Fraction(4, 5), 4)
     tree = m.TreeCounter.for_epsilon(1, steps=4)
     svt = m.SparseVector.for_epsilon(1, hits=2)
     values = m.SparseVector.for_epsilon(1, hits=1, values=True)
@@ -142,6 +143,7 @@ def central() -> list[Subject]:
         ),
         Subject("Quantile", _once(median), ([1, 0, 0, 1], [1, 0, 0, 2]), median.loss(), 0.0, False),
         Subject("JointQuantiles", _once(quartiles), ([1, 0, 2], [1, 0, 3]), quartiles.loss(), 0.0, False),
+        Subject("QuantilesWithEnds", _once(ends), ([1, 0, 0, 1], [1, 0, 0, 2]), ends.loss(), 0.0, False),
         Subject("TreeCounter", _once(tree), ([0, 0, 0, 0], [1, 0, 0, 0]), tree.loss(), 0.0, False),
         Subject("SparseVector", _once(svt), ([0, 0, 1, 1], [1, 1, 0, 0]), svt.loss(), 0.0, False),
         Subject("SparseVector, values", _once(values), ([0, 0, 1], [1, 1, 0]), values.loss(), 0.0, False),

@@ -251,14 +251,15 @@ class Keys:
 class Quantiles:
     """The values of a column at some shares of its rows, in every cell; nulls are skipped. Shares increase strictly.
 
-    `ends`: the level at which two more answers for each share, below and above, hold the exact one between them.
+    `ends`: the level at which two more answers for each share, below and above, hold the exact one between them, and
+    the part of the query's price that they take together.
     """
 
     plan: Plan
     keys: tuple[str, ...]
     column: str
     shares: tuple[Fraction, ...]
-    ends: Fraction | None = None
+    ends: tuple[Fraction, Fraction] | None = None
 
     @property
     def width(self) -> int:

@@ -53,6 +53,6 @@ def points_of(query: Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -> Po
     """The grid of a query; refused where the column has no bounds."""
     if not query.shares or any(not 0 < share < 1 for share in query.shares):
         raise RefusedError("quantiles at shares inside (0, 1)", rule="parameters have a range")
-    if query.ends is not None and not 0 < query.ends < 1:
-        raise RefusedError("ends of quantiles at a level inside (0, 1)", rule="parameters have a range")
+    if query.ends is not None and not (len(query.ends) == 2 and all(0 < each < 1 for each in query.ends)):
+        raise RefusedError("ends of quantiles at a level and for a part inside (0, 1)", rule="parameters have a range")
     return points_in(query.column, analyse(query.plan, catalog, facts).columns)

@@ -8,7 +8,7 @@ rho it buys is checked with the pot's own conversion, the one that will charge i
 
 Laplace: scale = D1 / epsilon_i. Gaussian: sigma = sqrt(D2 / (2 rho_i)). Quantiles: the choices in all cells together
 are one exponential mechanism for the rows of a unit in all, or one for the rows in a cell for each of its g cells,
-whichever errs less; m quantiles are `levels` of them, and an eighth of the price is for their ends, where asked for.
+whichever errs less; m quantiles are `levels` of them, and a part of the price is for their ends, where asked for.
 Keys: by the mechanism, for at most m keys per unit. Proof: docs/proofs/kernel.md#calibration.
 """
 
@@ -39,7 +39,6 @@ from dither.privacy.mechanisms import (
     QuantilesWithEnds,
     TruncatedGeometricKeys,
 )
-from dither.privacy.mechanisms.quantile_ends import ENDS_SHARE
 from dither.privacy.request import Price, Request, Step
 
 _INT64 = 2**63 - 1
@@ -241,15 +240,16 @@ def _quantiles(
         """`levels` bounded ranges of epsilon / levels each: rho = epsilon^2 / (8 levels)."""
         return root_down(8 * part * levels) if is_rho else part
 
-    part = share if query.ends is None else share * (1 - ENDS_SHARE)
+    level, for_ends = query.ends or (Fraction(0), Fraction(0))
+    part = share * (1 - for_ends)
     mechanism: Quantile | JointQuantiles | QuantilesWithEnds
     if len(query.shares) == 1:
         mechanism = Quantile(query.shares[0], epsilon(part, 1), *towards)
     else:
         mechanism = JointQuantiles(query.shares, epsilon(part, len(query.shares).bit_length()), *towards)
     if query.ends is not None:
-        each = epsilon(share * ENDS_SHARE / (2 * len(query.shares)), 1)
-        mechanism = QuantilesWithEnds(mechanism, each, query.ends, points.count)
+        each = epsilon(share * for_ends / (2 * len(query.shares)), 1)
+        mechanism = QuantilesWithEnds(mechanism, each, level, points.count)
     if (cells := _cells(query, catalog, facts)) > MOST_QUANTILE_CELLS:
         raise RefusedError(
             f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",

@@ -68,7 +68,7 @@ def _codes(field: Field, scope: Scope, node: exp.Expr) -> Codes | None:
     if (found := coded(field.of)) is not None:
         return found
     domain = scope.domain(field.of, node)
-    if domain.kind != "category" or len(domain.labels) > MOST_LABELS:
+    if domain.kind not in ("category", "text") or not 0 < len(domain.labels) <= MOST_LABELS:
         return None
     parts: list[Expression] = []
     for place, label in enumerate(domain.labels):
@@ -105,4 +105,8 @@ def _on(value: Expression, step: Fraction, scope: Scope, node: exp.Expr) -> Expr
 
 def _text(field: Field, scope: Scope, node: exp.Expr) -> Expression:
     assert field.of is not None
-    return worded(field.of, field.labels) if field.labels else as_text(field.of, scope.domain(field.of, node))
+    if field.labels:
+        return worded(field.of, field.labels)
+    domain = scope.domain(field.of, node)
+    is_listed = domain.kind == "text" and bool(domain.labels)  # of a public table: beside other texts just a text
+    return Call("concat", (field.of, Value("text", ""))) if is_listed else as_text(field.of, domain)

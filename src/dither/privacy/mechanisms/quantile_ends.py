@@ -19,16 +19,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from dither.canonical import positive
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, compose
-from dither.privacy.mechanisms.quantile import Quantile, QuantileError, check_places, choose, rank_sensitivity
+from dither.privacy.mechanisms.quantile import (
+    Quantile,
+    QuantileError,
+    check_places,
+    choose,
+    histogram,
+    rank_sensitivity,
+)
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
-
-ENDS_SHARE = Fraction(1, 8)
-"""Of the price of quantiles, for their ends: the quantile itself errs by a seventh more than without."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,12 @@ class QuantilesWithEnds:
         """
         misses = math.log(2 * self.cells / float(1 - self.level)) * (1 + 1e-12)
         return math.ceil(self.scale(share) / share.denominator * Fraction(misses)) + 1
+
+    def release(self, counts: Any, *, source: Words | None = None) -> list[int]:
+        """The chosen cells; `counts` are the rows in every cell of the public grid."""
+        rows = histogram(counts)
+        held = np.flatnonzero(rows)
+        return self.release_sparse(held, rows[held], cells=len(rows), source=source)
 
     def release_sparse(self, places: Any, counts: Any, *, cells: int, source: Words | None = None) -> list[int]:
         """The chosen cells: all shares, then all lower ends, then all upper ones."""
