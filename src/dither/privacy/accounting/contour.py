@@ -58,7 +58,7 @@ def _log_uppers(factors: Sequence[Factor], places: Sequence[float]) -> Real:
     return np.asarray(total + 1e-13 * (1 + np.abs(total)))
 
 
-def log_payoff(t: float) -> float:
+def _log_payoff(t: float) -> float:
     """log of (1/(t+1)) (t/(t+1))^t, the sharp constant of the Chernoff bound on delta."""
     return -math.log1p(t) - t * math.log1p(1 / t)
 
@@ -284,7 +284,7 @@ def _chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float, float],
         except OutOfReach:
             continue
         points += [
-            (place, float(level) + log_payoff(place))
+            (place, float(level) + _log_payoff(place))
             for place, level in zip(places, levels, strict=True)
             if math.isfinite(level) and place > c
         ]

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from dither.privacy.accounting.bounds import Bounds
-from dither.privacy.accounting.contour import Contour, log_payoff
+from dither.privacy.accounting.contour import Contour
 from dither.privacy.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
 from dither.privacy.accounting.sampled import forget as forget_rows
 from dither.privacy.accounting.transforms import Factor, GaussianFactor, LaplaceFactor
@@ -95,7 +95,7 @@ def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
 
 
 def below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
-    """Whether delta at `floor` is certainly below the goal, by Chernoff's bound (T2) on what is kept, or closed (C1)."""
+    """Whether delta at `floor` is certainly below the goal, by Chernoff's bound on a contour that is kept (T2, C1)."""
     parts = _parts(factors)
     if wanted.log_delta is None or parts.others:
         return False
@@ -107,16 +107,6 @@ def below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
             if _rounded_up(level, sum(factor.level_bound(c) for factor in more), c * floor) < wanted.log_delta:
                 return True
         return False
-    simple = _more(parts, _NOTHING, len(factors)) or []
-    best = math.inf
-    for quarter in range(-8, 40):
-        c = 2.0 ** (quarter / 4)
-        value = _rounded_up(log_payoff(c), sum(factor.level_bound(c) for factor in simple), c * floor)
-        if value < wanted.log_delta:
-            return True
-        if value > best:
-            break
-        best = value
     return False
 
 
@@ -164,14 +154,11 @@ def _parts(factors: Sequence[Factor]) -> _Parts:
     return _Parts(sampled, rho, laplaces, others)
 
 
-_NOTHING = _Parts({}, Fraction(0), None, [])
-
-
 def _counts(laplaces: LaplaceFactor | None) -> dict[Fraction, int]:
     return {} if laplaces is None else dict(zip(laplaces.epsilons, laplaces.counts, strict=True))
 
 
-def _more(new: _Parts, old: Grown | _Parts, most: int = _MOST_NEW) -> list[_Simple] | None:
+def _more(new: _Parts, old: Grown, most: int = _MOST_NEW) -> list[_Simple] | None:
     """What the new workload has beyond the old one; None if it lacks something, or has much more."""
     if new.rho < old.rho or len(new.sampled) - len(old.sampled) > most:
         return None
