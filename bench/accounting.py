@@ -1,7 +1,7 @@
 """Accounting against dp-accounting 0.6 and prv-accountant 0.2: time and true error side by side.
 
 Every line gives our processor time, our bracket's relative width, the peer's time and its distance from the truth (the
-middle of our bracket, whose width is below 1e-9). Both sides: the best of seven, or of as many as fit into three
+middle of our bracket, whose width is below 1e-9). Both sides: the best of forty, or of as many as fit into three
 seconds. Before each of ours all that was kept from earlier workloads is dropped and the loss is built anew, except
 where an event is appended: there both sides hold the schedule, accounted once before the clock starts (the peer's is
 copied for each run, outside the clock), and are asked for epsilon with one event more that neither has seen; ours
@@ -31,7 +31,7 @@ warnings.filterwarnings("ignore")
 Prepared = Callable[[], Callable[[], Any]]
 
 
-def best_of(prepare: Prepared, times: int = 7, seconds: float = 3.0) -> tuple[float, Any]:
+def best_of(prepare: Prepared, times: int = 40, seconds: float = 3.0) -> tuple[float, Any]:
     """The shortest processor time (the machine may be shared) of what is prepared outside the clock; the last result."""
     shortest, result, spent = math.inf, None, 0.0
     for _ in range(times):
