@@ -82,8 +82,10 @@ def test_group_privacy():
     assert grouped.epsilon == 2
     assert float(grouped.delta) == pytest.approx(1e-9 * (1 + math.e), rel=1e-12)
     assert acc.group(acc.Laplace(3) * 4, 2).count == 4
+    fixed = acc.group(acc.SampledWithoutReplacement(1, 10, acc.Gaussian(1, neighbours="replace")), 2)
+    assert (fixed.sample_size, fixed.population_size, fixed.loss.sensitivity) == (1, 5, 2)
     with pytest.raises(RefusedError, match="group"):
-        acc.group(acc.SampledWithoutReplacement(1, 10, acc.Gaussian(1, neighbours="replace")), 2)
+        acc.group(acc.SampledWithoutReplacement(1, 10, acc.Gaussian(1)), 2)
 
 
 def test_groups_of_sampled_units():

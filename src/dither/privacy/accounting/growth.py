@@ -51,7 +51,7 @@ class Grown:
     contour: Contour
     sampled: dict[Hashable, SampledGaussianFactor]
     rho: Fraction
-    laplaces: dict[Fraction, int]
+    laplaces: LaplaceFactor | None
     others: int
     root: float
     slope: float
@@ -95,7 +95,7 @@ def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
 
 
 def below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
-    """Whether delta at `floor` is certainly below the goal, by Chernoff's bound on a contour that is kept (T2)."""
+    """Whether delta at `floor` is certainly below the goal, by Chernoff's bound on a contour that is kept (T2, C1)."""
     parts = _parts(factors)
     if wanted.log_delta is None or parts.others:
         return False
@@ -104,11 +104,14 @@ def below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
         if more is None:
             continue
         for c, level in old.contour.chernoff:
-            extra = sum(factor.level_bound(c) for factor in more)
-            if (level + extra - c * floor) + 1e-12 * (abs(level) + extra + c * floor) < wanted.log_delta - 1e-12:
+            if _rounded_up(level, sum(factor.level_bound(c) for factor in more), c * floor) < wanted.log_delta:
                 return True
         return False
     return False
+
+
+def _rounded_up(level: float, more: float, turn: float) -> float:
+    return level + more - turn + 1e-12 * (1 + abs(level) + more + turn)
 
 
 def keep(grown: Grown, wanted: Goal, bounds: Bounds | None, slope: float) -> None:
@@ -131,13 +134,13 @@ def keep(grown: Grown, wanted: Goal, bounds: Bounds | None, slope: float) -> Non
 class _Parts(NamedTuple):
     sampled: dict[Hashable, SampledGaussianFactor]
     rho: Fraction
-    laplaces: dict[Fraction, int]
+    laplaces: LaplaceFactor | None
     others: list[Factor]
 
 
 def _parts(factors: Sequence[Factor]) -> _Parts:
     sampled: dict[Hashable, SampledGaussianFactor] = {}
-    rho, laplaces, others = Fraction(0), dict[Fraction, int](), list[Factor]()
+    rho, laplaces, others = Fraction(0), None, list[Factor]()
     for factor in factors:
         if isinstance(factor, SampledGaussianFactor):
             same = sampled.get(factor.floats_of_kind)
@@ -145,10 +148,14 @@ def _parts(factors: Sequence[Factor]) -> _Parts:
         elif isinstance(factor, GaussianFactor):
             rho = factor.rho if not rho else rho + factor.rho
         elif isinstance(factor, LaplaceFactor):
-            laplaces.update(zip(factor.epsilons, factor.counts, strict=True))
+            laplaces = factor
         else:
             others.append(factor)
     return _Parts(sampled, rho, laplaces, others)
+
+
+def _counts(laplaces: LaplaceFactor | None) -> dict[Fraction, int]:
+    return {} if laplaces is None else dict(zip(laplaces.epsilons, laplaces.counts, strict=True))
 
 
 def _more(new: _Parts, old: Grown, most: int = _MOST_NEW) -> list[_Simple] | None:
@@ -169,10 +176,11 @@ def _more(new: _Parts, old: Grown, most: int = _MOST_NEW) -> list[_Simple] | Non
         found += [factor for key, factor in new.sampled.items() if key not in old.sampled]
     if len(found) > most:
         return None
-    if new.laplaces or old.laplaces:
-        if any(new.laplaces.get(one, 0) < count for one, count in old.laplaces.items()):
+    if new.laplaces is not None or old.laplaces is not None:
+        held, now_held = _counts(old.laplaces), _counts(new.laplaces)
+        if any(now_held.get(one, 0) < count for one, count in held.items()):
             return None
-        rest = {one: count - old.laplaces.get(one, 0) for one, count in new.laplaces.items()}
+        rest = {one: count - held.get(one, 0) for one, count in now_held.items()}
         rest = {one: count for one, count in rest.items() if count}
         if rest:
             found.append(LaplaceFactor(tuple(rest), tuple(rest.values())))

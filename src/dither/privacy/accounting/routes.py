@@ -17,7 +17,8 @@ import numpy as np
 
 from dither.privacy.accounting.atomic import atomic
 from dither.privacy.accounting.bounds import Bounds, down, up
-from dither.privacy.accounting.contour import Contour, invert, saddle_place
+from dither.privacy.accounting.contour import Contour, saddle_place
+from dither.privacy.accounting.crossing import invert
 from dither.privacy.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.privacy.accounting.grid import GridLaw, GridPair, exact_step
 from dither.privacy.accounting.growth import below, contours, goal, keep

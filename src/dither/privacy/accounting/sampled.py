@@ -29,6 +29,7 @@ from dither.privacy.accounting.trapezoid import forget as rows_forget
 __all__ = ["Kind", "OutOfReach", "SampledGaussianFactor", "SampledGroup", "forget", "grouped", "log_ratio"]
 
 _LAYERS = 96
+_FEW = 3
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,13 @@ class SampledGroup:
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """log M and its first two derivatives at c, roughly and cheaply: they choose the contour and prove nothing."""
         keys = [(self.kind, *factor.floats, c) for factor in self.factors]
-        missing = [place for place, key in enumerate(keys) if key not in _known]
+        missing = [key for key in keys if key not in _known]
         if missing:
-            made = _cumulants(self.kind, [self.factors[place].floats for place in missing], c)
-            for place, one in zip(missing, made, strict=True):
-                _known[keys[place]] = one
+            if len(missing) <= _FEW:  # the search for c will ask for its neighbours next: they cost next to nothing now
+                place = round(4 * math.log2(c))
+                near = {c, *(2.0 ** (other / 4) for other in range(place - 4, place + 5))}
+                missing = [(*key[:4], other) for key in missing for other in near]
+            _known.update(zip(missing, _cumulants(self.kind, missing), strict=True))
         total = self.arrays[2] @ np.array([_known[key] for key in keys])
         _trim(_known)
         return float(total[0]), float(total[1]), float(total[2])
@@ -199,8 +202,8 @@ _falls: dict[tuple[tuple[object, ...], float, float], float] = {}
 _staircases: dict[tuple[object, ...], tuple[Real, Real]] = {}
 
 
-def _cumulants(kind: Kind, laws: Sequence[tuple[float, float, float]], c: float) -> Real:
-    q, sigma, _ = np.array(laws).T[:, :, None]
+def _cumulants(kind: Kind, laws: Sequence[tuple[Any, ...]]) -> Real:
+    q, sigma, _, c = np.array([law[1:] for law in laws]).T[:, :, None]
     right = 7 * sigma + (c + 1 if kind != "add" else 0.0)
     left = 7 * sigma + (np.minimum(c, 12 * sigma) if kind == "add" else 0.0)
     share = np.linspace(0.0, 1.0, min(4000, 96 + int(3 * np.max((left + right - 14 * sigma) / sigma))))
