@@ -141,9 +141,9 @@ in it was chosen by hand.
 |---|---|---|---|---|---|---|---|---|
 """
 FOOTING = """
-Where the best event is about the lowest set bit of a double, the mechanism adds noise in floating point, and which doubles it can return depends on the
-answer (Mironov 2012): its claim holds for real numbers, not for the bits that leave. [How the numbers are made](../proofs/audit.md) ·
-[published bugs](../published-bugs.md).
+Where the best event is about the lowest set bit of a double, noise was added in floating point: how finely the sum is rounded depends on the answer (Haney, Desfontaines, Hartman, Shrestha,
+Hay 2022), as do the doubles that can be returned at all (Mironov 2012). Such a claim holds for real numbers, not for the bits that leave.
+[How the numbers are made](../proofs/audit.md) · [published bugs](../published-bugs.md).
 """
 
 
