@@ -130,11 +130,43 @@ MAKERS: dict[str, Callable[[], list[Peer]]] = {
 }
 
 
-def measure(quick: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Verdicts of every peer that is installed, and the versions."""
+HEADING = """# Other libraries as black boxes
+
+What the tester shows of other people's mechanisms, and nothing else: each was run on two neighbours that differ by one unit, against the claim that its own documentation makes.
+*Violated* is a statement about this version, this pair and this confidence (false alarms at most 10⁻⁹ for each line); *not refuted* proves nothing. *Shown* is the
+largest ε that was shown at the claimed δ, *ceiling* the most that so many runs could show. `bench/audit_peers.py --record` wrote this page and `bench/audit_peers.json`; nothing
+in it was chosen by hand.
+
+| mechanism | version | claimed ε, δ | shown | ceiling | runs a side | verdict | best event | measured |
+|---|---|---|---|---|---|---|---|---|
+"""
+FOOTING = """
+Where the best event is about the lowest set bit of a double, noise was added in floating point: how finely the sum is rounded depends on the answer (Haney, Desfontaines, Hartman, Shrestha,
+Hay 2022), as do the doubles that can be returned at all (Mironov 2012). Such a claim holds for real numbers, not for the bits that leave.
+[How the numbers are made](../proofs/audit.md) · [published bugs](../published-bugs.md).
+"""
+
+
+def page(lines: list[dict[str, Any]]) -> str:
+    """The record for people."""
+    rows = [
+        f"| {each['name']} | {each['version']} | {each['claimed_epsilon']:g}, {each['claimed_delta']:g} "
+        f"| {each['shown_epsilon']:.4f} | {each['ceiling']:.2f} | {each['runs']:,} | {each['verdict']} "
+        f"| {each['event']} | {each['date']} |\n"
+        for each in lines
+    ]
+    return HEADING + "".join(rows) + FOOTING
+
+
+def measure(
+    quick: bool, only: list[str], done: Callable[[list[dict[str, Any]]], None]
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Verdicts of every peer that is installed, and the versions; `done` gets the lines of each peer when it has run."""
     lines: list[dict[str, Any]] = []
     versions: dict[str, str] = {}
     for package, make in MAKERS.items():
+        if only and package not in only:
+            continue
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
@@ -164,35 +196,18 @@ def measure(quick: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
                     "cpu_s": round(time.process_time() - start, 1),
                 }
             )
+        done([each for each in lines if each["name"].startswith(f"{package}:")])
     return lines, versions
 
 
-HEADING = """# Other libraries as black boxes
-
-What the tester shows of other people's mechanisms, and nothing else: each was run on two neighbours that differ by one unit, against the claim that its own documentation makes.
-*Violated* is a statement about this version, this pair and this confidence (false alarms at most 10⁻⁹ for each line); *not refuted* proves nothing. *Shown* is the
-largest ε that was shown at the claimed δ, *ceiling* the most that so many runs could show. `bench/audit_peers.py --record` wrote this page and `bench/audit_peers.json`; nothing
-in it was chosen by hand.
-
-| mechanism | version | claimed ε, δ | shown | ceiling | runs a side | verdict | best event | measured |
-|---|---|---|---|---|---|---|---|---|
-"""
-FOOTING = """
-Where the best event is about the lowest set bit of a double, the mechanism adds noise in floating point, and which doubles it can return depends on the
-answer (Mironov 2012): its claim holds for real numbers, not for the bits that leave. [How the numbers are made](../proofs/audit.md) ·
-[published bugs](../published-bugs.md).
-"""
-
-
-def page(lines: list[dict[str, Any]]) -> str:
-    """The record for people."""
-    rows = [
-        f"| {each['name']} | {each['version']} | {each['claimed_epsilon']:g}, {each['claimed_delta']:g} "
-        f"| {each['shown_epsilon']:.4f} | {each['ceiling']:.2f} | {each['runs']:,} | {each['verdict']} "
-        f"| {each['event']} | {each['date']} |\n"
-        for each in lines
-    ]
-    return HEADING + "".join(rows) + FOOTING
+def record(lines: list[dict[str, Any]]) -> None:
+    """Put lines in the place of those of the same package and version, and write the page anew."""
+    known: list[dict[str, Any]] = json.loads(RECORD.read_text())["lines"] if RECORD.exists() else []
+    new = {(each["name"].split(":")[0], each["version"]) for each in lines}
+    kept = [each for each in known if (each["name"].split(":")[0], each["version"]) not in new]
+    order = sorted([*kept, *lines], key=lambda each: (PACKAGES.index(each["name"].split(":")[0]), each["version"]))
+    RECORD.write_text(json.dumps({"lines": order}, indent=1) + "\n")
+    PAGE.write_text(page(order), encoding="utf-8")
 
 
 def main() -> None:
@@ -200,15 +215,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer runs, under a minute")
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object of the table")
     parser.add_argument("--record", action="store_true", help="write bench/audit_peers.json and the page in docs")
+    parser.add_argument("--only", action="append", default=[], choices=PACKAGES, help="this peer; may be repeated")
     options = parser.parse_args()
-    lines, versions = measure(options.quick)
-    missing = [package for package in PACKAGES if package not in versions]
     recorded: list[dict[str, Any]] = json.loads(RECORD.read_text())["lines"] if RECORD.exists() else []
-    if options.record:
-        kept = [each for each in recorded if versions.get(each["name"].split(":")[0]) != each["version"]]
-        order = sorted([*kept, *lines], key=lambda each: (PACKAGES.index(each["name"].split(":")[0]), each["version"]))
-        RECORD.write_text(json.dumps({"lines": order}, indent=1) + "\n")
-        PAGE.write_text(page(order), encoding="utf-8")
+    lines, versions = measure(options.quick, options.only, record if options.record else lambda _: None)
+    missing = [package for package in PACKAGES if package not in versions]
     console = Console(width=150)
     table = Table("peer", "claimed", "shown at least", "ceiling", "runs", "verdict", "best event", "measured")
     old = [each for each in recorded if each["name"].split(":")[0] in missing]
@@ -222,7 +233,7 @@ def main() -> None:
     for package in missing:
         known = sorted({each["version"] for each in old if each["name"].split(":")[0] == package})
         told = f"; recorded with {', '.join(known)}" if known else "; not measured"
-        console.print(f"{package} is not installed here{told}")
+        console.print(f"{package} was not measured now{told}")
     console.print(
         f"alpha {ALPHA:g} for each verdict. A test gives lower bounds, never a proof; only what was run was measured."
     )

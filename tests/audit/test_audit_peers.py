@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -9,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 def bench():
     spec = importlib.util.spec_from_file_location("audit_peers", ROOT / "bench" / "audit_peers.py")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

@@ -4,12 +4,16 @@ The systems of these tests draw from a fixed stream, so their verdicts never var
 agreement with the book, not the randomness of the product (tests/noise does that).
 """
 
+import json
 import math
+import re
 import zlib
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from dither.audit.leakage import places, systems, tables
 from dither.audit.leakage.channel import Channel, response
@@ -28,6 +32,7 @@ from dither.audit.leakage.limits import (
 from dither.audit.leakage.line import Line
 from dither.audit.leakage.systems import Geometric, Matrix, Plane, random_system, spiky, uniforms
 from dither.audit.leakage.tables import EXPERIMENTS
+from dither.cli.main import app
 from dither.errors import ParameterError
 from dither.privacy.noise import Words
 
@@ -156,7 +161,7 @@ def test_nearest_neighbours_vote_as_the_book_says_ties_included():
 
 
 def test_the_line_votes_as_the_tree_does():
-    for _ in range(150):
+    for _ in range(60):
         examples, kinds, size = (int(rng.integers(*ends)) for ends in ((1, 60), (2, 5), (2, 40)))
         secrets, outputs, every = rng.integers(0, kinds, examples), rng.integers(0, size, examples), np.arange(size)
         line, tree = Line(secrets, outputs, kinds, size), Trained(secrets, outputs, kinds)
@@ -244,3 +249,20 @@ def test_many_points_against_many_points_use_a_tree():
     fresh, others = plane.laplace_pairs(20_000)
     guesses = Trained(secrets, points, 400).nearest(others, 10)
     assert 0.5 < (guesses != fresh).mean() < 0.8  # the spec's R* of the discrete version is 0.653
+
+
+def test_the_command_prints_the_book_beside_ours_and_the_leakage_of_pairs(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "EXPERIMENTS", (replace(EXPERIMENTS[-2], quick=12_000),))
+    ran = CliRunner().invoke(app, ["audit", "leakage", "--runs", "1"], env={"COLUMNS": "170"})
+    assert ran.exit_code == 0 and "geometric 2, 10K x 1K" in ran.output, ran.output
+    assert re.search(r"leakage: \d of 4 rows of the book within tolerance", ran.output)
+    told = CliRunner().invoke(app, ["audit", "leakage", "--runs", "1", "--json"])
+    data = json.loads(told.stdout)
+    assert data["systems"][0]["risk"] == pytest.approx(0.92381674) and len(data["systems"][0]["rows"]) == 4
+    assert data["planar_geometric_uniform"][0]["risk"] == pytest.approx(places.UNIFORM[8], abs=5e-6)
+    secrets, outputs = Matrix(response(4, 1.0)).pairs(2_000)
+    file = tmp_path / "pairs.csv"
+    lines = (f"{s},{o}" for s, o in zip(secrets, outputs, strict=True))
+    file.write_text("\n".join(["secret,output", *lines]) + "\n")
+    ran = CliRunner().invoke(app, ["audit", "leakage", str(file), "--json"])
+    assert 0 <= json.loads(ran.stdout)["epsilon_at_least"] <= 1.0

@@ -31,7 +31,7 @@ def leakage(
         Path | None, typer.Argument(help="CSV of pairs: the secret, then the output's numbers; one header line.")
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="All systems of the book and the places, for some ten minutes.")
+        bool, typer.Option("--full", help="All systems of the book and the places, for about seven minutes.")
     ] = False,
     runs: Annotated[int, typer.Option(help="Runs of which the book's tables show the median.", min=1)] = 3,
     alpha: Annotated[float, typer.Option(help="Confidence of the certified epsilon is 1 - alpha.")] = 0.05,
