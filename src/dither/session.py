@@ -46,6 +46,7 @@ from dither.sql.spoken import Spoken, spoken, with_ends
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
 
+_MOST_REMEMBERED = 256
 _ADVICE = "choose e.g. epsilon=0.5, or run preview() to see what it buys"
 
 
@@ -59,6 +60,8 @@ class Connection:
         self._kernel = Kernel(self._place)
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
+        self._bound: dict[tuple[Any, ...], Recipe] = {}
+        self._offers: dict[tuple[Any, ...], tuple[Recipe, tuple[Pot, ...], Offer]] = {}
         self._check_catalog()
 
     def _check_catalog(self) -> None:
@@ -189,7 +192,15 @@ class Connection:
         return self._kernel.catalog
 
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
-        """The queries and output columns of a question, without a price."""
+        """The queries and output columns of a question, without a price; a question asked again is bound once."""
+        asked = (sql, type(max_groups), max_groups, self._kernel.at.number)
+        if asked not in self._bound:
+            recipe = self._bind(sql, max_groups)
+            _make_room(self._bound)
+            self._bound[asked] = recipe
+        return self._bound[asked]
+
+    def _bind(self, sql: str, max_groups: int | None) -> Recipe:
         said = spoken(sql)
         self._check_unit(said)
         limits = [limit for limit in (max_groups, said.max_groups) if limit is not None]
@@ -252,8 +263,17 @@ class Connection:
         group_size: int | None,
         level: Fraction,
     ) -> Offer:
+        """The offer for a bound question; one made before stands while the terms of the pot do."""
         _check_size(group_size)
-        return offer(self._kernel, recipe, price, self._pot, checked(weights, recipe), group_size, level)
+        shares = checked(weights, recipe)
+        way = self._kernel.way(self._pot)
+        asked = (id(recipe), price, tuple(shares.items()), group_size, level)
+        known = self._offers.get(asked)
+        if known is None or known[0] is not recipe or known[1] != way:
+            found = offer(self._kernel, recipe, price, self._pot, shares, group_size, level)
+            _make_room(self._offers)
+            self._offers[asked] = known = (recipe, way, found)
+        return known[2]
 
     def _previewed(
         self,
@@ -319,8 +339,8 @@ class Connection:
     def _check_delta(self, sql: str, priced: Priced) -> None:
         """A delta in the question is a limit on what the pot's share may be."""
         limit = spoken(sql).delta
-        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == self._pot), None)
-        if limit is not None and pot is not None and (taken := charge(pot.filter, priced.loss).delta) > limit:
+        way = () if limit is None else self._kernel.way(self._pot)
+        if limit is not None and way and (taken := charge(way[0].filter, priced.loss).delta) > limit:
             raise RefusedError(
                 f"the question allows delta {float(limit):g}, and its pot takes {float(taken):g}: ask from a pot with "
                 "a smaller delta per question",
@@ -328,17 +348,17 @@ class Connection:
             )
 
     def _released(self, priced: Priced, fresh: bool) -> Release:
-        self._check_pot()
+        if not self._kernel.way(self._pot):
+            self._refuse_pot()
         return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
 
-    def _check_pot(self) -> None:
+    def _refuse_pot(self) -> None:
         names = [pot.name for pot in self._kernel.ledger.pots(under_way=False)]
-        if self._pot not in names:
-            raise BudgetError(
-                f"there is no pot {self._pot!r}" + (f" (there are {', '.join(names)})" if names else "") + ". "
-                f"The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling 5 "
-                "--question '...' --population '...' --recipient '...'"
-            )
+        raise BudgetError(
+            f"there is no pot {self._pot!r}" + (f" (there are {', '.join(names)})" if names else "") + ". "
+            f"The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling 5 "
+            "--question '...' --population '...' --recipient '...'"
+        )
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
@@ -387,6 +407,11 @@ def _price(epsilon: Number | None, rho: Number | None, sql: str = "") -> Price:
         None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
         None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),
     )
+
+
+def _make_room(remembered: dict[Any, Any]) -> None:
+    if len(remembered) >= _MOST_REMEMBERED:
+        remembered.clear()
 
 
 def _check_size(group_size: int | None) -> None:

@@ -218,10 +218,13 @@ def test_a_killed_process_counts_as_an_incident(clinic: Clinic) -> None:
     request = clinic.connect().request(COUNT, epsilon=1)
     child = os.fork()
     if not child:
-        kernel = clinic.kernel()
-        kernel.reserve(kernel.price(request))
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+        try:
+            kernel = clinic.kernel()
+            kernel.reserve(kernel.price(request))
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL and clinic.spent() == {"total": 1}
     with pytest.raises(RefusedError, match="suspended"):
         clinic.connect().sql(COUNT, epsilon=1)
     (incident,) = clinic.ledger().incidents_open()

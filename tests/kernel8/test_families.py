@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from fractions import Fraction as F
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.stats import binom
 import hospital
 from dither import RefusedError, steward
 from dither.audit import naive
+from dither.data.lower import cells as lowered
 from dither.plan.algebra import (
     Cells,
     Column,
@@ -114,8 +116,10 @@ class TestMeasured:
                     total[diag] += count
             assert sum(total.values()) == sum(cells[0] for cells in expected.values())
 
-    @pytest.mark.parametrize("keys", [(), ("score",), ("diag",), ("diag", "urgent")])
-    def test_histograms(self, keys):
+    @pytest.mark.parametrize("spots", [0, lowered.MOST_SPOTS], ids=["grouped by the engine", "counted in an array"])
+    @pytest.mark.parametrize("keys", [(), ("score",), ("score", "urgent"), ("diag",), ("diag", "urgent")])
+    def test_histograms(self, keys, spots, monkeypatch):
+        monkeypatch.setattr(lowered, "MOST_SPOTS", spots)
         query = Quantiles(VISITS, keys, "cost", (F(1, 2),))
         with hospital.registered(people(40)) as both:
             points = points_of(query, both.catalog, both.facts)
@@ -128,8 +132,8 @@ class TestMeasured:
             for unlisted, codes in found.items():
                 for code, (places, counts) in codes.items():
                     assert (np.diff(places) > 0).all()
-                    listed = {"score": [*map(F, range(-5, 6)), None], "urgent": [False, True, None]}
-                    key = (*unlisted, *(listed[name][code] for name in keys if name != "diag"))
+                    lists = {"score": [*map(F, range(-5, 6)), None], "urgent": [False, True, None]}
+                    key = (*unlisted, *list(product(*(lists[name] for name in keys if name != "diag")))[code])
                     for place, count in zip(places.tolist(), counts.tolist(), strict=True):
                         seen[key, F(points.value(place), 100)] += count
             assert seen == expected

@@ -137,7 +137,11 @@ def _weights(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, L
 
 def affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
     """The half-width of an affine function of atoms: the same for every cell."""
-    parts = list(_weights(of, noises).values())
+    return _half(tuple(_weights(of, noises).values()), level)
+
+
+@lru_cache(maxsize=256)
+def _half(parts: tuple[tuple[float, Law], ...], level: Fraction) -> float:
     if len(parts) <= 1:
         return sum(abs(weight) * law.half_width(level) for weight, law in parts)
     count = draws.enough(float(level), 1)
@@ -221,19 +225,18 @@ def _inverted(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
     step = math.pi / _ANGLES
 
     def kept(angle: Floats) -> NDArray[np.bool_]:
-        place = np.clip(((angle + math.pi / 2) / step).astype(np.int64), 0, len(segment) - 1)
+        place = np.minimum(((angle + math.pi / 2) / step).astype(np.int64), len(segment) - 1)
         found: NDArray[np.bool_] = np.abs(y * np.cos(angle) - x * np.sin(angle)) <= segment[place]
         return found
 
     centre = np.where(x != 0, np.arctan(y / np.where(x != 0, x, 1.0)), math.pi / 2)
-    ends = []
-    for side in (-1.0, 1.0):
-        inside, outside = centre, np.full_like(centre, side * math.pi / 2)
-        for _ in range(48):
-            middle = (inside + outside) / 2
-            good = kept(middle)
-            inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
-        ends.append(unit * np.tan(outside))
+    inside = np.stack([centre, centre])
+    outside = np.broadcast_to([[-math.pi / 2], [math.pi / 2]], inside.shape)
+    for _ in range(48):
+        middle = (inside + outside) / 2
+        good = kept(middle)
+        inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
+    ends = unit * np.tan(outside)
     bounded = np.abs(x) > max(bounds[0], bounds[-1])
     return np.where(bounded, ends[0], np.nan), np.where(bounded, ends[1], np.nan)
 

@@ -80,5 +80,5 @@ def families(kernel: Kernel, price: Price, pot: str) -> list[Family]:
     """Laplace noise is priced in epsilon; Gaussian noise in rho, or in epsilon where the pot states a delta."""
     if price.epsilon is None:
         return ["gaussian"]
-    found = next((each for each in kernel.ledger.pots(under_way=False) if each.name == pot), None)
-    return ["laplace", "gaussian"] if found is not None and found.filter.delta_per_question else ["laplace"]
+    way = kernel.way(pot)
+    return ["laplace", "gaussian"] if way and way[0].filter.delta_per_question else ["laplace"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dither.catalog import Catalog
 from dither.data.engines.duckdb import open_registered
-from dither.data.lower.cells import query_sql
+from dither.data.lower.cells import query_sql, spots, spots_sql
 from dither.data.lower.plan import Lowering
 from dither.errors import DitherError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
@@ -22,6 +22,7 @@ from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
 
 _ANY_KEY = bytes(32)
+_BATCH = 1 << 20
 OpenKey: TypeAlias = tuple[str | None, ...]
 Histogram: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -46,7 +47,7 @@ class Measurer:
 
     def prepare(self, query: Query) -> str:
         """Compile: the SQL text. Reads the registered table's schema, no row."""
-        sql = query_sql(query, Lowering(self._catalog, self.facts, _ANY_KEY))
+        sql = self._sql(query, _ANY_KEY)
         try:
             self._connection.execute(f"EXPLAIN {sql}").fetchall()
         except duckdb.Error:
@@ -72,7 +73,7 @@ class Measurer:
         found = self._table(query, sample_key)
         labels, first = self._labels(found, query)
         size = shape(query, self._catalog, self.facts)
-        codes = found.column(first).to_numpy()
+        codes = found.column(first).to_numpy().astype(np.int64)
         # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64
         values = [[int(value) for value in found.column(first + 1 + i).to_pylist()] for i in range(size[1])]
         if not first:
@@ -92,9 +93,14 @@ class Measurer:
         return dict(zip(labels, found.column(first).to_pylist(), strict=True))
 
     def _histograms(self, query: Quantiles, sample_key: bytes | None) -> dict[OpenKey, dict[int, Histogram]]:
+        if (room := spots(query, self._lowering(sample_key))) is not None:
+            points, held = room
+            filled = self._filled(query, sample_key, held)
+            places = np.flatnonzero(filled)
+            return {(): dict(_split(places // points, places % points, filled[places]))}
         found = self._table(query, sample_key)
         labels, first = self._labels(found, query)
-        codes, places, counts = (found.column(first + i).to_numpy() for i in range(3))
+        codes, places, counts = (found.column(first + i).to_numpy().astype(np.int64) for i in range(3))
         order = np.argsort(codes * MOST_POINTS + places)  # fewer than 2**20 points, at most 10**6 codes
         if not first:
             return {(): dict(_split(codes[order], places[order], counts[order]))}
@@ -103,12 +109,30 @@ class Measurer:
             rows_of.setdefault(labels[row], []).append(row)
         return {key: dict(_split(codes[rows], places[rows], counts[rows])) for key, rows in rows_of.items()}
 
-    def _table(self, query: Query, sample_key: bytes | None) -> Any:
-        sql = query_sql(query, Lowering(self._catalog, self.facts, sample_key))
+    def _filled(self, query: Quantiles, sample_key: bytes | None, held: int) -> NDArray[np.int64]:
+        """How many rows each point of each cell holds, counted in an array as the rows come by."""
+        filled = np.zeros(held, np.int64)
         try:
-            return self._connection.sql(sql).to_arrow_table()
+            for batch in self._connection.sql(self._sql(query, sample_key)).to_arrow_reader(max(_BATCH, held)):
+                filled += np.bincount(batch.column(0).to_numpy(), minlength=held)
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
+        return filled
+
+    def _table(self, query: Query, sample_key: bytes | None) -> Any:
+        try:
+            return self._connection.sql(self._sql(query, sample_key)).to_arrow_table()
+        except duckdb.Error:
+            raise MeasureError("the engine failed") from None
+
+    def _sql(self, query: Query, sample_key: bytes | None) -> str:
+        at = self._lowering(sample_key)
+        if isinstance(query, Quantiles) and spots(query, at) is not None:
+            return spots_sql(query, at)
+        return query_sql(query, at)
+
+    def _lowering(self, sample_key: bytes | None) -> Lowering:
+        return Lowering(self._catalog, self.facts, sample_key)
 
     def _labels(self, found: Any, query: Query) -> tuple[list[OpenKey], int]:
         """The unlisted keys of each row, and how many columns they take."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
 from dither.data.lower.columns import UNIT, holds_null, integer, listed, null_code, recoded
@@ -10,7 +12,10 @@ from dither.plan.algebra import Keys, Quantiles, Query
 from dither.plan.domain import Columns
 from dither.plan.domains import KeyDomain, key_domains_in, open_keys_in
 from dither.plan.functions.table import clamped
-from dither.plan.grids import points_in
+from dither.plan.grids import Points, points_in
+
+MOST_SPOTS = 1 << 24
+_SMALL = 127  # codes that fit a TINYINT: DuckDB then counts in an array, by the type alone, whatever the rows hold
 
 
 def query_sql(query: Query, at: Lowering) -> str:
@@ -23,12 +28,8 @@ def query_sql(query: Query, at: Lowering) -> str:
     shown = [name(key) for key in unlisted]
     shown.append(f"{_code(key_domains_in(query.keys, columns), columns)} AS code")
     if isinstance(query, Quantiles):
-        points, value = points_in(query.column, columns), integer(name(query.column), columns[query.column])
-        place = f"CAST(({clamped(value, points.low, points.high)} - ({points.low})) // {points.step} AS BIGINT)"
-        shown.append(f"{place} AS place")
-        measured = "count(*)"
-        if holds_null(columns[query.column]):
-            source += f" WHERE {name(query.column)} <> {null_code(columns[query.column])}"
+        shown.append(f"CAST({_place(query, points_in(query.column, columns), columns)} AS BIGINT) AS place")
+        measured, source = "count(*)", source + _with_value(query, columns)
     else:
         measured = ", ".join(aggregate_sql(aggregate, columns) for aggregate in query.columns)
     groups = ", ".join(str(1 + place) for place in range(len(shown)))
@@ -36,11 +37,56 @@ def query_sql(query: Query, at: Lowering) -> str:
     return f"SELECT {', '.join(shown)}, {measured} FROM {source}{grouped}"
 
 
+def spots(query: Quantiles, at: Lowering) -> tuple[int, int] | None:
+    """Points of the grid and points of all cells together, where a number can be held for each; else None.
+
+    Decided by the catalog alone: unlisted keys, or more than 2**24 points, are grouped by the engine.
+    """
+    columns = at.analysed(query.plan).columns
+    if open_keys_in(query.keys, columns):
+        return None
+    points = points_in(query.column, columns).count
+    held = points * prod(domain.codes for domain in key_domains_in(query.keys, columns))
+    return (points, held) if held <= MOST_SPOTS else None
+
+
+def spots_sql(query: Quantiles, at: Lowering) -> str:
+    """SELECT for each row that has a value: its cell's code times the points of the grid, plus its place in the grid.
+
+    To count these in an array takes the same time and memory whatever the values are; the engine's groups do not.
+    """
+    columns = at.analysed(query.plan).columns
+    points = points_in(query.column, columns)
+    code, place = _code(key_domains_in(query.keys, columns), columns), _place(query, points, columns)
+    spot = f"CAST({code} AS BIGINT) * {points.count} + {place}" if query.keys else place
+    return f"SELECT CAST({spot} AS INTEGER) FROM ({plan_sql(query.plan, at)}){_with_value(query, columns)}"
+
+
+def _with_value(query: Quantiles, columns: Columns) -> str:
+    """SQL: a WHERE for the rows whose value is not null, if some may be."""
+    domain = columns[query.column]
+    return f" WHERE {name(query.column)} <> {null_code(domain)}" if holds_null(domain) else ""
+
+
+def _place(query: Quantiles, points: Points, columns: Columns) -> str:
+    """SQL: the place of a row's value in the grid."""
+    value = integer(name(query.column), columns[query.column])
+    above = f"({clamped(value, points.low, points.high)} - ({points.low}))"
+    return above if points.step == 1 else f"{above} // {points.step}"
+
+
 def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     """SQL: the position of a row's cell in the order of the declared keys, last key fastest."""
-    code = "CAST(0 AS BIGINT)"
+    code, codes = "CAST(0 AS BIGINT)", prod(domain.codes for domain in domains)
+    if len(domains) == 1 and codes <= _SMALL and not domains[0].first and _is_code(domains[0], columns):
+        return f"CAST({name(domains[0].column)} AS TINYINT)"
     for domain in domains:
         value = recoded(name(domain.column), columns[domain.column], domain.first + domain.size)
         value = f"CAST({value} - ({domain.first}) AS BIGINT)"
         code = value if domain is domains[0] else f"({code}) * {domain.codes} + ({value})"
-    return code
+    return f"CAST({code} AS TINYINT)" if codes <= _SMALL else code
+
+
+def _is_code(domain: KeyDomain, columns: Columns) -> bool:
+    """Whether null, if there is one, is stored as the integer after the last key: a WHERE moves it."""
+    return not domain.has_null or null_code(columns[domain.column]) == domain.first + domain.size
