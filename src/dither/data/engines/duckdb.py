@@ -30,7 +30,7 @@ CANNOT_ENCRYPT = "read-only crypto module"
 
 
 COUNTED = 0.8
-"""The share of its memory that DuckDB counts: told 2 GB (1.86 GiB), its process held 2.16 GiB after repairing 1e8 rows."""
+"""The share of memory that DuckDB counts: told 2 GB (1.86 GiB), its process held 2.16 after repairing 1e8 rows."""
 
 
 def open_for_registration(
