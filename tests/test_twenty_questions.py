@@ -19,8 +19,9 @@ from dither.answer.bands import Ends
 from dither.answer.result import build
 from dither.catalog import load
 from dither.cli.clinic import write_clinic
-from dither.data.lower.columns import OWNER
+from dither.data.lower.columns import OWNER, engine_null
 from dither.plan.algebra import Quantiles
+from dither.plan.domain import declared_domain
 from dither.privacy.release import Release
 from dither.state import State
 
@@ -63,15 +64,17 @@ def raw(con):
         shown = []
         for column in table.columns:
             if column.name in stored:
-                shown.append(f'{_natural(column, con.kernel.at.facts)} AS "{column.name}"')
+                shown.append(f'{_natural(column, table, con.kernel.at.facts)} AS "{column.name}"')
             elif OWNER in stored and column.name == "patient_id":
                 shown.append(f'{OWNER} AS "{column.name}"')
         bare.execute(f'CREATE TABLE "{table.name}" AS SELECT {", ".join(shown)} FROM copy."{table.name}"')
     return bare
 
 
-def _natural(column, facts):
+def _natural(column, table, facts):
     name = f'"{column.name}"'
+    if table.kind == "private":
+        name = engine_null(name, declared_domain(column, table, facts))
     match column.type:
         case "category":
             if isinstance(column.values, tuple):

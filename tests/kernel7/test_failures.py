@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import traceback
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any

@@ -29,7 +29,7 @@ def query_sql(query: Query, at: Lowering) -> str:
     shown.append(f"{_code(key_domains_in(query.keys, columns), columns)} AS code")
     if isinstance(query, Quantiles):
         shown.append(f"CAST({_place(query, points_in(query.column, columns), columns)} AS BIGINT) AS place")
-        measured, source = "count(*)", f"{source}{_present(query, columns)}"
+        measured, source = "count(*)", source + _with_value(query, columns)
     else:
         measured = ", ".join(aggregate_sql(aggregate, columns) for aggregate in query.columns)
     groups = ", ".join(str(1 + place) for place in range(len(shown)))
@@ -59,11 +59,11 @@ def spots_sql(query: Quantiles, at: Lowering) -> str:
     points = points_in(query.column, columns)
     code, place = _code(key_domains_in(query.keys, columns), columns), _place(query, points, columns)
     spot = f"CAST({code} AS BIGINT) * {points.count} + {place}" if query.keys else place
-    return f"SELECT CAST({spot} AS INTEGER) FROM ({plan_sql(query.plan, at)}){_present(query, columns)}"
+    return f"SELECT CAST({spot} AS INTEGER) FROM ({plan_sql(query.plan, at)}){_with_value(query, columns)}"
 
 
-def _present(query: Quantiles, columns: Columns) -> str:
-    """SQL: only rows that have a value."""
+def _with_value(query: Quantiles, columns: Columns) -> str:
+    """SQL: a WHERE for the rows whose value is not null, if some may be."""
     domain = columns[query.column]
     return f" WHERE {name(query.column)} <> {null_code(domain)}" if holds_null(domain) else ""
 
@@ -78,10 +78,15 @@ def _place(query: Quantiles, points: Points, columns: Columns) -> str:
 def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     """SQL: the position of a row's cell in the order of the declared keys, last key fastest."""
     code, codes = "CAST(0 AS BIGINT)", prod(domain.codes for domain in domains)
-    if len(domains) == 1 and codes <= _SMALL and not domains[0].first and not domains[0].has_null:
+    if len(domains) == 1 and codes <= _SMALL and not domains[0].first and _is_code(domains[0], columns):
         return f"CAST({name(domains[0].column)} AS TINYINT)"
     for domain in domains:
         value = recoded(name(domain.column), columns[domain.column], domain.first + domain.size)
         value = f"CAST({value} - ({domain.first}) AS BIGINT)"
         code = value if domain is domains[0] else f"({code}) * {domain.codes} + ({value})"
     return f"CAST({code} AS TINYINT)" if codes <= _SMALL else code
+
+
+def _is_code(domain: KeyDomain, columns: Columns) -> bool:
+    """Whether null, if there is one, is stored as the integer after the last key: a WHERE moves it."""
+    return not domain.has_null or null_code(columns[domain.column]) == domain.first + domain.size

@@ -91,7 +91,9 @@ def recoded(sql: str, domain: Domain, null: int) -> str:
     value = integer(sql, domain)
     if not holds_null(domain) or null == null_code(domain):
         return value
-    return f"({value} + {null_flag(sql, domain)} * CAST({null - null_code(domain)} AS HUGEINT))"
+    moved = null - null_code(domain)
+    wide = "BIGINT" if max(domain.largest, abs(moved)) < WIDE else "HUGEINT"
+    return f"({value} + {null_flag(sql, domain)} * CAST({moved} AS {wide}))"
 
 
 def engine_null(sql: str, domain: Domain) -> str:
