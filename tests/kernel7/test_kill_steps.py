@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +64,21 @@ def test_forked_children_draw_noise_of_their_own(clinic: Clinic) -> None:
     assert all(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 for child in children)
     first, second = (json.loads(line) for line in os.read(reader, 1000).decode().splitlines())
     assert first != second and len(clinic.ledger().history()) == 2
+
+
+def test_a_forked_child_may_let_go_of_what_it_inherited(clinic: Clinic) -> None:
+    """The engine's threads do not live in the child: to close there what the parent opened would wait for ever."""
+    clinic.open()
+    inherited = [clinic.connect()]
+    inherited[0].sql(BY_REGION, epsilon="0.0001", fresh=True)
+    child = os.fork()
+    if not child:
+        try:
+            signal.alarm(60)
+            inherited.clear()
+            gc.collect()
+            clinic.connect().sql(BY_REGION, epsilon="0.0001", fresh=True)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

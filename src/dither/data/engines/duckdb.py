@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 import duckdb
+
+_open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+_inherited: list[duckdb.DuckDBPyConnection] = []
+"""In a forked child the engine's threads are gone, and to let go of an inherited connection waits for them, or crashes:
+by name or by the garbage collector, at any moment, so also after a charge. They are kept until the child ends."""
+
+os.register_at_fork(after_in_child=lambda: _inherited.extend(_open))
+
+
+def _noted(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    _open.add(connection)
+    return connection
 
 
 def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
@@ -24,7 +38,7 @@ def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
         "disabled_optimizers": "statistics_propagation,compressed_materialization",
         "lock_configuration": "true",
     }
-    return duckdb.connect(str(path), read_only=True, config=settings).cursor()
+    return _noted(duckdb.connect(str(path), read_only=True, config=settings).cursor())
 
 
 CANNOT_ENCRYPT = "read-only crypto module"
@@ -42,7 +56,7 @@ def open_for_registration(
 
     DuckDB encrypts with OpenSSL, which comes with its extension httpfs; nothing is downloaded here.
     """
-    connection = duckdb.connect(str(path))
+    connection = _noted(duckdb.connect(str(path)))
     connection.execute("SET autoinstall_known_extensions = false")
     with suppress(duckdb.Error):
         connection.execute("LOAD httpfs")
@@ -64,7 +78,7 @@ def open_for_registration(
 
 def open_for_schema() -> duckdb.DuckDBPyConnection:
     """A connection that reads the names and types of a source's columns."""
-    return duckdb.connect(":memory:")
+    return _noted(duckdb.connect(":memory:"))
 
 
 def name(identifier: str) -> str:
