@@ -99,15 +99,16 @@ def _by_sums(sigma: Fraction, shift: int, eps: Fraction, t: int) -> Bounds:
 
 
 def _by_integrals(sigma: Fraction, shift: int, eps: Fraction, t: int) -> Bounds:
-    """Midpoint rule: a sum from n on differs from the integral from n - 1/2 by at most 1/8 of the integral of |f''|.
+    """Midpoint rule: a sum from n on is the integral from a = n - 1/2 plus f'(a) / 24.
 
-    The total is sigma sqrt(2 pi) (1 + 2 sum exp(-2 pi^2 sigma^2 k^2)), whose second factor is below 1 + 1e-300 here.
+    It errs by at most 1/384 of the variation of the third derivative. The total is sigma sqrt(2 pi) (1 + 2 sum
+    exp(-2 pi^2 sigma^2 k^2)), whose second factor is below 1 + 1e-300 here.
     """
     s, e = float(sigma), float(eps)
     near, far = float((t - shift - Fraction(1, 2)) / sigma), float((t - Fraction(1, 2)) / sigma)
-    one, two = _tail(0.0, near), _tail(e, far)
-    curved = (_variation(0.0, near) + _variation(e, far)) / (8 * s * s)
-    slack = _ROUNDING * ((1 + near * near) * one + (1 + e + far * far) * two) + _TINY
+    one, two = (_tail(*at) - _slope(*at) / (24 * s * s) for at in ((0.0, near), (e, far)))
+    curved = (_variation(0.0, near) + _variation(e, far)) / (384 * s**4) * (1 + _ROUNDING)
+    slack = 2 * _ROUNDING * ((1 + near * near) * one + (1 + e + far * far) * two) + _TINY
     return Bounds(one - two - curved - slack, one - two + curved + slack)
 
 
@@ -118,8 +119,14 @@ def _tail(e: float, z: float) -> float:
     return 0.5 * float(erfcx(z / math.sqrt(2))) * math.exp(e - z * z / 2)
 
 
+def _slope(e: float, z: float) -> float:
+    """e^e z phi(z): minus the slope of the normal density."""
+    return z * math.exp(e - z * z / 2) / math.sqrt(2 * math.pi)
+
+
 def _variation(e: float, z: float) -> float:
-    """e^e times the total variation on [z, inf) of the derivative of the normal density, or above it."""
-    if z >= 1:
-        return z * math.exp(e - z * z / 2) / math.sqrt(2 * math.pi)
-    return 4 * math.exp(e - 0.5) / math.sqrt(2 * math.pi)
+    """e^e times the total variation on [z, inf) of the density's third derivative (3 z - z^3) phi(z), or above it.
+
+    That is monotone from sqrt(3 + sqrt(6)) = 2.334 on; on the whole line it varies by 2.801.
+    """
+    return _slope(e, z) * (z * z - 3) if z >= 2.34 else 2.81 * math.exp(e)
