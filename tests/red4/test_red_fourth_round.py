@@ -102,7 +102,7 @@ def test_a_quantile_by_an_empty_list_of_keys_has_a_price(neighbours: str) -> Non
 
 def test_a_level_that_no_float_tells_from_one_is_refused_before_any_charge() -> None:
     """How far away the ends are aimed was first computed after the charge, where 1 - level was 0: an incident."""
-    query = Quantiles(Scan("visits"), (), "cost", (F(1, 2),), 1 - F(1, 10**330))
+    query = Quantiles(Scan("visits"), (), "cost", (F(1, 2),), (1 - F(1, 10**330), F(1, 8)))
     with pytest.raises(ParameterError, match="level"):
         calibrate(Request((Step(query, "exponential", F(1)),), Price(F(1)), "total"), hospital.catalog())
 

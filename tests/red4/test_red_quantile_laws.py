@@ -67,10 +67,10 @@ ZCDP = Rule("zcdp", delta_conversion=F(1, 10**6))
 KEY = bytes(range(32))
 ASKED = {
     "median": [Quantiles(V, ("g",), "x", (F(1, 2),))],
-    "with ends": [Quantiles(V, ("g",), "x", (F(9, 10),), F(1, 2))],
+    "with ends": [Quantiles(V, ("g",), "x", (F(9, 10),), (F(1, 2), F(1, 8)))],
     "joint": [Quantiles(V, ("g",), "x", (F(1, 10), F(1, 2), F(3, 4)))],
-    "rollup": [Quantiles(V, ("g",), "x", (F(1, 2),)), Quantiles(V, (), "x", (F(1, 3),), F(1, 2))],
-    "one group each": [Quantiles(LimitGroups(V, ("g",), 1), ("g",), "x", (F(1, 3),), F(1, 2))],
+    "rollup": [Quantiles(V, ("g",), "x", (F(1, 2),)), Quantiles(V, (), "x", (F(1, 3),), (F(1, 2), F(1, 8)))],
+    "one group each": [Quantiles(LimitGroups(V, ("g",), 1), ("g",), "x", (F(1, 3),), (F(1, 2), F(9, 10)))],
     "one row in each group": [Quantiles(PerUnit(V, ("g",), (MOST,)), ("g",), "x", (F(1, 3),))],
     "nobody's rows": [Quantiles(Group(V, ("g",), (MOST,)), ("g",), "x", (F(1, 3),))],
     "different rows": [Quantiles(Distinct(BOTH, False), ("g",), "x", (F(1, 3),))],

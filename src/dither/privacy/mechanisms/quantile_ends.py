@@ -8,8 +8,8 @@ Guarantee: the losses of the quantiles and of two exponential mechanisms for eac
 Proof: docs/proofs/quantiles.md#ends.
 
 >>> found = QuantilesWithEnds(Quantile(Fraction(1, 2), Fraction(1)), Fraction(1, 4), Fraction(19, 20), cells=8)
->>> found.rows(Fraction(1, 2)), found.release_sparse([2, 6], [100_000, 100_001], cells=8)
-(25, [6, 2, 6])
+>>> found.rows(Fraction(1, 2)), found.release_sparse([2, 4, 6], [100_000, 2_000, 100_000], cells=8)
+(25, [4, 4, 4])
 """
 
 from __future__ import annotations
