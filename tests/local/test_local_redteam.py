@@ -580,3 +580,11 @@ def test_transcripts_of_several_values_add_up() -> None:
     ]
     ratio = largest_ratio(laws)
     assert ratio is not None and at_most_exp(ratio, Fraction(2)) and not at_most_exp(ratio, Fraction(1))
+
+
+def test_a_document_whose_loss_has_no_end_is_refused_at_once():
+    """f = 1e-75 is a loss of 690, which the search for it never reached: reading the document took for ever."""
+    tree = local.bloom_rappor(bits=3, hashes=2, cohorts=2, f="1/2", p="1/2", q="3/4").to_json()
+    tree["f"] = "1e-75"
+    with pytest.raises(ParameterError, match="beyond"):
+        local.from_json(tree)

@@ -56,6 +56,8 @@ def log_above(ratio: Fraction) -> Fraction:
     """
     if ratio < 1:
         raise ParameterError(f"a ratio of probabilities is at least 1, got {ratio}")
+    if ratio > 1 << 64:  # e^32 < 2^47; beyond 2^256 the enclosure of at_most_exp could never tell
+        raise ParameterError("these probabilities have a loss beyond 44: a local protocol takes at most 32")
     low, high = 0, 1 << _LOG_BITS
     while not at_most_exp(ratio, Fraction(high, 1 << _LOG_BITS)):
         low, high = high, 2 * high
