@@ -148,11 +148,12 @@ def rows_of(draw, schema: Schema, person: str, most: int) -> dict[str, list]:
     return found
 
 
-def together(*some: dict[str, list]) -> hospital.Raws:
+def together(*some: dict[str, list], unit: str = "person") -> hospital.Raws:
+    """The rows of some people, and one that has lost its owner; where each row is a unit, that would be a unit more."""
     lost = {"k": "lost", "l": "x", "parent": None, "who": None}
     raws = {table: [row for each in some for row in each[table]] for table in ("one", "two")}
     for table in raws:
-        if raws[table]:
+        if raws[table] and unit != "row":
             raws[table] = [*raws[table], {**raws[table][0], **{k: v for k, v in lost.items() if k in raws[table][0]}}]
     return raws
 
@@ -253,7 +254,9 @@ def neighbours(draw, schema: Schema, unit: str) -> tuple[hospital.Raws, hospital
         one = {"one": mine["one"][:1], "two": [] if mine["one"] else mine["two"][:1]}
         new = {table: instead[table][: len(one[table])] for table in one}
         kept = {"one": rest["one"], "two": mine["two"] if mine["one"] else rest["two"]}
-        return together(*others, kept), together(*others, one, kept), together(*others, kept, new)
+        parts = ([*others, kept], [*others, one, kept], [*others, kept, new])
+        without, within, replaced = (together(*each, unit="row") for each in parts)
+        return without, within, replaced
     at = draw(st.sampled_from(sorted({w for t in mine for r in mine[t] if (w := window_of(r, t, facts)) is not None})
                               or [0]))  # fmt: skip
     pick = lambda rows, here: {t: [r for r in rows[t] if (window_of(r, t, facts) == at) == here] for t in rows}
