@@ -87,6 +87,26 @@ def test_ends_are_not_moved_inward_by_floats(tmp_path: Path) -> None:
     assert row["m_low"] == -(10**24) and row["m_high"] >= 10**24
 
 
+FORMULAS = [
+    ("2 * PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x * x) + 7", 2 * 10**24 + 7),
+    ("-PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x * x)", -(10**24)),
+    ("1000000 * SUM(x) - 1", 400 * 10**18 - 1),
+    ("1000000 * SUM(x) - COUNT(*)", 400 * 10**18 - 400),
+    ("COUNT(*) * 1000000000000000000", 400 * 10**18),
+]
+
+
+@pytest.mark.parametrize(("formula", "exact"), FORMULAS, ids=[formula for formula, _ in FORMULAS])
+def test_whole_numbers_beyond_64_bits_are_shown_and_covered(tmp_path: Path, formula: str, exact: int) -> None:
+    """They stopped at 2^63 - 1, and so did both ends, which then covered nothing (false alarms: 1e-13)."""
+    con = asked(tmp_path, 10**12)
+    (row,) = (
+        con.sql(f"SELECT {formula} AS v FROM people", epsilon=40, confidence=1 - F(1, 10**13)).to_arrow().to_pylist()
+    )
+    assert row["v_low"] <= exact <= row["v_high"] and row["v_low"] <= row["v"] <= row["v_high"]
+    assert isinstance(row["v"], Decimal) and abs(row["v"]) > 2**63
+
+
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 def test_a_quantile_by_an_empty_list_of_keys_has_a_price(neighbours: str) -> None:
     """A public list may be empty. Under replace the price was divided by its no cells."""

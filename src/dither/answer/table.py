@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dither.answer.blocks import Block, blocks
 from dither.answer.evaluate import Array, evaluate, given, is_null
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
-from dither.answer.intervals import Noises, interval
+from dither.answer.intervals import Noises, affine_half, interval
 from dither.answer.recipe import Atom, Output, Recipe, Shown
 from dither.answer.shapes import Affine, affine, atoms_of
 
@@ -36,6 +36,7 @@ _TYPES = {
     "text": pa.string(),
 }
 _WIDE = pa.decimal128(38, 0)
+_INT64, _LARGEST = 2**63 - 1, 10**38 - 1
 
 
 @dataclass(frozen=True)
@@ -145,19 +146,19 @@ def column(
     wide = False
     for (block, places), noise in zip(rows.chosen, noises, strict=True):
         at = given(recipe, block)
-        if isinstance(output.formula, Noisy) and kind == "integer" and output.role == "value":
-            atom = output.formula.atom
-            width = widths[block.of.places[atom][0]]
-            wide = wide or width >= 2**63
-            parts.append((places, _exact(recipe, block, atom, noise, level, width)))
-            continue
-        values = np.broadcast_to(evaluate(output.formula, at), (block.rows,))
         whole = affine(output.formula) if kind == "integer" and output.role == "value" else None
-        lists = [shown(values, kind) if whole is None else _whole(recipe, block, whole)]
-        if output.role == "value":
-            low, high = interval(output.formula, at, noise, level)
-            low, high = (np.broadcast_to(end, (block.rows,)) for end in (low, high))
-            lists += [_capped(shown(low, kind, math.floor)), _capped(shown(high, kind, math.ceil))]
+        if whole is not None and _is_whole(whole, recipe):
+            lists = _whole(recipe, block, whole, noise, level)
+            width = max(widths[block.of.places[atom][0]] for atom, _ in whole.weights)
+            if isinstance(output.formula, Noisy):  # ends saturate at the public width, like the number itself
+                lists = [[_within(value, width) for value in each] for each in lists]
+            wide = wide or width > _INT64 or any(abs(value or 0) > _INT64 for each in lists for value in each)
+        else:
+            lists = [shown(np.broadcast_to(evaluate(output.formula, at), (block.rows,)), kind)]
+            if output.role == "value":
+                low, high = interval(output.formula, at, noise, level)
+                low, high = (np.broadcast_to(end, (block.rows,)) for end in (low, high))
+                lists += [_capped(shown(low, kind, math.floor)), _capped(shown(high, kind, math.ceil))]
         parts.append((places, lists))
     joined = _joined(parts, rows.shown, 3 if output.role == "value" else 1)
     return Triple(kind, wide, *joined)
@@ -174,27 +175,36 @@ def _joined(parts: list[tuple[NDArray[np.int64], list[list[Any]]]], rows: int, l
     return joined
 
 
-def _whole(recipe: Recipe, block: Block, of: Affine) -> list[Any]:
-    """A sum of released integers, exactly."""
+def _whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Fraction) -> list[list[Any]]:
+    """A sum of released integers and its ends, exactly: never through a float, which would move an end inward."""
+    if len(of.weights) == 1:
+        ((atom, weight),) = of.weights
+        value, *ends = (
+            [None if each is None else _within(int(weight * each + of.constant), _LARGEST) for each in found]
+            for found in _exact(recipe, block, atom, noises, level)
+        )
+        return [value, *ends] if weight >= 0 else [value, *reversed(ends)]
     total = [of.constant] * block.rows
     for atom, weight in of.weights:
-        known = recipe.atoms[atom]
-        numbers = block.atoms[atom].tolist()
-        total = [
-            mine + weight * (int(number) * known.unit + known.offset)
-            for mine, number in zip(total, numbers, strict=True)
-        ]
-    return _capped([int(value) for value in total])
+        numbers = _integers(block, atom, recipe.atoms[atom])
+        total = [mine + weight * number for mine, number in zip(total, numbers, strict=True)]
+    if any(noises.laws[atom] is None for atom, _ in of.weights):
+        return [[_within(int(value), _LARGEST) for value in total], *([None] * block.rows for _ in range(2))]
+    half = math.ceil(affine_half(of, noises, level))
+    return [[_within(int(value) + shift, _LARGEST) for value in total] for shift in (0, -half, half)]
+
+
+def _within(value: int | None, width: int) -> int | None:
+    return None if value is None else max(-width, min(width, value))
 
 
 def _capped(values: list[Any]) -> list[Any]:
-    """Whole numbers saturate at 64 bits, like those that are released."""
-    largest = 2**63 - 1
-    return [max(-largest, min(largest, value)) if type(value) is int else value for value in values]
+    """Whole numbers saturate at 64 bits."""
+    return [_within(value, _INT64) if type(value) is int else value for value in values]
 
 
-def _exact(recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction, width: int) -> list[list[Any]]:
-    """A single released integer, exactly; its ends saturate at the public width like the number itself."""
+def _exact(recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction) -> list[list[Any]]:
+    """A single released integer and its ends, exactly."""
     of, law = recipe.atoms[atom], noises.laws[atom]
     values = _integers(block, atom, of)
     if law is None:
@@ -204,9 +214,9 @@ def _exact(recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fract
         coarse = math.ceil(dict(noises.bands.coarse).get(atom, 0))
         low = [min(pair) for pair in zip(values, _integers(block, band.low, of), strict=True)]
         high = [max(pair) + coarse for pair in zip(values, _integers(block, band.high, of), strict=True)]
-        return [[max(-width, min(width, value)) for value in each] for each in (values, low, high)]
+        return [values, low, high]
     half = int(law.half_width(level) * of.unit)
-    return [[max(-width, min(width, value + shift)) for value in values] for shift in (0, -half, half)]
+    return [[value + shift for value in values] for shift in (0, -half, half)]
 
 
 def _integers(block: Block, atom: int, of: Atom) -> list[int]:
