@@ -15,7 +15,12 @@ from dither.plan.functions.table import clamped
 from dither.plan.grids import Points, points_in
 
 MOST_SPOTS = 1 << 24
-_SMALL = 127  # codes that fit a TINYINT: DuckDB then counts in an array, by the type alone, whatever the rows hold
+_SMALL, _SPOT = 127, 2**31 - 1
+"""Codes up to 127 fit a TINYINT: DuckDB then counts in an array, by the type alone, whatever the rows hold.
+
+A number is masked before it is made narrow. That changes no code, and the cast cannot fail whatever row reaches it: a
+WHERE that lets only such codes through is no guard, since engines compute in the order they like.
+"""
 
 
 def query_sql(query: Query, at: Lowering) -> str:
@@ -59,7 +64,7 @@ def spots_sql(query: Quantiles, at: Lowering) -> str:
     points = points_in(query.column, columns)
     code, place = _code(key_domains_in(query.keys, columns), columns), _place(query, points, columns)
     spot = f"CAST({code} AS BIGINT) * {points.count} + {place}" if query.keys else place
-    return f"SELECT CAST({spot} AS INTEGER) FROM ({plan_sql(query.plan, at)}){_with_value(query, columns)}"
+    return f"SELECT CAST(({spot}) & {_SPOT} AS INTEGER) FROM ({plan_sql(query.plan, at)}){_with_value(query, columns)}"
 
 
 def _with_value(query: Quantiles, columns: Columns) -> str:
@@ -79,12 +84,12 @@ def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     """SQL: the position of a row's cell in the order of the declared keys, last key fastest."""
     code, codes = "CAST(0 AS BIGINT)", prod(domain.codes for domain in domains)
     if len(domains) == 1 and codes <= _SMALL and not domains[0].first and _is_code(domains[0], columns):
-        return f"CAST({name(domains[0].column)} AS TINYINT)"
+        return f"CAST({name(domains[0].column)} & {_SMALL} AS TINYINT)"
     for domain in domains:
         value = recoded(name(domain.column), columns[domain.column], domain.first + domain.size)
         value = f"CAST({value} - ({domain.first}) AS BIGINT)"
         code = value if domain is domains[0] else f"({code}) * {domain.codes} + ({value})"
-    return f"CAST({code} AS TINYINT)" if codes <= _SMALL else code
+    return f"CAST(({code}) & {_SMALL} AS TINYINT)" if codes <= _SMALL else code
 
 
 def _is_code(domain: KeyDomain, columns: Columns) -> bool:
