@@ -50,5 +50,6 @@ def _maximum(column: str, domain: Domain) -> str:
     if not holds_null(domain):
         return f"max({column})"
     below, wide = domain.low - 1, integer(column, domain)
-    most = f"max({wide} - {null_flag(column, domain)} * ({null_code(domain)} - ({below})))"
-    return f"({most} + CAST({most} = {below} AS TINYINT) * ({null_code(domain)} - ({below})))"
+    moved = null_code(domain) - below  # one literal, so that it has a type that holds it: the engine subtracts narrowly
+    most = f"max({wide} - {null_flag(column, domain)} * {moved})"
+    return f"({most} + CAST({most} = {below} AS TINYINT) * {moved})"

@@ -13,7 +13,7 @@ from dither.data.engines.duckdb import name, text
 from dither.data.lower.columns import holds_null, null_code
 from dither.data.lower.expressions import Lowered
 from dither.plan.domain import Columns, Domain, is_stored
-from dither.plan.expressions import And, Compare, Condition, Expression, Holds, IsNull, Not, Or
+from dither.plan.expressions import And, Column, Compare, Condition, Expression, Holds, IsNull, Not, Or
 
 Computed = dict[Expression, Lowered]
 OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -36,6 +36,8 @@ def condition_sql(condition: Condition, columns: Columns, computed: Computed, *,
     match condition:
         case IsNull(column):
             return _is_null(name(column), columns[column], answer)
+        case Holds(Column(column)):  # as it is stored: null may be the integer 1, where only false is a value
+            return _compare(name(column), "=", Fraction(int(answer)), columns[column])
         case Holds(expression):
             return computed[expression].is_one if answer else computed[expression].is_zero
         case Not(inner):
