@@ -94,7 +94,7 @@ def test_equal_requests_that_differ_are_told_apart(clinic: Clinic) -> None:
 
 
 def test_what_is_remembered_is_bounded(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_module, "MOST_COMPILED", 3)
+    monkeypatch.setattr(kernel_module, "MOST_PRICED", 3)
     monkeypatch.setattr("dither.session._MOST_REMEMBERED", 3)
     clinic.open()
     con = dither.connect(clinic.file)
