@@ -34,7 +34,7 @@ class MeasureError(DitherError):
 
 
 class Compiled(NamedTuple):
-    """A query and what to run for it: the engine's name for it, or its text; None where a sample's key is part of it."""
+    """A query and what to run for it: the engine's name for it or its text; None where a sample's key is in it."""
 
     query: Query
     sql: str
