@@ -58,7 +58,7 @@ def labels_of(count: int) -> list[str]:
     return [f"v{place}" for place in range(count)]
 
 
-def columns_text(random: Random, table: str) -> str:
+def columns_text(random: Random, table: str, unit: str) -> str:
     lines = []
 
     def nulls(some: list[str]) -> str:
@@ -73,7 +73,8 @@ def columns_text(random: Random, table: str) -> str:
             f"{name}: {{type: decimal, bounds: [{low}, {high}], resolution: {step}, nulls: {nulls(['keep'])}, provenance: x}}"
         )
     for name, (low, high) in DATES.items():
-        lines.append(f"{name}: {{type: date, bounds: [{low}, {high}], nulls: {nulls(['keep'])}, provenance: x}}")
+        rule = "drop" if (name, unit) == ("dy", "window") else nulls(["keep"])
+        lines.append(f"{name}: {{type: date, bounds: [{low}, {high}], nulls: {rule}, provenance: x}}")
     for name, (low, high, zone) in TIMES.items():
         lines.append(
             f'{name}: {{type: timestamp, bounds: ["{low}", "{high}"], zone: "{zone}", nulls: {nulls(["keep"])}, provenance: x}}'
@@ -89,50 +90,30 @@ def columns_text(random: Random, table: str) -> str:
     return "\n".join("      " + line for line in lines)
 
 
-UNITS = ["{kind: person}", "{kind: person}", "{kind: row}", "{kind: window, per: person, column: dy, every: week}"]
+UNITS = {
+    "person": "{kind: person}",
+    "row": "{kind: row}",
+    "window": "{kind: person_window, column: dy, every: week, zone: UTC}",
+}
 
 
-def catalog_of(random: Random, unit: str = "{kind: person}"):
-    owned = "row" not in unit
-    text = f"""\
-dither: 1
-dataset: edges
-lineage: edges
-population: residents
-neighbours: add_remove
-unit: {unit}
-people:
-  person: {{protected: true}}
-source: {{engine: csv, location: .}}
-tables:
-  one:
-    kind: private
-    from: one.csv
-    owner: {{column: person}}
-    unique: []
-    rows_per_unit: 3
-    max_rows: 60
-    columns:
-      person: {{type: id}}
-{columns_text(random, "one")}
-  two:
-    kind: private
-    from: two.csv
-    owner: {{column: person}}
-    unique: [[person, k8]]
-    rows_per_unit: 2
-    max_rows: 40
-    columns:
-      person: {{type: id}}
-{columns_text(random, "two")}
-  pub:
-    kind: public
-    from: pub.csv
-    unique: []
-    columns:
-{columns_text(random, "pub")}
-"""
-    return parse(text)
+def catalog_of(random: Random, unit: str = "person"):
+    """Two private tables with one list of columns, bounds and nulls different, and a public one."""
+    tables = ""
+    for table, unique, most in (("one", "[]", 3), ("two", "[[person, k8]]", 2)):
+        owner = "" if unit == "row" else "    owner: {column: person}\n"
+        unique, most = ("[]", 1) if unit == "row" else (unique, most)
+        tables += f"  {table}:\n    kind: private\n    from: {table}.csv\n{owner}    unique: {unique}\n"
+        tables += f"    rows_per_unit: {most}\n    max_rows: 60\n    columns:\n"
+        tables += "" if unit == "row" else "      person: {type: id}\n"
+        tables += columns_text(random, table, unit) + "\n"
+    tables += "  pub:\n    kind: public\n    from: pub.csv\n    unique: []\n    columns:\n"
+    people = "{}" if unit == "row" else "{person: {protected: true}}"
+    return parse(
+        "dither: 1\ndataset: edges\nlineage: edges\npopulation: residents\nneighbours: add_remove\n"
+        f"unit: {UNITS[unit]}\npeople: {people}\nsource: {{engine: csv, location: .}}\ntables:\n"
+        f"{tables}{columns_text(random, 'pub', unit)}\n"
+    )
 
 
 def cell(random: Random, column) -> str | None:
@@ -164,7 +145,7 @@ def cell(random: Random, column) -> str | None:
 
 
 def row_of(random: Random, table, person: str | None) -> hospital.Raw:
-    made = {"person": person} if table.kind == "private" else {}
+    made: hospital.Raw = {"person": person} if "person" in table.column_names else {}
     for column in table.columns:
         if column.name != "person":
             made[column.name] = cell(random, column)
@@ -172,7 +153,21 @@ def row_of(random: Random, table, person: str | None) -> hospital.Raw:
 
 
 def person_rows(random: Random, catalog, name: str | None, most: int = 4):
-    return {t.name: [row_of(random, t, name) for _ in range(random.randint(1, most))] for t in catalog.private_tables}
+    """Rows of a person: independent ones, or copies of one row with a few cells changed, which meet and group."""
+    alike = random.random() < 0.5
+    found: dict[str, list[hospital.Raw]] = {}
+    base = row_of(random, catalog.table("one"), name)
+    for table in catalog.private_tables:
+        found[table.name] = []
+        for _ in range(random.randint(1, most)):
+            new = row_of(random, table, name)
+            if alike:
+                changed = set(random.sample(list(new), random.choice([0, 1, 5, 15])))
+                new = {column: new[column] if column in changed else base[column] for column in new}
+                if name is not None and "person" in new:
+                    new["person"] = name
+            found[table.name].append(new)
+    return found
 
 
 def together(public, *people) -> hospital.Raws:
@@ -397,8 +392,9 @@ KINDS = ["number", "number", "number", "boolean", "date", "timestamp", "category
 class Plans:
     """Random plans over a registered database."""
 
-    def __init__(self, random: Random, catalog, facts) -> None:
-        self.random, self.catalog, self.facts = random, catalog, facts
+    def __init__(self, random: Random, catalog, facts, always: tuple[str, ...] = ()) -> None:
+        """`always`: columns that projections keep."""
+        self.random, self.catalog, self.facts, self.always = random, catalog, facts, always
 
     def known(self, plan):
         return analyse_node(plan, self.catalog, self.facts, {})
@@ -425,8 +421,9 @@ class Plans:
         maker = Maker(self.random, columns)
         some = [name for name in columns if columns[name].kind != "id"]
         kept = self.random.sample(some, min(len(some), self.random.randint(1, 4)))
+        kept = list(dict.fromkeys([*(name for name in self.always if name in columns), *kept]))
         named = [Named(name, Column(name)) for name in kept]
-        if self.random.random() < 0.2:
+        if not self.always and self.random.random() < 0.2:
             named = [Named(name, Column(other)) for name, other in zip(kept, kept[1:] + kept[:1], strict=True)]
         for place in range(self.random.randint(0, 2)):
             made = maker.make(self.random.choice(KINDS), self.random.randint(1, 3))
