@@ -20,16 +20,17 @@ from dither.plan.analyse import analyse, analyse_node
 from dither.plan.domain import is_stored
 from dither.plan.domains import key_domains, open_keys
 from dither.plan.grids import points_of
-from dither.plan.measure import sensitivity
+from dither.plan.measure import largest_value, sensitivity
 from dither.plan.stability import Owned
-from neighbours import check_claim, check_rows, measured
 
 INTEGERS = {
     "t126": (0, 126), "t127": (-128, 127), "t128": (-129, 126), "s": (-32768, 32766), "s2": (0, 32767),
     "i": (-(2**31), 2**31 - 2), "i1": (0, 2**31 - 1), "i2": (-5, 2**31), "b": (1 - 2**63, 2**63 - 2),
     "b1": (0, 2**63 - 1), "b2": (-(2**62), 2**62 - 1), "b3": (2**62 - 1, 2**62), "b4": (1 - 2**62, 2**62 - 1),
     "one": (7, 7), "neg": (-7, -7), "zero": (0, 0), "n1": (-1, -1), "k8": (0, 8), "m3": (-3, 3), "up": (1, 5),
-    "down": (-5, -1), "u1": (0, 1), "t": (-128, 126), "l": (0, 3), "r": (-1, 2), "code": (0, 5), "place": (0, 126), "e1": (124, 127), "e2": (126, 128), "e3": (-130, -127),
+    "down": (-5, -1), "u1": (0, 1), "t": (-128, 126),
+    "l": (0, 3), "r": (-1, 2), "code": (0, 5), "place": (0, 126),
+    "e1": (124, 127), "e2": (126, 128), "e3": (-130, -127),
 }  # fmt: skip
 DECIMALS = {"d": (-10, 500, "0.01"), "dh": (-9 * 10**13, 9 * 10**13, "0.0001"), "d5": (0, 1000, "5"), "d1": (1, 1, "1")}
 DATES = {"day": ("0001-01-01", "9999-12-31"), "day1": ("2024-02-29", "2024-02-29"), "dy": ("2023-12-30", "2024-03-01")}
@@ -69,21 +70,18 @@ def columns_text(random: Random, table: str, unit: str) -> str:
         rule = "keep" if table == "one" and name in ("t127", "b", "u1") else nulls([f"{{value: {low}}}"])
         lines.append(f"{name}: {{type: integer, bounds: [{low}, {high}], nulls: {rule}, provenance: x}}")
     for name, (low, high, step) in DECIMALS.items():
-        lines.append(
-            f"{name}: {{type: decimal, bounds: [{low}, {high}], resolution: {step}, nulls: {nulls(['keep'])}, provenance: x}}"
-        )
+        ends = f"bounds: [{low}, {high}], resolution: {step}"
+        lines.append(f"{name}: {{type: decimal, {ends}, nulls: {nulls(['keep'])}, provenance: x}}")
     for name, (low, high) in DATES.items():
         rule = "drop" if (name, unit) == ("dy", "window") else nulls(["keep"])
         lines.append(f"{name}: {{type: date, bounds: [{low}, {high}], nulls: {rule}, provenance: x}}")
     for name, (low, high, zone) in TIMES.items():
-        lines.append(
-            f'{name}: {{type: timestamp, bounds: ["{low}", "{high}"], zone: "{zone}", nulls: {nulls(["keep"])}, provenance: x}}'
-        )
+        ends = f'bounds: ["{low}", "{high}"], zone: "{zone}"'
+        lines.append(f"{name}: {{type: timestamp, {ends}, nulls: {nulls(['keep'])}, provenance: x}}")
     for name, count in CATEGORIES.items():
         other = "drop" if name in ("c126", "c1") else "keep"
-        lines.append(
-            f"{name}: {{type: category, values: [{', '.join(labels_of(count))}], other: {other}, nulls: {nulls(['{value: v0}'])}}}"
-        )
+        values = f"values: [{', '.join(labels_of(count))}], other: {other}"
+        lines.append(f"{name}: {{type: category, {values}, nulls: {nulls(['{value: v0}'])}}}")
     lines.append(f"u: {{type: boolean, nulls: {nulls(['keep'])}}}")
     lines.append("lab: {type: category, values: undeclared, width: 3, nulls: keep}")
     lines.append("note: {type: text, width: 4, nulls: keep}")
@@ -176,8 +174,8 @@ def together(public, *people) -> hospital.Raws:
 
 # -- expressions -------------------------------------------------------------------------------------------------------
 
-EDGE_NUMBERS = [F(0), F(1), F(-1), F(2), F(1, 2), F(-3), F(7), F(127), F(128), F(-128), F(-129), F(32767), F(2**31), F(-(2**31)),
-                F(2**62), F(2**63 - 1), F(-(2**63)), F(10**18), F(1, 100), F(-7, 100), F(5)]  # fmt: skip
+EDGE_NUMBERS = [F(0), F(1), F(-1), F(2), F(1, 2), F(-3), F(7), F(127), F(128), F(-128), F(-129), F(32767), F(2**31),
+                F(-(2**31)),                 F(2**62), F(2**63 - 1), F(-(2**63)), F(10**18), F(1, 100), F(-7, 100), F(5)]  # fmt: skip
 
 
 def n(value) -> Value:
@@ -323,8 +321,8 @@ class Maker:
                 return Call("is_weekend", (self.make("date", depth),))
             some = [Value("text", pick(pick(labels))) for _ in range(2)]
             return pick(
-                [Call(pick(["eq", "ne", "is_distinct_from"]), (c, some[0])), Call("in", (c, *some)), Call("is_null", (c,)),
-                 Call("eq", (c, self.make("category", depth)))]
+                [Call(pick(["eq", "ne", "is_distinct_from"]), (c, some[0])), Call("in", (c, *some)),
+                 Call("is_null", (c,)),                  Call("eq", (c, self.make("category", depth)))]
             )  # fmt: skip
         if k < 0.85:
             return Call(pick(["is_null", "is_not_null"]), (pick([x, y, self.make("text", depth)]),))
@@ -554,8 +552,6 @@ class Plans:
             if len(key_domains(query, self.catalog, self.facts)) and _cells(query, self.catalog, self.facts) > 3000:
                 return None
             for one in query.columns:
-                from dither.plan.measure import largest_value
-
                 largest_value(one, query, self.catalog, self.facts)
         except RefusedError:
             return None
@@ -663,7 +659,3 @@ def owners_of_keys(both, query: a.Keys) -> dict:
     for owner, row in naive.naive_rows(query.plan, both.oracle):
         found.setdefault(tuple(row[key] for key in query.keys), set()).add(owner)
     return {key: len(owners) for key, owners in found.items()}
-
-
-__all__ = ["Maker", "Plans", "both_ways", "catalog_of", "check_claim", "check_rows", "measured", "open_cells", "owners_of_keys",
-           "person_rows", "row_of", "together"]  # fmt: skip
