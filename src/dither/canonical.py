@@ -27,9 +27,11 @@ Number = int | float | str | Decimal | Fraction
 
 def exact(value: Number, name: str) -> Fraction:
     """The rational number that `value`'s decimal text denotes; refuses nan, infinities and everything else."""
+    if type(value) is Fraction and type(value.numerator) is int is type(value.denominator):
+        return value
     if isinstance(value, bool):
         raise ParameterError(f"{name} must be a number, got {value}")
-    if isinstance(value, Rational):
+    if isinstance(value, Rational):  # its parts may be NumPy's integers, which overflow
         return Fraction(int(value.numerator), int(value.denominator))
     if isinstance(value, float):
         if not math.isfinite(value):

@@ -10,8 +10,10 @@ from clinic7 import Clinic
 
 import dither
 from dither import steward
-from dither.errors import BudgetError, RefusedError
-from dither.plan.algebra import Cells, Compare, Count, Filter, Scan
+from dither.data import measure as measure_module
+from dither.data.measure import Measurer
+from dither.errors import BudgetError, RefusedError, UnavailableError
+from dither.plan.algebra import Cells, Compare, Count, Filter, SampleUnits, Scan
 from dither.privacy import kernel as kernel_module
 from dither.privacy.request import Price, Request, Step
 
@@ -94,10 +96,72 @@ def test_equal_requests_that_differ_are_told_apart(clinic: Clinic) -> None:
 
 
 def test_what_is_remembered_is_bounded(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_module, "MOST_COMPILED", 3)
+    monkeypatch.setattr(kernel_module, "MOST_PRICED", 3)
     monkeypatch.setattr("dither.session._MOST_REMEMBERED", 3)
     clinic.open()
     con = dither.connect(clinic.file)
     for age in range(10):
         con.request(f"{COUNT} WHERE age > {age}", epsilon=1)
     assert max(len(con.kernel._priced), len(con._bound), len(con._offers)) <= 3
+
+
+def test_a_connection_is_kept_with_its_statements_and_one_that_failed_is_not(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clinic.open()
+    con = clinic.connect()
+    con.sql(COUNT, epsilon="0.1", fresh=True)
+    ((number, kept),) = con.kernel._idle
+    with monkeypatch.context() as patched:
+        patched.setattr(Measurer, "_sql", lambda *_: pytest.fail("lowered again"))
+        con.sql(COUNT, epsilon="0.1", fresh=True)
+    assert con.kernel._idle == [(number, kept)] and number == 1
+
+    def fails(*_args: object) -> None:
+        raise OSError("no rows today")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Measurer, "measure", fails)
+        with pytest.raises(UnavailableError):
+            con.sql(COUNT, epsilon="0.1", fresh=True)
+    assert con.kernel._idle == []
+
+
+def test_a_kept_connection_answers_for_its_own_version_alone(clinic: Clinic) -> None:
+    clinic.open()
+    con = clinic.connect()
+    con.sql(COUNT, epsilon=1)
+    ((_, old),) = con.kernel._idle
+    steward.register(clinic.file)
+    con.sql(COUNT, epsilon=1)
+    ((number, new),) = con.kernel._idle
+    assert number == 2 and new is not old
+
+
+def test_statements_are_kept_by_the_query_itself_and_only_so_many(
+    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure_module, "MOST_COMPILED", 3)
+    clinic.open()
+    kernel = clinic.kernel()
+    measurer = kernel.connect(kernel.at)
+    queries = [Cells(Filter(Scan("patients"), Compare("age", ">=", F(age))), (), (Count(),)) for age in range(10)]
+    fresh = [kernel.connect(kernel.at).measure(query)[0, 0] for query in queries]
+    for _ in range(2):
+        for query, expected in zip(queries, fresh, strict=True):
+            measurer.prepare(query)
+            assert measurer.measure(query)[0, 0] == expected
+            assert len(measurer._compiled) <= 3
+    held = measurer._connection.execute("SELECT count(*) FROM duckdb_prepared_statements()").fetchone()
+    assert held is not None and held[0] <= 3
+
+
+def test_a_sampled_query_is_never_kept_with_a_key(clinic: Clinic) -> None:
+    """A statement that held the key of one release would draw the same units in the next."""
+    clinic.open()
+    kernel = clinic.kernel()
+    measurer = kernel.connect(kernel.at)
+    query = Cells(SampleUnits(Scan("patients"), F(1, 2)), (), (Count(),))
+    measurer.prepare(query)
+    seen = {measurer.measure(query, bytes([key]) * 32)[0, 0] for key in range(64)}
+    assert len(seen) > 1

@@ -151,6 +151,23 @@ def test_a_race_of_three_is_won_with_its_exact_probability():
     assert undecided < Fraction(1, 2)
 
 
+@pytest.mark.parametrize(("gap", "weights"), [(0, (1, 2)), (-1, (3, 1)), (Fraction(-5, 2), (9, 2)), (1, (1, 4))])
+def test_a_weight_in_a_race_of_exponentials_is_the_largest_of_so_many(gap, weights):
+    scores, scale = (gap * 2, 0), Fraction(2)
+    drawn = np.array(weights)
+    mass, undecided = enumerate_outcomes(
+        lambda s: _argmax([int(score) for score in scores], scale, "exponential", s, 3, drawn), 3, 4
+    )
+    one, other = weights
+    far = max(mpf(0), -real(Fraction(gap)))
+    density = lambda m: one * (1 - mp.exp(-m)) ** (one - 1) * mp.exp(-m)
+    first = mp.quad(lambda m: density(m) * (1 - mp.exp(-(m + real(Fraction(gap))))) ** other, [far, far + 2, mp.inf])
+    for winner, exact in ((0, first), (1, 1 - first)):
+        certain = mass.get(winner, Fraction(0))
+        assert real(certain) <= exact <= real(certain + undecided)
+    assert undecided < Fraction(1, 4)
+
+
 def test_near_ties_of_a_race_are_decided_by_further_words():
     tie = 1 << 63
     assert _argmax([0, 0], Fraction(1), "gumbel", TestSource([tie, tie, 4, 9])) == 0

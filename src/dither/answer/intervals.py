@@ -39,6 +39,7 @@ from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 _ANGLES = 128
+_ROWS = 1 << 12
 _FEW = 6
 _MONOTONE: dict[str, Callable[[Floats], Floats]] = {
     "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
@@ -211,24 +212,33 @@ def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float,
 
 def _inverted(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
     """Outermost kept angles on both sides of the released one; no bound if the vertical (D = 0) is kept."""
-    segment = np.maximum(bounds[:-1], bounds[1:])
-    step = math.pi / _ANGLES
-
-    def kept(angle: Floats) -> NDArray[np.bool_]:
-        place = np.minimum(((angle + math.pi / 2) / step).astype(np.int64), len(segment) - 1)
-        found: NDArray[np.bool_] = np.abs(y * np.cos(angle) - x * np.sin(angle)) <= segment[place]
-        return found
-
-    centre = np.where(x != 0, np.arctan(y / np.where(x != 0, x, 1.0)), math.pi / 2)
-    inside = np.stack([centre, centre])
-    outside = np.broadcast_to([[-math.pi / 2], [math.pi / 2]], inside.shape)
-    for _ in range(48):
-        middle = (inside + outside) / 2
-        good = kept(middle)
-        inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
-    ends = unit * np.tan(outside)
+    x, y = np.broadcast_arrays(x, y)
+    starts = range(0, max(1, len(x)), _ROWS)
+    ends = [_outermost(x[start : start + _ROWS], y[start : start + _ROWS], bounds) for start in starts]
+    low, high = (unit * np.tan(np.concatenate(side)) for side in zip(*ends, strict=True))
     bounded = np.abs(x) > max(bounds[0], bounds[-1])
-    return np.where(bounded, ends[0], np.nan), np.where(bounded, ends[1], np.nan)
+    return np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
+
+
+def _outermost(x: Floats, y: Floats, bounds: Floats) -> Ends:
+    """The least and the largest phi with |y cos(phi) - x sin(phi)| <= s, where s is constant on each segment of angles.
+
+    The left side is r |sin(phi - centre)|: on a segment the kept angles are those within asin(s/r) of the centre, or of
+    the centre and half a turn, which is the same line.
+    """
+    edges, segment = _angles(), np.maximum(bounds[:-1], bounds[1:])
+    size = np.hypot(x, y)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centre = np.where(x != 0, np.arctan(y / x), math.pi / 2)[:, None]
+        near = np.arcsin(np.minimum(np.where(size > 0, segment / size, 1.0), 1.0)) * (1 + 1e-12) + 1e-15
+    least, most = centre[:, 0], centre[:, 0]
+    for turn in (0.0, -math.pi, math.pi):
+        first, last = np.maximum(centre + turn - near, edges[:-1]), np.minimum(centre + turn + near, edges[1:])
+        least = np.minimum(least, np.where(first <= last, first, math.inf).min(axis=1))
+        most = np.maximum(most, np.where(first <= last, last, -math.inf).max(axis=1))
+        if turn == 0.0 and bool(np.all(np.abs(centre) + near < math.pi / 2)):
+            break  # none of the other two reaches any segment
+    return least, most
 
 
 # -- through monotone functions -----------------------------------------------------------------------------------

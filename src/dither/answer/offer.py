@@ -69,10 +69,11 @@ def _cheapest(
 ) -> Priced:
     """Of the families that the price can buy from this pot, the one with the smaller error."""
     offers, refused = [], list[DitherError]()
+    flips = all(each.rule in ("pure", "approx") for each in kernel.way(pot))  # these add up epsilons
     for family in families(kernel, price, pot):
         try:
-            equal = kernel.price(Request(split(queries, family), price, pot))
-            steps = weighted(recipe, [each.mechanism for each in equal.steps], family, weights)
+            equal = kernel.price(Request(split(queries, family, flips), price, pot))
+            steps = weighted(recipe, [each.mechanism for each in equal.steps], family, weights, flips)
             asked = tuple(replace(step, query=query) for step, query in zip(steps, queries, strict=True))
             offers.append(kernel.price(Request(asked, price, pot)))
         except DitherError as error:

@@ -35,18 +35,22 @@ KEYS_SHARE = Fraction(1, 4)
 _DIGITS = 10_000
 
 
-def split(queries: tuple[Query, ...], family: Family = "laplace") -> tuple[Step, ...]:
+def split(queries: tuple[Query, ...], family: Family = "laplace", flips: bool = False) -> tuple[Step, ...]:
     """Equal weights: what sensitivities are read from before the shares are known."""
-    return tuple(Step(query, family_of(query, family), Fraction(1)) for query in queries)
+    return tuple(Step(query, family_of(query, family, flips), Fraction(1)) for query in queries)
 
 
-def family_of(query: Query, family: Family) -> Any:
-    """The family that answers a query where counts and sums are answered by `family`."""
+def family_of(query: Query, family: Family, flips: bool = False) -> Any:
+    """The family that answers a query where counts and sums are answered by `family`.
+
+    `flips`: only epsilons are added up, so that one quantile may be chosen by permute-and-flip, which errs less than
+    the exponential mechanism for one epsilon, and has no smaller rho.
+    """
     if isinstance(query, Cells):
         return family
     if isinstance(query, Keys):
         return "geometric_keys" if family == "laplace" else "gaussian_keys"
-    return "exponential"
+    return "permute_and_flip" if flips and family == "laplace" and len(query.shares) == 1 else "exponential"
 
 
 def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, Fraction]:
@@ -62,7 +66,7 @@ def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, F
 
 
 def weighted(
-    recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]
+    recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction], flips: bool = False
 ) -> tuple[Step, ...]:
     """Steps whose shares make the loss least; `mechanisms` tell the sensitivities, whatever their scales."""
     wanted = demands(recipe, mechanisms, family, weights)
@@ -75,7 +79,7 @@ def weighted(
         shares[i] = asked * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
     largest = max(shares)
     return tuple(
-        Step(query, family_of(query, family), Fraction(max(1, round(_DIGITS * share / largest)), _DIGITS))
+        Step(query, family_of(query, family, flips), Fraction(max(1, round(_DIGITS * share / largest)), _DIGITS))
         for query, share in zip(recipe.queries, shares, strict=True)
     )
 

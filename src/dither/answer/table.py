@@ -179,8 +179,9 @@ def _whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Frac
     """A sum of released integers and its ends, exactly: never through a float, which would move an end inward."""
     if len(of.weights) == 1:
         ((atom, weight),) = of.weights
+        times, plus = (int(each) if each == int(each) else each for each in (weight, of.constant))
         value, *ends = (
-            [None if each is None else _within(int(weight * each + of.constant), _LARGEST) for each in found]
+            [None if each is None else _within(int(times * each + plus), _LARGEST) for each in found]
             for found in _exact(recipe, block, atom, noises, level)
         )
         return [value, *ends] if weight >= 0 else [value, *reversed(ends)]
@@ -195,7 +196,7 @@ def _whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Frac
 
 
 def _within(value: int | None, width: int) -> int | None:
-    return None if value is None else max(-width, min(width, value))
+    return value if value is None or -width <= value <= width else max(-width, min(width, value))
 
 
 def _capped(values: list[Any]) -> list[Any]:
@@ -227,9 +228,12 @@ def _integers(block: Block, atom: int, of: Atom) -> list[int]:
 
 def shown(values: Array, kind: Shown, rounding: Any = round) -> list[Any]:
     """A column as a person sees it: None for null; ends of intervals are rounded outward where they must be whole."""
+    found: list[Any] = values.tolist()
     if values.dtype == object:
-        return [None if value is None else value for value in values]
-    return [None if math.isnan(value) else _one(float(value), kind, rounding) for value in values]
+        return found
+    if kind != "number":
+        return [None if math.isnan(value) else _one(value, kind, rounding) for value in found]
+    return [None if math.isnan(value) else value for value in found] if np.isnan(values).any() else found
 
 
 def _one(value: float, kind: Shown, rounding: Any) -> Any:

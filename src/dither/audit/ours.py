@@ -102,6 +102,7 @@ def central() -> list[Subject]:
     keys = m.TruncatedGeometricKeys(Fraction(1), Fraction(1, 100), groups=1)
     many = m.GaussianKeys.for_rho(Fraction(1, 4), Fraction(1, 100), groups=2)
     median = m.Quantile(Fraction(1, 2), Fraction(1))
+    flipped = m.FlippedQuantile(Fraction(1, 2), Fraction(1))
     quartiles = m.JointQuantiles.of(["1/4", "1/2", "3/4"], 1)
     ends = m.QuantilesWithEnds(median, Fraction(1, 2), Fraction(4, 5), 4)
     tree = m.TreeCounter.for_epsilon(1, steps=4)
@@ -142,6 +143,7 @@ def central() -> list[Subject]:
             "GaussianKeys", _keys(many, lambda c: shown(many.release(c))), ([2, 0, 5], [2, 1, 6]), many.loss(), 0.02
         ),
         Subject("Quantile", _once(median), ([1, 0, 0, 1], [1, 0, 0, 2]), median.loss(), 0.0, False),
+        Subject("FlippedQuantile", _once(flipped), ([1, 0, 0, 1], [1, 0, 0, 2]), flipped.loss(), 0.0, False),
         Subject("JointQuantiles", _once(quartiles), ([1, 0, 2], [1, 0, 3]), quartiles.loss(), 0.0, False),
         Subject("QuantilesWithEnds", _once(ends), ([1, 0, 0, 1], [1, 0, 0, 2]), ends.loss(), 0.0, False),
         Subject("TreeCounter", _once(tree), ([0, 0, 0, 0], [1, 0, 0, 0]), tree.loss(), 0.0, False),

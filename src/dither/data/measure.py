@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 import numpy as np
@@ -21,7 +21,9 @@ from dither.plan.domains import open_keys, shape
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
 
-_ANY_KEY = bytes(32)
+_ANY_KEY, _OTHER_KEY = bytes(32), bytes([1]) * 32
+_FEW_CELLS = 10_000
+MOST_COMPILED = 64
 _BATCH = 1 << 20
 OpenKey: TypeAlias = tuple[str | None, ...]
 Histogram: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -29,6 +31,14 @@ Histogram: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 class MeasureError(DitherError):
     """The engine failed. Its message may quote data, so it is dropped here."""
+
+
+class Compiled(NamedTuple):
+    """A query and what to run for it: the engine's name for it or its text; None where a sample's key is in it."""
+
+    query: Query
+    sql: str
+    run: str | None
 
 
 class Measurer:
@@ -40,19 +50,38 @@ class Measurer:
         if facts is None:
             facts = load_facts(copy.parent) if (copy.parent / "facts.json").exists() else NO_FACTS
         self.facts = facts
+        self._compiled: dict[int, Compiled] = {}  # by identity: equal queries may differ (1 == True)
         try:
             self._connection = open_registered(copy)
         except duckdb.Error:
             raise MeasureError("the registered copy cannot be opened: ask the steward to register again") from None
 
     def prepare(self, query: Query) -> str:
-        """Compile: the SQL text. Reads the registered table's schema, no row."""
+        """Compile: the SQL text. Reads the registered table's schema, no row; a query compiled before is known."""
+        known = self._compiled.get(id(query))
+        if known is not None:
+            return known.sql
         sql = self._sql(query, _ANY_KEY)
+        is_fixed = sql == self._sql(query, _OTHER_KEY)
+        name = f"dither_{id(query)}"
         try:
-            self._connection.execute(f"EXPLAIN {sql}").fetchall()
+            self._make_room()
+            if is_fixed and not isinstance(query, Quantiles):
+                self._connection.execute(f"PREPARE {name} AS {sql}")
+                self._compiled[id(query)] = Compiled(query, sql, f"EXECUTE {name}")
+            else:  # quantiles are read as they come, which the engine does not do for statements that it keeps
+                self._connection.execute(f"EXPLAIN {sql}").fetchall()
+                self._compiled[id(query)] = Compiled(query, sql, sql if is_fixed else None)
         except duckdb.Error:
             raise MeasureError("the question could not be compiled") from None
         return sql
+
+    def _make_room(self) -> None:
+        if len(self._compiled) >= MOST_COMPILED:
+            for each in self._compiled.values():
+                if each.run is not None and each.run != each.sql:
+                    self._connection.execute(each.run.replace("EXECUTE", "DEALLOCATE", 1))
+            self._compiled.clear()
 
     def measure(self, query: Query, sample_key: bytes | None = None) -> Any:
         """Exact integers.
@@ -70,9 +99,14 @@ class Measurer:
         return found if open_keys(query, self._catalog, self.facts) else found[()]
 
     def _cells(self, query: Cells, sample_key: bytes | None) -> dict[OpenKey, Any]:
+        size = shape(query, self._catalog, self.facts)
+        if size[0] <= _FEW_CELLS and not open_keys(query, self._catalog, self.facts):
+            cells = np.zeros(size, object)
+            for code, *row in self._rows(query, sample_key):
+                cells[code] = row
+            return {(): cells}
         found = self._table(query, sample_key)
         labels, first = self._labels(found, query)
-        size = shape(query, self._catalog, self.facts)
         codes = found.column(first).to_numpy().astype(np.int64)
         # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64
         values = [[int(value) for value in found.column(first + 1 + i).to_pylist()] for i in range(size[1])]
@@ -93,11 +127,11 @@ class Measurer:
         return dict(zip(labels, found.column(first).to_pylist(), strict=True))
 
     def _histograms(self, query: Quantiles, sample_key: bytes | None) -> dict[OpenKey, dict[int, Histogram]]:
-        if (room := spots(query, self._lowering(sample_key))) is not None:
-            points, held = room
-            filled = self._filled(query, sample_key, held)
-            places = np.flatnonzero(filled)
-            return {(): dict(_split(places // points, places % points, filled[places]))}
+        if (known := spots(query, self._lowering(sample_key))) is not None:
+            filled = self._filled(query, sample_key, known.room)
+            filled[known.held - 1] += filled[known.held :].sum()  # 0: nothing lies outside its grid
+            places = np.flatnonzero(filled[: known.held])
+            return {(): dict(_split(places // known.points, places % known.points, filled[places]))}
         found = self._table(query, sample_key)
         labels, first = self._labels(found, query)
         codes, places, counts = (found.column(first + i).to_numpy().astype(np.int64) for i in range(3))
@@ -109,26 +143,37 @@ class Measurer:
             rows_of.setdefault(labels[row], []).append(row)
         return {key: dict(_split(codes[rows], places[rows], counts[rows])) for key, rows in rows_of.items()}
 
-    def _filled(self, query: Quantiles, sample_key: bytes | None, held: int) -> NDArray[np.int64]:
+    def _filled(self, query: Quantiles, sample_key: bytes | None, room: int) -> NDArray[np.int64]:
         """How many rows each point of each cell holds, counted in an array as the rows come by."""
-        filled = np.zeros(held, np.int64)
+        filled = np.zeros(room, np.int64)
         try:
-            for batch in self._connection.sql(self._sql(query, sample_key)).to_arrow_reader(max(_BATCH, held)):
-                filled += np.bincount(batch.column(0).to_numpy(), minlength=held)
+            for batch in self._connection.sql(self._run(query, sample_key)).to_arrow_reader(max(_BATCH, room)):
+                filled += np.bincount(batch.column(0).to_numpy(), minlength=room)
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
         return filled
 
     def _table(self, query: Query, sample_key: bytes | None) -> Any:
         try:
-            return self._connection.sql(self._sql(query, sample_key)).to_arrow_table()
+            return self._connection.sql(self._run(query, sample_key)).to_arrow_table()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
 
+    def _rows(self, query: Query, sample_key: bytes | None) -> list[tuple[int, ...]]:
+        """Rows of exact integers, for few of them."""
+        try:
+            return self._connection.execute(self._run(query, sample_key)).fetchall()
+        except duckdb.Error:
+            raise MeasureError("the engine failed") from None
+
+    def _run(self, query: Query, sample_key: bytes | None) -> str:
+        known = self._compiled.get(id(query))
+        return self._sql(query, sample_key) if known is None or known.run is None else known.run
+
     def _sql(self, query: Query, sample_key: bytes | None) -> str:
         at = self._lowering(sample_key)
-        if isinstance(query, Quantiles) and spots(query, at) is not None:
-            return spots_sql(query, at)
+        if isinstance(query, Quantiles) and (known := spots(query, at)) is not None:
+            return spots_sql(query, at, known.room)
         return query_sql(query, at)
 
     def _lowering(self, sample_key: bytes | None) -> Lowering:

@@ -1,10 +1,10 @@
 """Calibration: from price, weights and sensitivities to mechanisms. Pure functions of request, catalog and pot.
 
 All steps of a request share one budget, in one of two measures: epsilon (Laplace noise, geometric key selection, the
-exponential mechanism) or rho (Gaussian noise, Gaussian key selection, the exponential mechanism). Step i gets
-budget * w_i / sum(w), every solution is rounded against us, and losses of either measure add: the composed loss is at
-most the price, exactly. A price in epsilon buys Gaussian noise only at the delta that the pot states per question; the
-rho it buys is checked with the pot's own conversion, the one that will charge it.
+exponential mechanism, permute-and-flip) or rho (Gaussian noise, Gaussian key selection, the exponential mechanism).
+Step i gets budget * w_i / sum(w), every solution is rounded against us, and losses of either measure add: the composed
+loss is at most the price, exactly. A price in epsilon buys Gaussian noise only at the delta that the pot states per
+question; the rho it buys is checked with the pot's own conversion, the one that will charge it.
 
 Laplace: scale = D1 / epsilon_i. Gaussian: sigma = sqrt(D2 / (2 rho_i)). Quantiles: the choices in all cells together
 are one exponential mechanism for the rows of a unit in all, or one for the rows in a cell for each of its g cells,
@@ -31,6 +31,7 @@ from dither.privacy.accounting.conversions import rho_for
 from dither.privacy.accounting.logarithms import epsilon_up
 from dither.privacy.losses import Loss, compose
 from dither.privacy.mechanisms import (
+    FlippedQuantile,
     GaussianKeys,
     IntegerGaussian,
     IntegerLaplace,
@@ -43,9 +44,13 @@ from dither.privacy.request import Price, Request, Step
 
 _INT64 = 2**63 - 1
 _DECIMAL = 10**38 - 1
-_IN_EPSILON = {"laplace", "geometric_keys", "exponential"}
+_IN_EPSILON = {"laplace", "geometric_keys", "exponential", "permute_and_flip"}
 _IN_RHO = {"gaussian", "gaussian_keys", "exponential"}
-_FITS = {Cells: ("laplace", "gaussian"), Keys: ("geometric_keys", "gaussian_keys"), Quantiles: ("exponential",)}
+_FITS = {
+    Cells: ("laplace", "gaussian"),
+    Keys: ("geometric_keys", "gaussian_keys"),
+    Quantiles: ("exponential", "permute_and_flip"),
+}
 MOST_CELLS_PER_KEY = 1_000
 MOST_QUANTILE_CELLS = 10_000
 MOST_COLUMNS = 1_000
@@ -243,7 +248,11 @@ def _quantiles(
     level, for_ends = query.ends or (Fraction(0), Fraction(0))
     part = share * (1 - for_ends)
     mechanism: Quantile | JointQuantiles | QuantilesWithEnds
-    if len(query.shares) == 1:
+    if step.family == "permute_and_flip":
+        if len(query.shares) > 1:
+            raise RefusedError("permute-and-flip chooses one quantile", rule=_NO_RULE)
+        mechanism = FlippedQuantile(query.shares[0], part, *towards)
+    elif len(query.shares) == 1:
         mechanism = Quantile(query.shares[0], epsilon(part, 1), *towards)
     else:
         mechanism = JointQuantiles(query.shares, epsilon(part, len(query.shares).bit_length()), *towards)

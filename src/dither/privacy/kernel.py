@@ -22,7 +22,6 @@ from dither.catalog import Catalog
 from dither.data.generated import write_generated
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, RefusedError, UnavailableError
-from dither.plan.algebra import Query
 from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.cores import no_core_dumps
 from dither.privacy.incidents import Incidents
@@ -43,7 +42,8 @@ __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
 MEASURE_TRIES = 3
 DRY_RUN: Literal["dry_run"] = "dry_run"
 SELECTIONS = 100
-MOST_COMPILED = 256
+MOST_PRICED = 256
+MOST_IDLE = 4
 
 
 class KernelStep(Enum):
@@ -65,10 +65,9 @@ class Kernel:
         no_core_dumps()
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
         self._state, self._incidents = state, Incidents(self.ledger)
-        self._warm: tuple[int, Measurer] | None = None
         self._generated: tuple[str, TemporaryDirectory[str]] | None = None
         self._process = os.getpid()
-        self._compiled: set[tuple[int, Query]] = set()
+        self._idle: list[tuple[int, Measurer]] = []
         self._priced: dict[int, tuple[Request, Version, Fraction, Priced]] = {}
         self.at = newest(self.ledger, self._state)
 
@@ -109,7 +108,7 @@ class Kernel:
         steps = calibrate(request, at.catalog, delta, at.facts)
         loss = loss_of(steps)
         priced = Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at))
-        if len(self._priced) >= MOST_COMPILED:
+        if len(self._priced) >= MOST_PRICED:
             self._priced.clear()
         self._priced[id(request)] = (request, at, delta, priced)
         return priced
@@ -119,11 +118,7 @@ class Kernel:
         self._incidents.settle()
         measurer = self.connect(priced.at)
         for query in statements(priced):
-            if (priced.at.number, query) not in self._compiled:  # a version never changes: compiled once is enough
-                measurer.prepare(query)
-                if len(self._compiled) >= MOST_COMPILED:
-                    self._compiled.clear()
-                self._compiled.add((priced.at.number, query))
+            measurer.prepare(query)
         return measurer
 
     def reserve(self, priced: Priced, **how: Any) -> Reservation:
@@ -157,13 +152,13 @@ class Kernel:
         """All seven steps. With a lease's, the only caller of `measure` on registered data."""
         priced = self.price(request)
         _refuse_rehearsal(priced)
-        measurer = self.prepare(priced)
+        measurer, answered = self.prepare(priced), None
         try:
             reservation = self.reserve(priced, **how)
             answered = self._answered(priced, measurer, reservation)
         finally:
             with suppress(Exception):
-                measurer.close()
+                self._put_back(priced.at, measurer, sound=answered is not None)
         if answered is None:  # raised out here, so that neither cause nor frames travel with the constant response
             self.record_incident(reservation)
             raise UnavailableError
@@ -227,18 +222,26 @@ class Kernel:
             return ()
 
     def connect(self, at: Version) -> Measurer:
-        """The copy of one registered version with its own catalog, opened read-only.
-
-        One connection to the newest version stays open: while it does, opening another is quick.
-        """
+        """The copy of one registered version with its own catalog, opened read-only, or left by a question before."""
         if os.getpid() != self._process:
             raise RefusedError(
                 "a connection is not inherited by a forked process: connect again", rule="engines do not fork"
             )
-        copy = self._state.version(at.number) / "data.duckdb"
-        if self._warm is None or self._warm[0] != at.number:
-            self._warm = (at.number, Measurer(copy, at.catalog, at.facts))
-        return Measurer(copy, at.catalog, at.facts)
+        while True:
+            try:
+                number, measurer = self._idle.pop()
+            except IndexError:
+                return Measurer(self._state.version(at.number) / "data.duckdb", at.catalog, at.facts)
+            if number == at.number:
+                return measurer
+            measurer.close()
+
+    def _put_back(self, at: Version, measurer: Measurer, sound: bool) -> None:
+        """For the next question, with the statements that it has compiled; one that failed is not used again."""
+        if sound and len(self._idle) < MOST_IDLE:
+            self._idle.append((at.number, measurer))
+        else:
+            measurer.close()
 
 
 def _refuse_rehearsal(priced: Priced) -> None:

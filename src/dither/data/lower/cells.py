@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
@@ -15,7 +16,7 @@ from dither.plan.functions.table import clamped
 from dither.plan.grids import Points, points_in
 
 MOST_SPOTS = 1 << 24
-_SMALL, _SPOT = 127, 2**31 - 1
+_SMALL = 127
 """Codes up to 127 fit a TINYINT: DuckDB then counts in an array, by the type alone, whatever the rows hold.
 
 A number is masked before it is made narrow. That changes no code, and the cast cannot fail whatever row reaches it: a
@@ -42,8 +43,16 @@ def query_sql(query: Query, at: Lowering) -> str:
     return f"SELECT {', '.join(shown)}, {measured} FROM {source}{grouped}"
 
 
-def spots(query: Quantiles, at: Lowering) -> tuple[int, int] | None:
-    """Points of the grid and points of all cells together, where a number can be held for each; else None.
+class Spots(NamedTuple):
+    """Points of the grid, points of all cells together, and the power of two that holds these."""
+
+    points: int
+    held: int
+    room: int
+
+
+def spots(query: Quantiles, at: Lowering) -> Spots | None:
+    """The spots of a query, where a number can be held for each; else None.
 
     Decided by the catalog alone: unlisted keys, or more than 2**24 points, are grouped by the engine.
     """
@@ -52,19 +61,24 @@ def spots(query: Quantiles, at: Lowering) -> tuple[int, int] | None:
         return None
     points = points_in(query.column, columns).count
     held = points * prod(domain.codes for domain in key_domains_in(query.keys, columns))
-    return (points, held) if held <= MOST_SPOTS else None
+    return Spots(points, held, 1 << (held - 1).bit_length()) if held <= MOST_SPOTS else None
 
 
-def spots_sql(query: Quantiles, at: Lowering) -> str:
+def spots_sql(query: Quantiles, at: Lowering, room: int) -> str:
     """SELECT for each row that has a value: its cell's code times the points of the grid, plus its place in the grid.
 
-    To count these in an array takes the same time and memory whatever the values are; the engine's groups do not.
+    To count these in an array takes the same time and memory whatever the values are; the engine's groups do not. All
+    values are inside the grid; the mask keeps any row inside the array, once, and costs less than to clamp each.
     """
     columns = at.analysed(query.plan).columns
-    points = points_in(query.column, columns)
-    code, place = _code(key_domains_in(query.keys, columns), columns), _place(query, points, columns)
+    points, value = points_in(query.column, columns), name(query.column)
+    if points.low:
+        value = f"({integer(value, columns[query.column])} - ({points.low}))"
+    place = value if points.step == 1 else f"{value} // {points.step}"
+    code = _code(key_domains_in(query.keys, columns), columns)
     spot = f"CAST({code} AS BIGINT) * {points.count} + {place}" if query.keys else place
-    return f"SELECT CAST(({spot}) & {_SPOT} AS INTEGER) FROM ({plan_sql(query.plan, at)}){_with_value(query, columns)}"
+    source = f"({plan_sql(query.plan, at)}){_with_value(query, columns)}"
+    return f"SELECT CAST(({spot}) & {room - 1} AS INTEGER) FROM {source}"
 
 
 def _with_value(query: Quantiles, columns: Columns) -> str:

@@ -23,25 +23,41 @@ MULTIPLIER = 48_271
 
 
 def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
-    """Ties are broken by the keys themselves, so that the choice is a function of the owner's own rows."""
+    """Ties are broken by the keys themselves, so that the choice is a function of the owner's own rows.
+
+    The place in the order is computed before the rows are ranked: the window then sorts one small integer per row and
+    carries no hash. A key that is its own index has no ties, since a is not 0 mod p.
+    """
     parts = [_index(key, here.columns[key]) for key in plan.keys]
     mixed = parts[0]
     if len(parts) > 1:
         scaled = (f"({part} * {pow(MULTIPLIER, place, PRIME)}) % {PRIME}" for place, part in enumerate(parts))
         mixed = f"(({' + '.join(scaled)}) % {PRIME})"
-    order = f"(CAST({HASH_A} AS BIGINT) * {mixed} + CAST({HASH_B} AS BIGINT)) % {PRIME}"
-    keys = ", ".join(f"{name(key)} NULLS LAST" for key in plan.keys)
-    ranked = (
-        f"SELECT *, dense_rank() OVER (PARTITION BY {UNIT} ORDER BY {order}, {keys}) AS dither_place FROM ({source})"
-    )
-    return f"SELECT {listed(carried(here.node, here.columns))} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
+    order = f"CAST((CAST({HASH_A} AS BIGINT) * {mixed} + CAST({HASH_B} AS BIGINT)) % {PRIME} AS INTEGER)"
+    ties = [] if _is_own_index(plan, here) else [f"{name(key)} NULLS LAST" for key in plan.keys]
+    shown = listed(carried(here.node, here.columns))
+    placed = f"SELECT {shown}, {order} AS dither_order FROM ({source})"
+    window = f"(PARTITION BY {UNIT} ORDER BY {', '.join(['dither_order', *ties])})"
+    ranked = f"SELECT *, dense_rank() OVER {window} AS dither_place FROM ({placed})"
+    return f"SELECT {shown} FROM ({ranked}) WHERE dither_place <= {plan.groups}"
+
+
+def _is_own_index(plan: LimitGroups, here: Analysed) -> bool:
+    """Whether there is one key, and its values and null are different integers from 0 to p - 1 as they stand."""
+    domain = here.columns[plan.keys[0]]
+    return len(plan.keys) == 1 and _stands(domain) and (domain.high < PRIME - 1 or not holds_null(domain))
+
+
+def _stands(domain: Domain) -> bool:
+    """Whether all values of a key, and all that a declaration lists, are their own index."""
+    first, last = domain.listed
+    return not domain.undeclared and min(first, domain.low) >= 0 and max(last, domain.high) < PRIME
 
 
 def _index(key: str, domain: Domain) -> str:
     """SQL: the index of a key, from 0 to p - 1; null has p - 1."""
     value = name(index_column(key)) if domain.undeclared else name(key)
-    first, last = domain.listed
-    if not domain.undeclared and min(first, domain.low) >= 0 and max(last, domain.high) < PRIME:
+    if _stands(domain):
         index = f"CAST({value} AS BIGINT)"  # most keys are their own index
     else:
         whole = f"CAST({value} AS BIGINT)" if domain.undeclared else integer(value, domain)

@@ -64,6 +64,7 @@ def _log_payoff(t: float) -> float:
 
 
 _FINE = 4
+_EXTENDED = 2  # Chernoff points that a contour keeps when it grows
 _LOWEST, _HIGHEST = -40, 93
 
 
@@ -173,8 +174,9 @@ class Contour:
 
         (T1) holds as it stands, since no event has |M(c+iy)| above M(c); the rest is added up anew.
         """
-        logs, errors, beyond = self.logs, self.errors, np.array([level for _, level in self.chernoff])
-        places = [other for other, _ in self.chernoff]
+        sharpest = sorted(self.chernoff, key=lambda point: point[1] - point[0] * (place + self.period))[:_EXTENDED]
+        logs, errors, beyond = self.logs, self.errors, np.array([level for _, level in sharpest])
+        places = [other for other, _ in sharpest]
         for factor in gathered(factors):
             if isinstance(factor, SampledGroup):
                 value, error, levels = factor.log_mgf_and_levels(self.c, self.nodes, self.tolerance, places)
@@ -198,6 +200,11 @@ class Contour:
             self.tolerance,
             chernoff,
         )
+
+    @property
+    def period(self) -> float:
+        """The distance from one alias of epsilon to the next."""
+        return 2 * math.pi / self.step
 
     def delta(self, epsilon: float) -> Bounds:
         """A bracket of delta at epsilon."""

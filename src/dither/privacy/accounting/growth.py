@@ -13,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
+from operator import is_
 from typing import NamedTuple
 
 from dither.privacy.accounting.bounds import Bounds
@@ -163,16 +165,17 @@ def _more(new: _Parts, old: Grown, most: int = _MOST_NEW) -> list[_Simple] | Non
     if new.rho < old.rho or len(new.sampled) - len(old.sampled) > most:
         return None
     found: list[_Simple] = []
-    get = new.sampled.get
-    for key, factor in old.sampled.items():
-        now = get(key)
-        if now is factor:
-            continue
-        if now is None or now.count < factor.count:
+    if all(map(is_, old.sampled.values(), new.sampled.values())):  # appended to: the same factors, then others
+        if len(new.sampled) < len(old.sampled):
             return None
-        if now.count > factor.count:
-            found.append(now.times(now.count - factor.count))
-    if len(new.sampled) > len(old.sampled):
+        found += islice(new.sampled.values(), len(old.sampled), None)
+    else:
+        for key, factor in old.sampled.items():
+            now = new.sampled.get(key)
+            if now is None or now.count < factor.count:
+                return None
+            if now.count > factor.count:
+                found.append(now.times(now.count - factor.count))
         found += [factor for key, factor in new.sampled.items() if key not in old.sampled]
     if len(found) > most:
         return None

@@ -50,6 +50,10 @@ class GaussianLaw:
     sigma: Fraction
     count: int
 
+    def largest(self) -> float:
+        """A bound on the loss of all copies together: none."""
+        return math.inf
+
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
         """On the grid; what lies beyond `edge` standard deviations counts as infinite (above) or is dropped (below)."""
         q, sigma = float(self.q), float(self.sigma)
@@ -199,6 +203,10 @@ class LaplaceLaw:
     q: Fraction
     epsilon: Fraction
     count: int
+
+    def largest(self) -> float:
+        """A bound on the loss of all copies together."""
+        return self.count * float(self.epsilon) * (1 + 1e-14)
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
         """On the grid; the loss is bounded, so `edge` has nothing to cut."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import cast
 
 import mpmath
 import numpy as np
@@ -80,7 +81,7 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
         return _gaussian(laws[0], target)
     ceiling = 0.0
     for law in laws:
-        ceiling += _largest(law)
+        ceiling += law.largest()
         if ceiling == math.inf:
             break
     if target.epsilon is not None and ceiling <= target.epsilon:
@@ -89,13 +90,6 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
     if target.epsilon is None and ceiling < answer.bounds.upper:
         return Answer(Bounds(min(answer.bounds.lower, ceiling), ceiling), "the loss never exceeds this epsilon")
     return answer
-
-
-def _largest(law: Law) -> float:
-    """A bound on the loss of all copies, or infinity."""
-    if isinstance(law, LaplaceLaw):
-        return law.count * float(law.epsilon) * (1 + 1e-14)
-    return math.inf if isinstance(law, GaussianLaw) else law.largest()
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
@@ -216,18 +210,14 @@ def _one_sampled(law: SampledGaussianFactor) -> Curve:
 
 
 def _contour(laws: Sequence[Law], target: Target) -> Answer:
-    factors: list[Factor] = []
-    missing, smooth = 0.0, False
-    for law in laws:
-        if isinstance(law, AtomsFactor):
-            missing += law.count * law.missing
-        elif isinstance(law, (GaussianLaw, LaplaceLaw)):
-            raise OutOfReach
-        else:
-            smooth = True
-        factors.append(law)
-    if not smooth:
+    kinds = set(map(type, laws))
+    if GaussianLaw in kinds or LaplaceLaw in kinds or kinds == {AtomsFactor}:
         raise OutOfReach
+    factors = cast(Sequence[Factor], laws)
+    missing = 0.0
+    if AtomsFactor in kinds:
+        masses = (law.count * law.missing for law in laws if isinstance(law, AtomsFactor))
+        missing = up(math.fsum(up(mass) for mass in masses if mass))
     wanted = goal(factors, target.log_delta, target.float_epsilon)
     if target.floor > 0 and missing == 0 and below(factors, wanted, target.floor):
         return Answer(Bounds(0.0, target.floor), "Chernoff's bound")
@@ -236,7 +226,7 @@ def _contour(laws: Sequence[Law], target: Target) -> Answer:
 
         def curve(place: float, contour: Contour = contour) -> Bounds:
             bounds = contour.delta(place)
-            return Bounds(bounds.lower, min(1.0, bounds.upper + missing))
+            return Bounds(bounds.lower, min(1.0, up(bounds.upper + missing))) if missing else bounds
 
         answer = _finish(curve, target, grown.slope, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
         if answer.bounds.upper <= target.floor or grown.sharp(answer.bounds):

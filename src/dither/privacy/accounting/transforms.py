@@ -46,10 +46,14 @@ class Factor(Protocol):
 def log1p_complex(value: Complex) -> Complex:
     """log(1 + value) to full relative accuracy near zero (numpy's own complex log1p is not)."""
     a, b = value.real, value.imag
-    size = np.hypot(1 + a, b)
-    grown = np.maximum(2 * a + a * a + b * b, -0.75)
-    real = np.where(size < 0.5, np.log(np.maximum(size, 1e-300)), 0.5 * np.log1p(grown))
-    return np.asarray(real + 1j * np.arctan2(b, 1 + a))
+    one = 1 + a
+    found = np.empty(value.shape, complex)
+    found.real = 0.5 * np.log1p(np.maximum(2 * a + a * a + b * b, -0.75))
+    found.imag = np.arctan2(b, one)
+    size = np.hypot(one, b)
+    if size.min(initial=1.0) < 0.5:
+        found.real = np.where(size < 0.5, np.log(np.maximum(size, 1e-300)), found.real)
+    return found
 
 
 def rounded_one(size: Real) -> Real:

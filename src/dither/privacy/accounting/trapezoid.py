@@ -141,7 +141,7 @@ def _evaluate(kind: Kind, wanted: Sequence[Row], y: Real, still: Sequence[Row] =
     grown = np.exp(exponent - shift[:, None]) * rule.height[:, None]
     # weight * (e^tilt - 1), the difference of two exponentials where e^tilt alone might overflow
     excess_terms = np.where(tilt > 1, grown - rule.weights, rule.weights * np.expm1(np.minimum(tilt, 1.0)))
-    plane = np.where(near, pairwise(excess_terms), pairwise(grown) - 1.0)
+    plane = pairwise(np.where(near[:, None], excess_terms, grown)) - np.where(near, 0.0, 1.0)
     turn, harder = _turns(rule.loss[:moving], grown[:moving], y) if moving else (np.zeros((0, len(y)), complex), 1.0)
     absolute = _roundoff(rule, c, reach, grown, excess_terms, near, harder)
     absolute += 4 * UNIT * shift * grown.sum(axis=1)
@@ -172,14 +172,15 @@ def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
     first = np.arange(fine)[:, None] * y[1] * loss
     second = np.arange(coarse)[:, None] * (fine * y[1]) * loss
     near = np.concatenate([2 * np.sin(first / 2) ** 2, np.sin(first), np.ones_like(grown)], axis=2)
-    far = np.concatenate([2 * np.sin(second / 2) ** 2 * grown, np.sin(second) * grown, grown], axis=2)
+    far = np.concatenate([2 * np.sin(second / 2) ** 2, np.sin(second), np.ones_like(grown)], axis=2) * grown
     # over the nodes: products inside a block of 32 in any order, blocks by halving
     joined = pairwise(np.moveaxis(np.matmul(far, np.swapaxes(near, -1, -2)), 1, -1))
     u2, s2, one2 = joined[:, :coarse], joined[:, coarse:-1], joined[:, -1:]
     u1, s1, one1 = slice(fine), slice(fine, 2 * fine), slice(2 * fine, None)
-    u = one2[..., u1] + u2[..., one1] - u2[..., u1] + s2[..., s1]
-    s = one2[..., s1] + s2[..., one1] - s2[..., u1] - u2[..., s1]
-    return np.asarray((-u + 1j * s).reshape(len(loss), -1)[:, : len(y)]), 8.0
+    found = np.empty((len(loss), coarse, fine), complex)
+    found.real = u2[..., u1] - s2[..., s1] - u2[..., one1] - one2[..., u1]
+    found.imag = one2[..., s1] + s2[..., one1] - s2[..., u1] - u2[..., s1]
+    return found.reshape(len(loss), -1)[:, : len(y)], 8.0
 
 
 def _steps(kind: Kind, variance: Real, c: Real, reach: Real, finest: Real) -> tuple[Real, Real]:
@@ -258,7 +259,9 @@ def _roundoff(
 def log_ratio(q: float | Real, x: Real) -> tuple[Real, Real]:
     """log(1 - q + q e^x) and a bound on its relative error (in units of 1)."""
     grown = q * np.expm1(np.minimum(x, 600.0))
-    value = np.where(x > 600.0, x + np.log(q), np.log1p(grown))
+    value = np.log1p(grown)
+    if x.max(initial=0.0) > 600.0:
+        value = np.where(x > 600.0, x + np.log(q), value)
     with np.errstate(divide="ignore", invalid="ignore"):
         amplify = np.abs(grown) / ((1 + grown) * np.abs(value))
     amplify = np.where(np.isfinite(amplify), np.maximum(amplify, 1.0), 2.0)

@@ -187,30 +187,25 @@ class Workload:
 def workload(events: Events, neighbours: str) -> Workload:
     """Pairs for every event of one alternative."""
     result = Workload(events, neighbours)
-    # under replace the pair of a sample is its own mirror image
-    asymmetric = neighbours == "add_remove" and any(isinstance(event, ls.PoissonSampled) for event in events)
-    for side in ("upper", "lower"):
-        if side == "lower" and not result.loose:
-            result.lower = result.upper
-            break
-        book: dict[Direction, list[Law]] = {}
-        for direction in DIRECTIONS if asymmetric else DIRECTIONS[:1]:
-            book[direction] = _laws(result, events, side, direction)
-        if not asymmetric:
-            book["add"] = book["remove"]
-        setattr(result, side, book)
+    result.upper = _laws(result, events, "upper")
+    result.lower = _laws(result, events, "lower") if result.loose else result.upper
     return result
 
 
-def _laws(result: Workload, events: Events, side: str, direction: Direction) -> list[Law]:
+def _laws(result: Workload, events: Events, side: str) -> dict[Direction, list[Law]]:
+    """The laws of all events for either direction; one list for both if nothing is sampled."""
     rho = Fraction(0)
     exact_sum, scaled = len(events) <= 32, 0
     laplaces: Counter[Fraction] = Counter()
     found: list[Law] = []
+    removed: list[Law] = []
+    added: list[Law] = []
     responses: Counter[Fraction] = Counter()
     for event, count in events.items():
         if isinstance(event, ls.PoissonSampled):
-            found += _remembered(result, event, count, side, direction)
+            one, other = _remembered(result, event, count, side)
+            removed += one
+            added += other
             continue
         if isinstance(event, ls.Laplace):
             laplaces[event.sensitivity / event.scale] += count
@@ -232,7 +227,7 @@ def _laws(result: Workload, events: Events, side: str, direction: Direction) -> 
             responses.update(more)
             found += laws
         else:
-            found += _remembered(result, event, count, side, direction)
+            found += _remembered(result, event, count, side)[0]
     found += [randomized_response(epsilon, count) for epsilon, count in sorted(responses.items())]
     if laplaces:
         found.append(LaplaceFactor(tuple(laplaces), tuple(laplaces.values())))
@@ -240,7 +235,11 @@ def _laws(result: Workload, events: Events, side: str, direction: Direction) -> 
         rho += Fraction(scaled, 1 << 400)
     if rho:
         found.append(GaussianFactor(rho))
-    return found
+    # under replace the pair of a sample is its own mirror image
+    if not removed or result.neighbours == "replace":
+        both = removed + found
+        return {"remove": both, "add": both}
+    return {"remove": removed + found, "add": added + found}
 
 
 def _scaled(mu_squared: Fraction, count: int, side: str) -> int:
@@ -270,19 +269,23 @@ def _guarantee(
         return Fraction(0), none, []
 
 
-def _remembered(result: Workload, event: ls.Loss, count: int, side: str, direction: Direction) -> list[Law]:
-    """The laws of an event are remembered on the (frozen) loss: workloads grow by appending to old ones."""
-    known: dict[tuple[int, str, str], tuple[bool, bool, list[Law]]] = event.__dict__.setdefault("_accounting_laws", {})
-    if (count, side, direction) not in known:
+def _remembered(result: Workload, event: ls.Loss, count: int, side: str) -> tuple[list[Law], list[Law]]:
+    """The laws of an event, if removed and if added; on the (frozen) loss, since workloads grow by appending."""
+    known: dict[tuple[int, str], tuple[bool, bool, list[Law], list[Law]]] | None
+    known = event.__dict__.get("_accounting_laws")
+    found = None if known is None else known.get((count, side))
+    if found is None:
         own = Workload(Events(), result.neighbours)
-        laws = _sampled_or_integer(own, event, count, side, direction)
-        if len(known) > 64 or any(isinstance(law, AtomsFactor) for law in laws):
-            result.vague, result.loose = result.vague or own.vague, result.loose or own.loose
-            return laws
-        known[count, side, direction] = (own.vague, own.loose, laws)
-    vague, loose, laws = known[count, side, direction]
-    result.vague, result.loose = result.vague or vague, result.loose or loose
-    return laws
+        removed = added = _sampled_or_integer(own, event, count, side, "remove")
+        if isinstance(event, ls.PoissonSampled) and result.neighbours == "add_remove":
+            added = _sampled_or_integer(own, event, count, side, "add")
+        found = (own.vague, own.loose, removed, added)
+        if (known is None or len(known) <= 64) and not any(isinstance(law, AtomsFactor) for law in removed):
+            event.__dict__.setdefault("_accounting_laws", {})[count, side] = found
+    vague, loose, removed, added = found
+    if vague or loose:
+        result.vague, result.loose = result.vague or vague, result.loose or loose
+    return removed, added
 
 
 def _sampled_or_integer(result: Workload, event: ls.Loss, count: int, side: str, direction: Direction) -> list[Law]:

@@ -14,7 +14,7 @@ from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.noisy_max import ReportNoisyMax
 from dither.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from dither.privacy.mechanisms.private_selection import PrivateSelection
-from dither.privacy.mechanisms.quantile import Quantile
+from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.mechanisms.randomised_response import RandomisedResponse
@@ -27,6 +27,7 @@ from dither.privacy.mechanisms.truncated_geometric import TruncatedGeometric
 __all__ = [
     "ClippedMoments",
     "ExponentialMechanism",
+    "FlippedQuantile",
     "GaussianKeys",
     "Grid",
     "IntegerGaussian",

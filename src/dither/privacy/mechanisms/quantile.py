@@ -7,7 +7,8 @@ scale = 2 k max(a, b - a) / epsilon (or 2 k b / epsilon). The scores are not mon
 enter the race once, weighted by their length, and the winner's cell is uniform in its run: empty data gives a uniform
 cell, duplicates are one cell. Only runs near the quantile race; all others together win with probability below 2**-64,
 for which a coin is thrown first, exactly.
-Guarantee: BoundedRange(epsilon). Proof: docs/proofs/quantiles.md#one-quantile.
+Guarantee: BoundedRange(epsilon). `FlippedQuantile` draws by permute-and-flip instead: Pure(epsilon), and a smaller
+error. Proof: docs/proofs/quantiles.md#one-quantile.
 
 >>> median = Quantile(Fraction(1, 2), epsilon=1)
 >>> median.release([0, 0, 10_000, 0]), median.loss()
@@ -20,21 +21,22 @@ Guarantee: BoundedRange(epsilon). Proof: docs/proofs/quantiles.md#one-quantile.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, positive
 from dither.errors import ParameterError
-from dither.privacy.losses import BoundedRange, Neighbours
+from dither.privacy.losses import BoundedRange, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.mechanisms.selection import SelectionError
-from dither.privacy.noise import Words, argmax_gumbel, uniform_below
+from dither.privacy.noise import Words, argmax_exponential, argmax_gumbel, uniform_below
 from dither.privacy.noise.enclosed import decide
 from dither.privacy.noise.enclosure import Enclosure, exp_minus
 from dither.privacy.noise.source import check_source
@@ -42,6 +44,7 @@ from dither.privacy.noise.source import check_source
 _LARGEST_PART = 1 << 20
 _SAFE = 1 << 62
 _FAR_BITS = 46  # e^-46 < 2^-66
+_LAST_WORD = np.uint64(2**64 - 1)
 
 
 def check_share(q: Number, name: str = "q") -> Fraction:
@@ -114,7 +117,7 @@ class Quantile:
         """Scores are divided by this before noise is added."""
         return 2 * self.rows_per_unit * rank_sensitivity(self.q, self.neighbours) / self.epsilon
 
-    def loss(self) -> BoundedRange:
+    def loss(self) -> Loss:
         """What one quantile costs."""
         return BoundedRange(self.epsilon, neighbours=self.neighbours, unit=self.unit)
 
@@ -131,7 +134,29 @@ class Quantile:
     def release_sparse(self, places: Any, counts: Any, *, cells: int, source: Words | None = None) -> int:
         """The same law for a grid of any size, given only the cells that hold rows, in increasing order."""
         held, rows = check_places(places, counts, cells)
-        return choose(held, rows, 0, cells - 1, self.q, self.scale, check_source(source))
+        return choose(held, rows, 0, cells - 1, self.q, self.scale, check_source(source), race=self._race)
+
+    @property
+    def _race(self) -> Race:
+        return by_gumbel
+
+
+@dataclass(frozen=True)
+class FlippedQuantile(Quantile):
+    """One q-quantile by permute-and-flip: never a larger expected miss for one epsilon, and no bounded range.
+
+    >>> median = FlippedQuantile(Fraction(1, 2), epsilon=1)
+    >>> median.release([0, 0, 10_000, 0]), median.loss()
+    (2, Pure(epsilon=1, neighbours='add_remove', unit='unit'))
+    """
+
+    def loss(self) -> Loss:
+        """What one quantile costs, and nothing tighter."""
+        return Pure(self.epsilon, neighbours=self.neighbours, unit=self.unit)
+
+    @property
+    def _race(self) -> Race:
+        return by_exponential
 
 
 def check_places(places: Any, counts: Any, cells: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -146,6 +171,25 @@ def check_places(places: Any, counts: Any, cells: int) -> tuple[NDArray[Any], ND
     return held, rows
 
 
+class Held(NamedTuple):
+    """The rows that a grid holds, and the rank that is wanted: b times it, for the share a/b."""
+
+    held: NDArray[Any]
+    upto: NDArray[Any]
+    low: int
+    high: int
+    q: Fraction
+    wanted: int
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low + 1
+
+
+Race: TypeAlias = Callable[[Held, Fraction, int, int, Words], tuple[int, int]]
+"""First cell and length of the run that wins; the runs around held[first:last] are the near ones."""
+
+
 def choose(
     held: NDArray[Any],
     rows: NDArray[Any],
@@ -155,6 +199,7 @@ def choose(
     scale: Fraction,
     source: Words,
     shift: int = 0,
+    race: Race | None = None,
 ) -> int:
     """A cell of low..high by the rank scores of the rows held there.
 
@@ -165,14 +210,34 @@ def choose(
     upto = _running(rows)
     total = int(upto[-1]) if len(upto) else 0
     wanted = q.numerator * (total - abs(shift)) + q.denominator * max(0, shift)
-    first, last = _near(upto, Fraction(wanted, q.denominator), scale * _reach(high - low + 1) / q.denominator)
-    starts, lengths, scores = _runs(held, upto, low, high, q, wanted, first, last)
-    if first > 0 or last < len(held):
-        far = partial(_far, held, upto, low, high, q, wanted, scale, first, last)
+    grid = Held(held, upto, low, high, q, wanted)
+    first, last = _near(upto, Fraction(wanted, q.denominator), scale * _reach(grid.size) / q.denominator)
+    start, length = (race or by_gumbel)(grid, scale, first, last, source)
+    return start + int(uniform_below(length, source=source))
+
+
+def by_gumbel(grid: Held, scale: Fraction, first: int, last: int, source: Words) -> tuple[int, int]:
+    """The exponential mechanism. All far runs together win with a chance for which a coin is thrown first."""
+    starts, lengths, scores = _runs(grid, first, last)
+    if first > 0 or last < len(grid.held):
+        far = partial(_far, grid, scale, first, last)
         if decide(far, int(source.words(1)[0]), source):
-            starts, lengths, scores = _outside(held, upto, low, high, q, wanted, first, last)
+            starts, lengths, scores = _outside(grid, first, last)
     winner = argmax_gumbel(scores, scale, weights=lengths, source=source)
-    return int(starts[winner]) + int(uniform_below(int(lengths[winner]), source=source))
+    return int(starts[winner]), int(lengths[winner])
+
+
+def by_exponential(grid: Held, scale: Fraction, first: int, last: int, source: Words) -> tuple[int, int]:
+    """Permute-and-flip. Every run has its word; a far one certainly loses unless its word is the last of all words."""
+    far = source.words(2 * (first + len(grid.held) - last))
+    words = None
+    if (far == _LAST_WORD).any():
+        near = 2 * (last - first) + 1
+        words = np.concatenate([far[: 2 * first], source.words(near), far[2 * first :]])
+        first, last = 0, len(grid.held)
+    starts, lengths, scores = _runs(grid, first, last)
+    winner = argmax_exponential(scores, scale, weights=lengths, words=words, source=source)
+    return int(starts[winner]), int(lengths[winner])
 
 
 def _reach(cells: int) -> int:
@@ -204,10 +269,9 @@ def _near(upto: NDArray[Any], target: Fraction, width: Fraction) -> tuple[int, i
     )
 
 
-def _runs(
-    held: NDArray[Any], upto: NDArray[Any], low: int, high: int, q: Fraction, wanted: int, first: int, last: int
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _runs(grid: Held, first: int, last: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(starts, lengths, scores) of held[first:last] and the gaps around them: gap, cell, gap, cell, ..., gap."""
+    held, upto, low, high, q, wanted = grid
     cells, ends = held[first:last], upto[first:last]
     before = held[first - 1] if first else low - 1
     after = held[last] if last < len(held) else high + 1
@@ -221,34 +285,21 @@ def _runs(
     return starts, lengths, rank_scores(below, at, int(upto[-1]) if len(upto) else 0, q, wanted)
 
 
-def _outside(
-    held: NDArray[Any], upto: NDArray[Any], low: int, high: int, q: Fraction, wanted: int, first: int, last: int
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _outside(grid: Held, first: int, last: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The runs that `_runs` left out."""
-    starts, lengths, scores = _runs(held, upto, low, high, q, wanted, 0, len(held))
+    starts, lengths, scores = _runs(grid, 0, len(grid.held))
     out = np.ones(len(starts), np.bool_)
     out[2 * first : 2 * last + 1] = False
     return starts[out], lengths[out], scores[out]
 
 
-def _far(
-    held: NDArray[Any],
-    upto: NDArray[Any],
-    low: int,
-    high: int,
-    q: Fraction,
-    wanted: int,
-    scale: Fraction,
-    first: int,
-    last: int,
-    bits: int,
-) -> Enclosure:
+def _far(grid: Held, scale: Fraction, first: int, last: int, bits: int) -> Enclosure:
     """The chance of all runs outside first:last together: below one word at 64 bits, summed exactly beyond."""
     if bits <= 64:
-        most = exp_minus(Fraction(_reach(high - low + 1)), 192).high * (high - low + 1)
+        most = exp_minus(Fraction(_reach(grid.size)), 192).high * grid.size
         return Enclosure(0, -(-most >> 128))
-    near = _weight(*_runs(held, upto, low, high, q, wanted, first, last)[1:], scale, bits + 64)
-    far = _weight(*_outside(held, upto, low, high, q, wanted, first, last)[1:], scale, bits + 64)
+    near = _weight(*_runs(grid, first, last)[1:], scale, bits + 64)
+    far = _weight(*_outside(grid, first, last)[1:], scale, bits + 64)
     return Enclosure((far.low << bits) // (far.low + near.high), -(-(far.high << bits) // (far.high + near.low)))
 
 

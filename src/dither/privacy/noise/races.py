@@ -1,7 +1,8 @@
 """Selection by noise, decided exactly: the index of the largest score[i] / scale + noise[i].
 
 With Gumbel noise the winner has probability proportional to weight * exp(score / scale) (the exponential mechanism, a
-candidate of weight w standing for w equal ones); with exponential noise it is report-noisy-max. Noise is real-valued
+candidate of weight w standing for w equal ones); with exponential noise it is report-noisy-max, which is
+permute-and-flip, a candidate of weight w having the largest of w noises. Noise is real-valued
 and never rounded: each candidate has an interval that certainly holds its key, computed in float with a margin far
 above any error of the machine's logarithm, and only candidates whose intervals reach the best lower end are looked at
 again, with more bits, until one is left. Real noise has no ties. docs/proofs/exact-sampling.md, theorem 5; weights and
@@ -47,14 +48,22 @@ def argmax_gumbel(
 
 
 def argmax_exponential(
-    scores: Sequence[int] | NDArray[Any], scale: Fraction | int, *, source: Words | None = None
+    scores: Sequence[int] | NDArray[Any],
+    scale: Fraction | int,
+    *,
+    weights: Sequence[int] | NDArray[Any] | None = None,
+    words: NDArray[np.uint64] | None = None,
+    source: Words | None = None,
 ) -> int:
-    """The index of the largest score / scale + Exponential(1).
+    """The index of the largest score / scale + largest of weights[i] Exponential(1), of 1 if no weights are given.
 
-    >>> argmax_exponential([0, 10**6, 3], 1)
-    1
+    `words` are the first 64 bits of each candidate's uniform, where they were drawn already.
+
+    >>> argmax_exponential([0, 10**6, 3], 1), argmax_exponential([5, 5, 5], 1, weights=[0, 1, 0])
+    (1, 1)
     """
-    return _argmax(scores, _scale(scale), "exponential", check_source(source))
+    checked = None if weights is None else _weights(weights, len(scores))
+    return _argmax(scores, _scale(scale), "exponential", check_source(source), weights=checked, words=words)
 
 
 def _scale(value: Fraction | int) -> Fraction:
@@ -70,15 +79,20 @@ def _argmax(
     source: Words,
     width: int = 64,
     weights: NDArray[Any] | None = None,
+    words: NDArray[np.uint64] | None = None,
 ) -> int:
     gaps = _gaps(scores)
     if weights is not None and not weights.all():
         running = np.flatnonzero(weights)
-        return int(running[_argmax(gaps[running], scale, noise, source, width, weights[running])])
-    words = source.words(len(gaps), width)
+        given = None if words is None else words[running]
+        return int(running[_argmax(gaps[running], scale, noise, source, width, weights[running], given)])
+    words = source.words(len(gaps), width) if words is None else words
     places = _sieve(gaps, scale, weights, words, width, noise)
-    shares = _shares(gaps[places], scale, None if weights is None else weights[places])
-    low, high = _keys(shares, words[places], width, noise)
+    weighed = None if weights is None else weights[places]
+    if noise == "gumbel":
+        low, high = _keys(_shares(gaps[places], scale, weighed), words[places], width, noise)
+    else:
+        low, high = _keys(_shares(gaps[places], scale), words[places], width, noise, weighed)
     rivals = places[high >= low.max()]
     drawn = {int(i): int(words[i]) for i in rivals}
     bits = width
@@ -148,11 +162,15 @@ def _gaps(scores: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
 
 
 def _keys(
-    shares: NDArray[np.float64], words: NDArray[np.uint64], width: int, noise: Noise
+    shares: NDArray[np.float64],
+    words: NDArray[np.uint64],
+    width: int,
+    noise: Noise,
+    weights: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Certain lower and upper ends of every key, in float."""
+    """Certain lower and upper ends of every key, in float; `weights` of exponential noise."""
     with np.errstate(all="ignore"):
-        early, late = _waiting(words, width)
+        early, late = _waiting(words, width) if weights is None else _longest(words, width, weights)
         if noise == "gumbel":
             low, high = shares - np.log(late), shares - np.log(early)
         else:
@@ -189,6 +207,22 @@ def _waiting(words: NDArray[np.uint64], width: int) -> tuple[NDArray[np.float64]
     return early, late
 
 
+def _longest(
+    words: NDArray[np.uint64], width: int, weights: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """-log(1 - U^(1/w)), the largest of w Exponential(1), at both ends of U, each with a small *relative* error.
+
+    log(U) below 1/2 by the log of the word, above it by log1p of what is missing; then all in differences from 1.
+    """
+    start = words.astype(np.float64)
+    left = (np.uint64(2**width - 1) - words).astype(np.float64)
+    unit, copies = 2.0**-width, weights.astype(np.float64)
+    lower_half = words < np.uint64(1 << (width - 1))
+    early = np.where(lower_half, np.log(start * unit), np.log1p(-(left + 1.0) * unit))
+    late = np.where(lower_half, np.log((start + 1.0) * unit), np.log1p(-left * unit))
+    return -np.log(-np.expm1(early / copies)), -np.log(-np.expm1(late / copies))
+
+
 def _intervals() -> Any:
     """This thread's own context: the precision is a property of the context, and another thread may want another."""
     if not hasattr(_mine, "context"):
@@ -199,16 +233,24 @@ def _intervals() -> Any:
 def _exact_key(share: Fraction, drawn: int, bits: int, noise: Noise, weight: int = 1) -> tuple[Any, Any]:
     """Ends of a key at `bits` bits of its uniform, by interval arithmetic of mpmath at twice the precision."""
     iv = _intervals()
-    iv.prec = 2 * bits + 64
+    iv.prec = 2 * bits + 64 + weight.bit_length()
     whole = iv.mpf(1 << bits)
-    early = -iv.log(1 - iv.mpf(drawn) / whole)
     last = drawn + 1 == 1 << bits
-    late = iv.mpf([early.a, "inf"]) if last else -iv.log(1 - iv.mpf(drawn + 1) / whole)
     base = iv.mpf(share.numerator) / iv.mpf(share.denominator)
-    if weight != 1:
-        base += iv.log(iv.mpf(weight))
+
+    def waited(place: int) -> Any:
+        """-log(1 - U), of the largest U if there are several."""
+        uniform = iv.mpf(place) / whole
+        if weight != 1 and noise == "exponential" and place:
+            uniform = iv.exp(iv.log(uniform) / weight)
+        return -iv.log(1 - uniform)
+
+    early = waited(drawn)
+    late = iv.mpf([early.a, "inf"]) if last else waited(drawn + 1)
     if noise == "exponential":
         return (base + early).a, (base + late).b
+    if weight != 1:
+        base += iv.log(iv.mpf(weight))
     low = iv.mpf("-inf").a if last else (base - iv.log(late)).a
     high = iv.mpf("inf").b if drawn == 0 else (base - iv.log(early)).b
     return low, high

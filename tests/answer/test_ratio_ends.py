@@ -1,0 +1,48 @@
+"""The ends of a ratio hold every kept angle, and no more than they must."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dither.answer import intervals
+from dither.answer.intervals import _angles, _inverted, _outermost
+
+
+def kept(phi, x, y, bounds):
+    """Whether an angle is kept, by the definition."""
+    segment = np.maximum(bounds[:-1], bounds[1:])
+    place = np.clip(np.searchsorted(_angles(), phi, side="right") - 1, 0, len(segment) - 1)
+    return np.abs(y * np.cos(phi) - x * np.sin(phi)) <= segment[place]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ends_are_the_outermost_kept_angles(seed):
+    draw = np.random.default_rng(seed)
+    edges = _angles()
+    bounds = draw.uniform(0.2, 3.0) * (1 + draw.uniform(0, 0.9) * np.cos(2 * edges + draw.uniform(0, 6)))
+    if seed % 3 == 0:
+        bounds = bounds * draw.uniform(0.05, 4.0, len(edges))  # as rough as no noise makes it
+    x, y = draw.normal(0, 4, 30), draw.normal(0, 4, 30)
+    x[:3], y[3:6] = (0.0, 5.0, -7.0), (0.0, 0.0, 3.0)
+    low, high = _outermost(x, y, bounds)
+    angles = np.linspace(-math.pi / 2, math.pi / 2, 40_001)
+    for each in range(len(x)):
+        inside = angles[kept(angles, x[each], y[each], bounds)]
+        if len(inside):
+            assert low[each] <= inside[0] + 1e-9 and high[each] >= inside[-1] - 1e-9
+            centre = math.atan(y[each] / x[each]) if x[each] else math.pi / 2
+            assert low[each] >= min(inside[0], centre) - 2e-4 and high[each] <= max(inside[-1], centre) + 2e-4
+
+
+def test_many_rows_are_taken_in_pieces(monkeypatch):
+    draw = np.random.default_rng(1)
+    bounds = np.full(len(_angles()), 1.5)
+    x, y = draw.normal(0, 4, 50), np.ones(1)  # one numerator for all
+    whole = _inverted(x, y, bounds, 2.0)
+    monkeypatch.setattr(intervals, "_ROWS", 7)
+    for one, other in zip(whole, _inverted(x, y, bounds, 2.0), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert all(len(end) == 0 for end in _inverted(np.zeros(0), np.zeros(0), bounds, 1.0))
