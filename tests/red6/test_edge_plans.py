@@ -62,7 +62,9 @@ def check(plan, databases, owners: list[str], unit: str, maker: Plans) -> None:
             assert len(named) <= 1
             owner = next(iter(named), owner)
         check_rows(plan, rows[0], within, databases[0], owner)
-    if (query := maker.query(plan)) and not open_keys(query, catalog, facts):
+    if query := maker.query(plan):
+        prepared(query, databases)
+    if query and not open_keys(query, catalog, facts):
         one, two, three = (measured(both, query) for both in databases)
         check_claim(query, one, two, catalog, facts)
         check_claim(query, one, three, catalog, facts)
@@ -72,15 +74,22 @@ def check(plan, databases, owners: list[str], unit: str, maker: Plans) -> None:
             assert both.measurer.measure(query, both.sample_key) == open_cells(both, query), query
         check_moves(query, databases, maker)
     if query := maker.quantiles(plan):
+        prepared(query, databases)
         for both in databases:
             both_ways(both, query)
         check_moves(query, databases, maker)
     unlisted = tuple(name for name, domain in analyse(plan, catalog, facts).columns.items() if domain.undeclared)
     if unlisted and isinstance(node, Owned):
         keys = Keys(plan, unlisted)
+        prepared(keys, databases)
         for both in databases:
             assert both.measurer.measure(keys, both.sample_key) == owners_of_keys(both, keys), keys
         check_moves(keys, databases, maker)
+
+
+def prepared(query, databases) -> None:
+    """As the kernel asks: compiled first, on every database."""
+    assert len({both.measurer.prepare(query) for both in databases}) == 1
 
 
 def check_moves(query, databases, maker: Plans) -> None:
