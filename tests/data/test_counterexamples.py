@@ -91,7 +91,8 @@ class TestRule8:
             owner, join = owners.owner_sql(catalog, parent)
             connection.execute(
                 f"CREATE TEMP TABLE {owners.map_name(parent, key)} AS "
-                f"SELECT raw.{key[0]}, max({owner}) AS {owners.FIRST} FROM {rows} AS raw{join} WHERE {owner} IS NOT NULL GROUP BY 1"
+                f"SELECT raw.{key[0]}, max({owner}) AS {owners.FIRST} "
+                f"FROM {rows} AS raw{join} WHERE {owner} IS NOT NULL GROUP BY 1"
             )
 
         monkeypatch.setattr(registration, "build_map", build)
