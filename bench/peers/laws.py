@@ -10,7 +10,7 @@ DRAWS = 20_000
 
 
 def median_laws(rows: int) -> tuple[float, float]:
-    """Root mean squared errors: of the exponential mechanism (dither; exact), of permute-and-flip (OpenDP; simulated).
+    """Root mean squared errors: of the exponential mechanism (exact), of permute-and-flip (OpenDP, dither; simulated).
 
     Both weigh a cent by exp(-missed rows * epsilon / rows per owner); permute-and-flip then takes one of all cents
     that a coin of that chance accepts.

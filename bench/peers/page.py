@@ -182,17 +182,16 @@ def reading(results: dict[str, Any]) -> str:
         )
     from laws import median_laws
 
-    ours_law, theirs_law = median_laws(1_000_000)
+    bounded, flipped = median_laws(1_000_000)
     why = (
         "An answer of ours has a fixed part (parsing, pricing, a durable charge, intervals) that weighs at a million rows, and a part that "
         "grows with the rows more slowly than DuckDB's own question, since the registered copy holds keys and amounts as small integers.\n\n"
         "Peers with few repetitions may show a lucky error: by their laws COUNT has a standard error of 28.3 wherever Laplace noise gets half of "
         "epsilon, SUM 28,284, or 20,000 where it is centred (PipelineDP and dither). Our shares are those of the least total error of the three columns: by their laws the count errs "
         "11% less than with half each, the sum 2% more, and the average, whose error is mostly the centred sum's, 12% more than the 1.49 of half each (`weights=` moves it).\n\n"
-        f"Medians of OpenDP and dither weigh ranks alike. By its law on this table ours errs by {ours_law:.4f}; OpenDP's permute-and-flip by "
-        f"{theirs_law:.4f} (`bench/peers/laws.py`), {1 - theirs_law / ours_law:.0%} less: a difference that so few repetitions cannot show. We keep the "
-        "exponential mechanism, since its loss (a bounded range) costs a quarter as much in a zCDP pot. Asked with its interval, the default, our median "
-        "gives an eighth of its price to the ends; here it is asked without, as the others have none.\n"
+        f"Medians of OpenDP and dither weigh ranks alike, and both choose by permute-and-flip here: by law an error of {flipped:.4f} on this table "
+        f"(`bench/peers/laws.py`). In a zCDP pot ours is the exponential mechanism, whose loss (a bounded range) costs a quarter as much there; at one epsilon it "
+        f"errs by {bounded:.4f}. Asked with its interval, the default, our median gives an eighth of its price to the ends; here it is asked without, as the others have none.\n"
     )
     return "".join(found) + "\n" + why
 

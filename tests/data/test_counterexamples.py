@@ -90,7 +90,8 @@ class TestRule8:
         def build(connection, catalog, parent, key, rows):
             owner, join = owners.owner_sql(catalog, parent)
             connection.execute(
-                f"CREATE TEMP TABLE {owners.map_name(parent, key)} AS SELECT raw.{key[0]}, max({owner}) AS owner "
+                f"CREATE TEMP TABLE {owners.map_name(parent, key)} AS "
+                f"SELECT raw.{key[0]}, max({owner}) AS {owners.FIRST} "
                 f"FROM {rows} AS raw{join} WHERE {owner} IS NOT NULL GROUP BY 1"
             )
 

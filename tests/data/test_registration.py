@@ -121,7 +121,8 @@ class TestOneLineIsOneRow:
         try:
             done = steward.register(tmp_path / "clinic.yaml")
         except RegistrationError as error:
-            assert "span several lines" in str(error) or "could not register" in str(error)
+            reasons = ("span several lines", "could not register", "carriage returns that do not end a line")
+            assert any(reason in str(error) for reason in reasons)
         else:
             assert dict(done.repairs[0].counts)["rows registered"] in (20, 21)
 

@@ -1,4 +1,4 @@
-"""Which mechanism chooses a median: permute-and-flip where epsilons add up, the exponential mechanism elsewhere."""
+"""Which mechanism chooses a median: permute-and-flip where epsilons are added up, else the exponential mechanism."""
 
 from __future__ import annotations
 

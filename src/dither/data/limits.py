@@ -52,7 +52,10 @@ def limited_rows(
         parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}
         sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_ranked(sql, sorted(parts), order)}) WHERE {RANK} = 1"
     kept = f"SELECT * FROM ({_ranked(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
-    return f"SELECT {_shown(columns, table, facts)} FROM ({kept}) JOIN {UNITS} USING ({OWNER})"
+    units = (
+        f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM {UNITS}"  # a table has a rowid of its own, a query has not
+    )
+    return f"SELECT {_shown(columns, table, facts)} FROM ({kept}) JOIN ({units}) USING ({OWNER})"
 
 
 def _ranked(rows: str, parts: list[str], order: str) -> str:

@@ -15,6 +15,7 @@ from dither.data.repair import parsed, repaired
 from dither.errors import DitherError
 
 WINDOW = "dither_window"
+FIRST, LAST = "dither_first_owner", "dither_last_owner"  # a key may be called owner
 
 
 class RegistrationError(DitherError):
@@ -40,7 +41,7 @@ def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
         met = [f"raw.{name(mine)} = parent.{name(theirs)}" for mine, theirs in owner.by]
         met += [f"raw.{WINDOW} = parent.{WINDOW}"] if catalog.unit.column else []
         found = map_name(catalog.table(owner.references), key_of(owner))
-        return "parent.owner", f" LEFT JOIN {found} AS parent ON {' AND '.join(met)}"
+        return f"parent.{FIRST}", f" LEFT JOIN {found} AS parent ON {' AND '.join(met)}"
     return "''", ""  # rows stand for themselves: limits.py names them by content
 
 
@@ -54,10 +55,10 @@ def build_map(
     present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
     connection.execute(
         f"CREATE TEMP TABLE {found} AS SELECT {', '.join(f'raw.{column}' for column in columns)}, "
-        f"min({owner}) AS owner, max({owner}) AS other FROM {with_window(catalog, parent, rows)} AS raw{join} "
+        f"min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM {with_window(catalog, parent, rows)} AS raw{join} "
         f"WHERE {present} AND {owner} IS NOT NULL GROUP BY {', '.join(f'raw.{column}' for column in columns)}"
     )
-    two = connection.execute(f"SELECT count(*) FROM {found} WHERE owner <> other").fetchone()
+    two = connection.execute(f"SELECT count(*) FROM {found} WHERE {FIRST} <> {LAST}").fetchone()
     if two is not None and two[0]:
         raise RegistrationError(
             f"{parent.name}: {two[0]} values of {', '.join(key)} belong to two owners, so rows that refer to them "

@@ -265,7 +265,7 @@ def _spellings(at: _Registering, table: Table) -> Counts:
 
 
 def _p(column: str) -> str:
-    return name("p_" + column)
+    return name("dither_parsed_" + column)  # no column of a catalog has such a name
 
 
 def _labels(at: _Registering, column: object) -> tuple[str, ...]:

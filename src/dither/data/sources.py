@@ -5,8 +5,8 @@ An empty text is a null. Names of columns are schema; everything else of a sourc
 
 In CSV one line is one row and is read by itself: by one thread from the start (a parallel reader guesses whether its
 part begins inside quotes, and guesses by other people's rows), and every line is accounted for: a record that spans
-lines stops registration, since an unclosed quote would silently swallow the rows after it. So nobody's row can change
-how another's is read (privacy-rules 19).
+lines stops registration, since an unclosed quote would silently swallow the rows after it, and so does a carriage
+return inside a line. So nobody's row can change how another's is read (privacy-rules 19).
 """
 
 from __future__ import annotations
@@ -95,6 +95,11 @@ def unread_lines(
     row = connection.execute(f"SELECT count(DISTINCT line) FROM {name(_rejects(table))}").fetchone()
     unread = int(row[0]) if row else 0
     path = place / table.source_name
+    if alone := _returns_alone(path):
+        raise SourceError(
+            f"{table.name}: {path.name} holds {alone} carriage returns that do not end a line. Nothing was registered: "
+            "they end a row for one reader and not for another, so remove line breaks inside fields at the source"
+        )
     blank = len(_header(path)) == 1  # a blank line is a row of one empty field, and no row of several
     if lost := _lines(path, blank=blank) - 1 - rows_read - unread:
         raise SourceError(
@@ -109,6 +114,19 @@ def _lines(path: Path, *, blank: bool) -> int:
     """Lines of a file, blank ones if asked."""
     with path.open("rb") as file:
         return sum(1 for line in file if blank or line.strip(b"\r\n"))
+
+
+def _returns_alone(path: Path) -> int:
+    """Carriage returns without a line feed after them.
+
+    To the engine one outside quotes ends a row. That row more could make up for a line that a quote had swallowed.
+    """
+    found = 0
+    with path.open("rb") as file:
+        while part := file.read(1 << 24):
+            part += file.read(1) if part.endswith(b"\r") else b""
+            found += part.count(b"\r") - part.count(b"\r\n")
+    return found
 
 
 def _rejects(table: Table) -> str:

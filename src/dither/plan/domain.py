@@ -148,7 +148,12 @@ def is_stored(domain: Domain) -> bool:
 
 
 def hull(domains: tuple[Domain, ...], what: str) -> Domain:
-    """The smallest domain that holds all of them: same kind, step, labels and zone; refused otherwise."""
+    """The smallest domain that holds all of them: same kind, step, labels and zone; refused otherwise.
+
+    The list of a public text belongs to that column as it is stored, with the codes beside it: what is made of texts
+    has none.
+    """
+    domains = tuple(replace(each, labels=()) if each.kind == "text" else each for each in domains)
     first = domains[0]
     for other in domains[1:]:
         if (first.kind, first.step, first.labels, first.offset) != (other.kind, other.step, other.labels, other.offset):
