@@ -118,3 +118,14 @@ def test_preview_reads_and_spends_nothing(clinic: Clinic, monkeypatch: pytest.Mo
     preview = clinic.connect().preview(BY_REGION, rho="0.1")
     assert preview.charged_in == "rho" and "rho 0.1 asked" in str(preview) and preview.questions_left == 10
     assert clinic.spent() == {"total": 0}
+
+
+def test_no_gaussian_noise_is_offered_inside_a_pure_pot(clinic: Clinic) -> None:
+    """The inner pot states a delta, the outer one has none: the offer was refused when it was to be paid."""
+    sql = "SELECT QUANTILE(age, 0.9) AS q, MEDIAN(age) AS m, AVG(age) AS a FROM patients"
+    clinic.open()
+    clinic.open("inner", inside="total", kind="purpose", rule="approx", delta="1e-5", delta_per_question="1e-6")
+    for intervals in (True, False):
+        clinic.connect("inner").sql(sql, epsilon="0.25", quantile_intervals=intervals)
+    spent = clinic.spent()
+    assert spent["inner"] == spent["total"] and 0 < spent["total"] <= 0.5

@@ -84,8 +84,12 @@ def _cheapest(
 
 
 def families(kernel: Kernel, price: Price, pot: str) -> list[Family]:
-    """Laplace noise is priced in epsilon; Gaussian noise in rho, or in epsilon where the pot states a delta."""
+    """Laplace noise is priced in epsilon; Gaussian noise in rho, or in epsilon where the pot states a delta.
+
+    A pure pot cannot pay for Gaussian noise, wherever it stands on the way up.
+    """
     if price.epsilon is None:
         return ["gaussian"]
     way = kernel.way(pot)
-    return ["laplace", "gaussian"] if way and way[0].filter.delta_per_question else ["laplace"]
+    gaussian = way and way[0].filter.delta_per_question and all(each.rule != "pure" for each in way)
+    return ["laplace", "gaussian"] if gaussian else ["laplace"]

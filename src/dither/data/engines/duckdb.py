@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -10,11 +11,17 @@ from weakref import WeakSet
 import duckdb
 
 _open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
-_inherited: list[duckdb.DuckDBPyConnection] = []
-"""In a forked child the engine's threads are gone, and to let go of an inherited connection waits for them, or crashes:
-by name or by the garbage collector, at any moment, so also after a charge. They are kept until the child ends."""
 
-os.register_at_fork(after_in_child=lambda: _inherited.extend(_open))
+
+def _keep_inherited() -> None:
+    """In a forked child the engine's threads are gone, and to let go of an inherited connection waits for them, or
+    crashes: by name or by the garbage collector, at any moment, so also after a charge, and also when the interpreter
+    takes its modules apart at the child's end. A reference that nobody holds is let go of by nobody."""
+    for connection in _open:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+os.register_at_fork(after_in_child=_keep_inherited)
 
 
 def _noted(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:

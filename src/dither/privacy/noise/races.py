@@ -29,6 +29,7 @@ Noise = Literal["gumbel", "exponential"]
 _mine = threading.local()
 _MARGIN = 2.0**-24  # relative and absolute; NumPy's log and log1p err by a few 2**-52
 _SIEVED_FROM = 4096
+_MOST_NOISES = 1 << 64  # of one candidate: past 2**1000 the float ends of the largest would hold no key
 
 
 def argmax_gumbel(
@@ -57,12 +58,16 @@ def argmax_exponential(
 ) -> int:
     """The index of the largest score / scale + largest of weights[i] Exponential(1), of 1 if no weights are given.
 
-    `words` are the first 64 bits of each candidate's uniform, where they were drawn already.
+    `words` are the first 64 bits of each candidate's uniform, where they were drawn already; weights are at most 2**64.
 
     >>> argmax_exponential([0, 10**6, 3], 1), argmax_exponential([5, 5, 5], 1, weights=[0, 1, 0])
     (1, 1)
     """
     checked = None if weights is None else _weights(weights, len(scores))
+    if checked is not None and int(checked.max()) > _MOST_NOISES:
+        raise ParameterError("weights of exponential noise must be at most 2**64")
+    if words is not None and (words.dtype != np.uint64 or words.shape != (len(scores),)):
+        raise ParameterError("words must be 64-bit words, one for each score")
     return _argmax(scores, _scale(scale), "exponential", check_source(source), weights=checked, words=words)
 
 
