@@ -126,10 +126,13 @@ def bounded() -> Cells:
 
 def questions() -> list[Cells]:
     half = Holds(Call("gt", (Call("divide", (Column("cost"), Column("ward"))), Value("number", Fraction(50)))))
+    cost, ward = Column("cost"), Column("ward")
+    choice = Holds(Call("lt", (Call("least", (cost, ward)), Call("sqrt", (Call("nullif", (cost, ward)),)))))
     return [
         Cells(Scan("visits"), ("ward",), (Sum("cost"),)),
         Cells(Filter(Scan("visits"), half), ("sex",), (Count(),)),
         Cells(Project(Scan("visits"), (Named("m", Call("month", (Column("day"),))),)), ("m",), (Count(),)),
+        Cells(Filter(Scan("visits"), choice), ("sex",), (Count(),)),
     ]
 
 
@@ -184,7 +187,9 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
                 facts = valued if what == "valued" else kept
                 sql = query_sql(query, Lowering(facts))
                 pairs.append(seconds(runs + 6, answered(copies[what], sql), answered(copies["good"], sql)))
-            for asked, pair in zip(("sum by key", "quotient in WHERE", "month"), pairs, strict=True):
+            for asked, pair in zip(
+                ("sum by key", "quotient in WHERE", "month", "least, nullif, root"), pairs, strict=True
+            ):
                 lines.append(line(f"{words}: {asked}", *pair, 1.3))
         for measurer in copies.values():
             measurer.close()

@@ -369,7 +369,7 @@ class Connection:
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
         asked = release.priced.request.pot
-        pot = next((pot for pot in self._kernel.ledger.pots(under_way=False) if pot.name == asked), None)
+        pot = self._kernel.ledger.pot(asked, under_way=False) if self._kernel.way(asked) else None
         return {
             "release_id": release.release_id,
             "repeated": release.repeated,

@@ -248,7 +248,7 @@ def test_rule_27_narrowed_bounds_are_not_trusted_to_the_engine(monkeypatch):
     honest = filter.filter_sql
     monkeypatch.setattr(plan, "filter_sql", lambda node, source, before, here: honest(node, source, before, before))
     moved()  # the aggregate clamps too
-    monkeypatch.setattr("dither.data.lower.cells.aggregate_sql", lambda one, columns: "coalesce(sum(cost), 0)")
+    monkeypatch.setattr("dither.data.lower.cells.aggregate_sql", lambda *_: "coalesce(sum(cost), 0)")
     with pytest.raises(AssertionError):
         moved()
 
@@ -264,7 +264,7 @@ class TestRule28:
         with hospital.registered(self.ROWS, parse(self.TEXT)) as both:
             assert both.measurer.measure(self.QUERY).tolist() == [[5 * (2**63 - 1)]]
             for bug in ("CAST(sum(salary) AS BIGINT)", "CAST(sum(CAST(salary AS DOUBLE)) AS HUGEINT)"):
-                monkeypatch.setattr("dither.data.lower.cells.aggregate_sql", lambda one, columns, bug=bug: bug)
+                monkeypatch.setattr("dither.data.lower.cells.aggregate_sql", lambda *_, bug=bug: bug)
                 with pytest.raises((AssertionError, MeasureError)):
                     measured(both, self.QUERY)
 

@@ -10,6 +10,8 @@ import hospital
 from dither.catalog import parse
 from dither.data import registration
 from dither.data.lower import aggregates, join, limit_groups, nulls, union_all
+from dither.data.lower.cells import query_sql
+from dither.data.lower.plan import Lowering
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, Named, Scan, Sum
 from neighbours import measured
@@ -127,3 +129,39 @@ def test_a_person_has_one_number_in_all_tables(monkeypatch):
     some["patients"].append(hospital.patient("p9"))
     with pytest.raises(AssertionError), hospital.registered(some) as both:
         both.owners()
+
+
+BOTH_NULL = [None, "-5", "0", "5"]
+PAIRS = [
+    hospital.visit(f"v{i}", f"p{i % 5}", score=one, cost=other, urgent=(None, "true", "false")[i % 3])
+    for i, (one, other) in enumerate((one, other) for one in BOTH_NULL for other in (None, "-5", "0", "4.99", "500"))
+]
+CHOICES = {
+    "least": Call("least", (SCORE, COST, ONE)),
+    "least of two": Call("least", (SCORE, COST)),
+    "greatest": Call("greatest", (COST, SCORE)),
+    "nullif": Call("nullif", (SCORE, COST)),
+    "nullif of a constant": Call("nullif", (SCORE, a.Value("number", F(0)))),
+    "nullif without nulls": Call("nullif", (Call("coalesce", (SCORE, ONE)), ONE)),
+    "distinct": Call("is_distinct_from", (SCORE, COST)),
+    "distinct from true": Call("is_distinct_from", (Column("urgent"), a.Value("boolean", F(1)))),
+    "between": Call("between", (ONE, SCORE, COST)),
+    "between columns": Call("between", (SCORE, COST, Call("nullif", (COST, SCORE)))),
+    "root": Call("sqrt", (COST,)),
+    "root of a value": Call("sqrt", (Call("coalesce", (SCORE, ONE)),)),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_functions_that_skip_or_make_nulls_are_the_oracles(name):
+    people = [hospital.patient(f"p{i}") for i in range(5)]
+    plan = a.Project(Scan("visits"), (Named("x", CHOICES[name]),))
+    with hospital.registered(
+        hospital.raws(people, PAIRS), hospital.catalog(rows_per_unit__3="rows_per_unit: 9")
+    ) as both:
+        assert both.rows(plan) == both.expected(plan)
+        assert "coalesce(dither_e" not in lowered(plan, both)  # no null of the engine's on the way
+
+
+def lowered(plan: a.Plan, both: hospital.Registered) -> str:
+    return query_sql(Cells(plan, (), (Count(),)), Lowering(both.catalog, both.facts))

@@ -272,9 +272,9 @@ def build(
     for output in recipe.outputs:
         found = column(recipe, output, rows, noises, widths, rows.level(level))
         roles: tuple[Any, ...] = ("key",) if output.role == "key" else ("value", "low", "high")
-        for name, role, array in zip(output.names, roles, found.arrays(), strict=True):
-            arrays.append(array)
-            columns.append(describe(name, role, output, recipe, release, level, rows, bands))
+        told = describe(output.names[0], roles[0], output, recipe, release, level, rows, bands)
+        columns += [told, *(replace(told, name=n, role=r) for n, r in zip(output.names[1:], roles[1:], strict=True))]
+        arrays += found.arrays()
     metadata = {b"dither": dumps(info).encode()}
     table = pa.table(arrays, names=[each.name for each in columns]).replace_schema_metadata(metadata)
     return Result(table, tuple(columns), raw_table(release), info, release, recipe, bands)

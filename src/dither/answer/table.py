@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dither.answer.blocks import Block, blocks
-from dither.answer.evaluate import Array, evaluate, given, is_null
+from dither.answer.evaluate import Array, Given, evaluate, given, is_null
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
 from dither.answer.intervals import Noises, affine_half, interval
 from dither.answer.recipe import Atom, Output, Recipe, Shown
@@ -47,6 +47,8 @@ class Rows:
     shown: int
     of: int
     by_noise: bool = False
+    givens: tuple[Given, ...] = ()
+    """The chosen blocks as formulas read them."""
 
     @property
     def is_choice(self) -> bool:
@@ -75,7 +77,8 @@ def rows_shown(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     of = sum(int(_holds(public, recipe, block).sum()) for block in found)
     is_cut = recipe.limit is not None or recipe.offset > 0
     by_noise = bool(atoms_of(recipe.having)) or (is_cut and any(atoms_of(asked.formula) for asked in recipe.order))
-    return Rows(tuple(chosen), len(order), of, by_noise)
+    givens = tuple(given(recipe, block) for block, _ in chosen)
+    return Rows(tuple(chosen), len(order), of, by_noise, givens)
 
 
 def _conjuncts(formula: Formula | None) -> list[Formula]:
@@ -144,8 +147,7 @@ def column(
     kind = kind_of(output.formula, recipe)
     parts: list[tuple[NDArray[np.int64], list[list[Any]]]] = []
     wide = False
-    for (block, places), noise in zip(rows.chosen, noises, strict=True):
-        at = given(recipe, block)
+    for (block, places), noise, at in zip(rows.chosen, noises, rows.givens, strict=True):
         whole = affine(output.formula) if kind == "integer" and output.role == "value" else None
         if whole is not None and _is_whole(whole, recipe):
             lists = _whole(recipe, block, whole, noise, level)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dither.data.engines.duckdb import name
 from dither.data.lower.columns import UNIT, holds_null, integer, null_code, null_flag
 from dither.plan.algebra import Aggregate, Count, CountDistinct, CountUnits, CountValues, Maximum, Minimum, Sum
@@ -9,8 +11,11 @@ from dither.plan.domain import Columns, Domain
 from dither.plan.functions.table import clamped
 
 
-def aggregate_sql(aggregate: Aggregate, columns: Columns) -> str:
-    """SQL: an exact integer; the argument of a sum is clamped to the bounds that its sensitivity used."""
+def aggregate_sql(aggregate: Aggregate, columns: Columns, shifts: Mapping[str, int] = {}) -> str:
+    """SQL: an exact integer; the argument of a sum is clamped to the bounds that its sensitivity used.
+
+    `shifts`: of columns that stand for their value less so much (lower/shifted.py).
+    """
     match aggregate:
         case Count():
             return "CAST(count(*) AS HUGEINT)"
@@ -21,7 +26,10 @@ def aggregate_sql(aggregate: Aggregate, columns: Columns) -> str:
         case CountDistinct(column):
             return f"CAST({_different(name(column), columns[column])} AS HUGEINT)"
         case Sum(column):
-            return f"coalesce(sum({_summand(name(column), columns[column])}), 0)"
+            total = f"sum({_summand(name(column), columns[column])})"
+            if by := shifts.get(column, 0):
+                total += f" - CAST({by} AS HUGEINT) * count(*)"
+            return f"coalesce({total}, 0)"
         case Minimum(column):
             return f"min({name(column)})"  # null is above all values: it stays where there is nothing else
         case Maximum(column):

@@ -9,7 +9,8 @@ from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
 from dither.data.lower.columns import UNIT, holds_null, integer, listed, null_code, recoded
 from dither.data.lower.plan import Lowering, plan_sql
-from dither.plan.algebra import Keys, Quantiles, Query
+from dither.data.lower.shifted import unshifted
+from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.plan.domain import Columns
 from dither.plan.domains import KeyDomain, key_domains_in, open_keys_in
 from dither.plan.functions.table import clamped
@@ -26,9 +27,10 @@ WHERE that lets only such codes through is no guard, since engines compute in th
 
 def query_sql(query: Query, at: Lowering) -> str:
     """SELECT unlisted keys, then what the query asks for; groups in no order, absent ones missing."""
-    columns = at.analysed(query.plan).columns
+    plan, shifts = unshifted(query, at) if isinstance(query, Cells) else (query.plan, {})
+    columns = at.analysed(plan).columns
     unlisted = list(open_keys_in(query.keys, columns))
-    source = f"({plan_sql(query.plan, at)})"
+    source = f"({plan_sql(plan, at)})"
     if isinstance(query, Keys):
         return f"SELECT {listed(unlisted)}, count(DISTINCT {UNIT}) FROM {source} GROUP BY {listed(unlisted)}"
     shown = [name(key) for key in unlisted]
@@ -37,7 +39,7 @@ def query_sql(query: Query, at: Lowering) -> str:
         shown.append(f"CAST({_place(query, points_in(query.column, columns), columns)} AS BIGINT) AS place")
         measured, source = "count(*)", source + _with_value(query, columns)
     else:
-        measured = ", ".join(aggregate_sql(aggregate, columns) for aggregate in query.columns)
+        measured = ", ".join(aggregate_sql(aggregate, columns, shifts) for aggregate in query.columns)
     groups = ", ".join(str(1 + place) for place in range(len(shown)))
     grouped = f" GROUP BY {groups}" if query.keys or isinstance(query, Quantiles) else ""
     return f"SELECT {', '.join(shown)}, {measured} FROM {source}{grouped}"

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from dither.plan.domain import Domain, is_stored
 from dither.plan.functions.align import aligned
-from dither.plan.functions.table import Arguments, Function
+from dither.plan.functions.table import Arguments, Function, cast
 
 Flags: TypeAlias = tuple[str | None, ...]
 Pair: TypeAlias = tuple[str, str | None]
@@ -25,9 +25,9 @@ def pair(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair
     )
     if not all(stored) or not is_stored(result):
         return None
-    if function.name in _OWN and any(flags):
-        return _OWN[function.name](function, a, flags, result)
     ends_known = function.name == "between" and not any(flags[1:])
+    if function.name in _OWN and (any(flags) or function.name == "nullif") and not ends_known:
+        return _OWN[function.name](function, a, flags, result)
     strict = function.nulls == "null if an argument is" or function.undefined is not None or ends_known
     if not strict and (any(flags) or result.nullable):
         return None
@@ -79,6 +79,39 @@ def _coalesce(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
     return chosen, " * ".join(flag for flag in flags if flag) if all(flags) else None
 
 
+def _extreme(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+    """Nulls stand at the far end of the domain, where they win only if there is nothing else."""
+    end = result.high if function.name == "least" else result.low
+    values = [
+        f"(({value}) + {flag} * ({end} - ({value})))" if flag else value
+        for value, flag in zip(aligned(a).sql, flags, strict=True)
+    ]
+    return f"{function.name}({', '.join(values)})", " * ".join(flag for flag in flags if flag) if all(flags) else None
+
+
+def _nullif(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+    """The first value, null where it was or where both are known and equal."""
+    left, right = aligned(a).sql
+    equal = f"CAST(({left}) = ({right}) AS TINYINT)" + (f" * (1 - {flags[1]})" if flags[1] else "")
+    return cast(a.sql[0], a.domains[0].largest), f"{flags[0]} | ({equal})" if flags[0] else equal
+
+
+def _distinct(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+    """One is null and the other is not, or both are known and differ."""
+    left, right = aligned(a).sql
+    one, other = (flag or "0" for flag in flags)
+    differ = f"(1 - {one}) * (1 - {other}) * CAST(({left}) <> ({right}) AS TINYINT)"
+    return f"CAST({one} + {other} - 2 * {one} * {other} + {differ} AS BIGINT)", None
+
+
+def _between(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+    """At least the one end and at most the other, either of which may be open."""
+    value, low, high = aligned(a).sql
+    tests = (f"CAST(({value}) >= ({low}) AS BIGINT)", f"CAST(({value}) <= ({high}) AS BIGINT)")
+    ends = [[flag for flag in (flags[0], flags[end]) if flag] for end in (1, 2)]
+    return _and(function, replace(a, sql=tests), tuple(f"({' | '.join(one)})" if one else None for one in ends), result)
+
+
 _OWN: dict[str, Callable[[Function, Arguments, Flags, Domain], Pair]] = {
     "is_null": lambda _, a, flags, result: (f"CAST({flags[0]} AS BIGINT)", None),
     "is_not_null": lambda _, a, flags, result: (f"CAST(1 - {flags[0]} AS BIGINT)", None),
@@ -89,4 +122,9 @@ _OWN: dict[str, Callable[[Function, Arguments, Flags, Domain], Pair]] = {
     "if": _case,
     "case": _case,
     "coalesce": _coalesce,
+    "least": _extreme,
+    "greatest": _extreme,
+    "nullif": _nullif,
+    "is_distinct_from": _distinct,
+    "between": _between,
 }

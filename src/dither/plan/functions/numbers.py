@@ -181,7 +181,7 @@ def _sqrt_sql(a: Arguments, result: Domain) -> str:
     real = f"CAST(greatest(0, {a.sql[0]}) AS DOUBLE) * CAST({step.numerator} AS DOUBLE)"
     root = f"sqrt({real} / CAST({step.denominator} AS DOUBLE))"
     grid = f"CAST(floor({root} * CAST({ROOT.denominator} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT)"
-    return f"CASE WHEN {a.sql[0]} >= 0 THEN {clamped(grid, result.low, result.high)} END"
+    return clamped(grid, result.low, result.high)
 
 
 def _to_number(a: Arguments) -> Domain:
@@ -252,9 +252,10 @@ FUNCTIONS: tuple[Function, ...] = (
         "a number",
         "its root, rounded to 3 decimals; null if it is negative",
         "null if it says so",
-        "CASE, clamped argument",
+        "clamped argument",
         _sqrt,
         _sqrt_sql,
+        lambda a: f"({a.sql[0]} < 0)",
     ),
     Function(
         "to_number", "a truth value or number", "1 for true, 0 for false", _ANY, "none needed", _to_number, _same("{}")

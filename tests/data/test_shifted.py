@@ -1,0 +1,93 @@
+"""Sums of differences from constants are measured without subtracting: the same integers, exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+
+import pytest
+
+import hospital
+from dither.data.lower import cells
+from dither.data.lower.plan import Lowering
+from dither.data.lower.shifted import unshifted
+from dither.plan.algebra import (
+    Call,
+    Cells,
+    Column,
+    Compare,
+    Count,
+    CountDistinct,
+    Expression,
+    Filter,
+    Named,
+    Project,
+    Scan,
+    Sum,
+    Value,
+)
+from neighbours import check_claim, measured
+
+PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate((0, 7, 299_999, 300_000, 150_000))]
+VISITS = [hospital.visit("a", "p1", cost=None), hospital.visit("b", "p1", cost="499.99"), hospital.visit("c", "p2")]
+SALARY, COST = Column("salary"), Column("cost")
+
+
+def less(base: Expression, by: str) -> Call:
+    return Call("subtract", (base, Value("number", F(by))))
+
+
+def moved(base: Expression, by: str, *columns, keys=(), table: str = "patients") -> Cells:
+    shown = (Named("sex", Column("sex")),) if table == "patients" else ()
+    plan = Project(Scan(table), (*shown, Named("x", less(base, by))))
+    return Cells(plan, keys, columns or (Count(), Sum("x")))
+
+
+SHIFTED = {
+    "a column": moved(SALARY, "150000"),
+    "by key": moved(SALARY, "150000", keys=("sex",)),
+    "without a count": moved(SALARY, "-3", Sum("x")),
+    "an expression": moved(Call("multiply", (SALARY, Value("number", F(2)))), "7", Sum("x"), Count(), Sum("x")),
+    "no nulls left": moved(Call("coalesce", (COST, Value("number", F(0)))), "245", table="visits"),
+    "of some": Cells(
+        Project(Filter(Scan("patients"), Compare("salary", ">", F(5))), (Named("x", less(SALARY, "100")),)),
+        (),
+        (Sum("x"), Count()),
+    ),
+}
+FEW = Filter(Scan("patients"), Compare("salary", "<", F(9)))
+AS_IT_IS = {
+    "nulls": moved(COST, "245", table="visits"),
+    "another grid": moved(SALARY, "1/2"),
+    "a key": Cells(Project(FEW, (Named("x", less(SALARY, "2")),)), ("x",), (Sum("x"),)),
+    "also counted": moved(SALARY, "10", Sum("x"), CountDistinct("x")),
+}
+
+
+@pytest.mark.parametrize("name", [*SHIFTED, *AS_IT_IS])
+def test_the_numbers_are_those_of_the_oracle(name):
+    query = (SHIFTED | AS_IT_IS)[name]
+    with hospital.registered(hospital.raws(PEOPLE, VISITS)) as both:
+        many = measured(both, query)
+    with hospital.registered(hospital.raws(PEOPLE[1:], VISITS[:0])) as both:
+        check_claim(query, many, measured(both, query), both.catalog)
+    with hospital.registered(hospital.raws()) as both:
+        assert not measured(both, query).any()
+
+
+def test_only_columns_without_nulls_that_are_summed_alone_are_moved():
+    at = Lowering(hospital.catalog())
+    assert all(unshifted(query, at)[1] for query in SHIFTED.values())
+    assert all(unshifted(query, at) == (query.plan, {}) for query in AS_IT_IS.values())
+
+
+@pytest.mark.parametrize(
+    ("query", "shift"),
+    [(SHIFTED["by key"], 0), (SHIFTED["by key"], 149_999), (AS_IT_IS["nulls"], 24_500)],
+    ids=["the constant forgotten", "another constant", "rows that are null counted"],
+)
+def test_slips_are_caught(monkeypatch, query, shift):
+    base = {"patients": SALARY, "visits": COST}[query.plan.source.table]
+    plan = Project(query.plan.source, (*query.plan.columns[:-1], Named("x", base)))
+    monkeypatch.setattr(cells, "unshifted", lambda *_: (plan, {"x": shift}))
+    with hospital.registered(hospital.raws(PEOPLE, VISITS)) as both, pytest.raises(AssertionError):
+        measured(both, query)
