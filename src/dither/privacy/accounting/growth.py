@@ -13,9 +13,9 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice
+from functools import cached_property
 from operator import is_
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.contour import Contour
@@ -30,6 +30,7 @@ _MOST_BOUNDED = 64
 
 
 _Simple = SampledGaussianFactor | GaussianFactor | LaplaceFactor
+_SIMPLE = set(get_args(_Simple))
 
 
 class Goal(NamedTuple):
@@ -51,14 +52,15 @@ class Grown:
     """A contour, what it holds, the epsilon and slope that were read off it, and the width of a fresh one like it."""
 
     contour: Contour
-    sampled: dict[Hashable, SampledGaussianFactor]
-    rho: Fraction
-    laplaces: LaplaceFactor | None
-    others: int
+    factors: Sequence[Factor]
     root: float
     slope: float
     width: float = 0.0
     parent: Grown | None = None
+
+    @cached_property
+    def parts(self) -> _Parts:
+        return _parts(self.factors)
 
     def sharp(self, bounds: Bounds) -> bool:
         """Whether growing has cost little; a fresh contour sets the measure."""
@@ -76,40 +78,48 @@ def forget() -> None:
 
 def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
     """Contours for the factors: one grown from what is kept, if there is one, then one built afresh."""
-    parts = _parts(factors)
     for old in reversed(_kept.get(wanted, ())):
-        more = _more(parts, old)
+        more = _beyond(factors, old, _MOST_NEW)
         if more is None:
             continue
         try:
             place = old.contour.place if wanted.log_delta is None else old.root
-            contour = old.contour.extended([*more, *parts.others], place) if more or parts.others else old.contour
+            contour = old.contour.extended(more, place) if more else old.contour
         except OutOfReach:
             break
         if wanted.log_delta is not None:
             # delta falls like e^(level - c epsilon)
             place += max(0.0, contour.level - old.contour.level) / contour.c
-        held = (parts.sampled, parts.rho, parts.laplaces, len(parts.others))
-        yield Grown(contour, *held, place, old.slope, old.width, old)
+        yield Grown(contour, factors, place, old.slope, old.width, old)
         break
     contour = Contour.build(factors, log_delta=wanted.log_delta, epsilon=wanted.epsilon)
-    yield Grown(contour, parts.sampled, parts.rho, parts.laplaces, len(parts.others), contour.place, -contour.c)
+    yield Grown(contour, factors, contour.place, -contour.c)
 
 
 def below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
     """Whether delta at `floor` is certainly below the goal, by Chernoff's bound on a contour that is kept (T2, C1)."""
-    parts = _parts(factors)
-    if wanted.log_delta is None or parts.others:
+    if wanted.log_delta is None:
         return False
     for old in reversed(_kept.get(wanted, ())):
-        more = _more(parts, old, _MOST_BOUNDED)
+        more = _beyond(factors, old, _MOST_BOUNDED)
         if more is None:
             continue
-        for c, level in old.contour.chernoff:
-            if _rounded_up(level, sum(factor.level_bound(c) for factor in more), c * floor) < wanted.log_delta:
+        simple = [factor for factor in more if isinstance(factor, _Simple)]
+        for c, level in old.contour.chernoff if len(simple) == len(more) else ():
+            if _rounded_up(level, sum(factor.level_bound(c) for factor in simple), c * floor) < wanted.log_delta:
                 return True
         return False
     return False
+
+
+def _beyond(factors: Sequence[Factor], old: Grown, most: int) -> list[Factor] | None:
+    """What the factors hold beyond a contour; None if they lack something of it, or have much more."""
+    held = len(old.factors)
+    if len(factors) >= held and all(map(is_, old.factors, factors)):  # appended to
+        return list(factors[held:]) if len(factors) - held <= most else None
+    parts = _parts(factors)
+    more = _more(parts, old.parts, most)
+    return None if more is None else [*more, *parts.others]
 
 
 def _rounded_up(level: float, more: float, turn: float) -> float:
@@ -120,7 +130,7 @@ def keep(grown: Grown, wanted: Goal, bounds: Bounds | None, slope: float) -> Non
     """Remember a contour with the answer that it gave, if one was asked for; what it grew from before all others."""
     known, parent = _kept.setdefault(wanted, []), grown.parent
     _kept.move_to_end(wanted)
-    if not grown.others and (bounds is None or bounds.upper > 0):
+    if set(map(type, grown.factors)) <= _SIMPLE and (bounds is None or bounds.upper > 0):
         grown.parent = None
         if bounds is not None:
             grown.root, grown.slope = bounds.upper, slope
@@ -160,23 +170,18 @@ def _counts(laplaces: LaplaceFactor | None) -> dict[Fraction, int]:
     return {} if laplaces is None else dict(zip(laplaces.epsilons, laplaces.counts, strict=True))
 
 
-def _more(new: _Parts, old: Grown, most: int = _MOST_NEW) -> list[_Simple] | None:
+def _more(new: _Parts, old: _Parts, most: int) -> list[_Simple] | None:
     """What the new workload has beyond the old one; None if it lacks something, or has much more."""
     if new.rho < old.rho or len(new.sampled) - len(old.sampled) > most:
         return None
     found: list[_Simple] = []
-    if all(map(is_, old.sampled.values(), new.sampled.values())):  # appended to: the same factors, then others
-        if len(new.sampled) < len(old.sampled):
+    for key, factor in old.sampled.items():
+        now = new.sampled.get(key)
+        if now is None or now.count < factor.count:
             return None
-        found += islice(new.sampled.values(), len(old.sampled), None)
-    else:
-        for key, factor in old.sampled.items():
-            now = new.sampled.get(key)
-            if now is None or now.count < factor.count:
-                return None
-            if now.count > factor.count:
-                found.append(now.times(now.count - factor.count))
-        found += [factor for key, factor in new.sampled.items() if key not in old.sampled]
+        if now.count > factor.count:
+            found.append(now.times(now.count - factor.count))
+    found += [factor for key, factor in new.sampled.items() if key not in old.sampled]
     if len(found) > most:
         return None
     if new.laplaces is not None or old.laplaces is not None:
