@@ -192,8 +192,11 @@ def grouped(factors: Sequence[SampledGaussianFactor]) -> list[SampledGroup]:
 
 
 def _row(factor: SampledGaussianFactor, c: float, tolerance: float) -> Row:
-    """What is asked of the quadrature, rounded to the safe side so that rows are found again."""
-    finest = 8 * math.floor(math.log2(tolerance / factor.count) / 8)
+    """What is asked of the quadrature, rounded to the safe side so that rows are found again.
+
+    No better than 2^-56, since the sum's own roundoff is larger; what is reached is computed, and counted.
+    """
+    finest = max(-56, 8 * math.floor(math.log2(tolerance / factor.count) / 8))
     return Row(*factor.floats, c, finest, 4 * math.ceil(math.log(factor.count) / 4))
 
 
