@@ -131,6 +131,8 @@ class Measurer:
             filled = self._filled(query, sample_key, known.room)
             filled[known.held - 1] += filled[known.held :].sum()  # 0: nothing lies outside its grid
             places = np.flatnonzero(filled[: known.held])
+            if known.held == known.points:
+                return {(): {0: (places, filled[places])} if len(places) else {}}
             return {(): dict(_split(places // known.points, places % known.points, filled[places]))}
         found = self._table(query, sample_key)
         labels, first = self._labels(found, query)

@@ -44,7 +44,7 @@ from dither.privacy.noise.source import check_source
 _LARGEST_PART = 1 << 20
 _SAFE = 1 << 62
 _FAR_BITS = 46  # e^-46 < 2^-66
-_LAST_WORD = np.uint64(2**64 - 1)
+_LAST_REST = np.uint64(2**56 - 1)
 
 
 def check_share(q: Number, name: str = "q") -> Fraction:
@@ -228,12 +228,19 @@ def by_gumbel(grid: Held, scale: Fraction, first: int, last: int, source: Words)
 
 
 def by_exponential(grid: Held, scale: Fraction, first: int, last: int, source: Words) -> tuple[int, int]:
-    """Permute-and-flip. Every run has its word; a far one certainly loses unless its word is the last of all words."""
-    far = source.words(2 * (first + len(grid.held) - last))
-    words = None
-    if (far == _LAST_WORD).any():
-        near = 2 * (last - first) + 1
-        words = np.concatenate([far[: 2 * first], source.words(near), far[2 * first :]])
+    """Permute-and-flip. Every run has its word; a far one certainly loses unless its word is the last of all words.
+
+    So of far runs' words the first eight bits are drawn, and the others where these are ones, or where one is the last.
+    """
+    far = 2 * (first + len(grid.held) - last)
+    tops = source.words(-(-far // 8)).view(np.uint8)[:far]
+    tall = np.flatnonzero(tops == 255)
+    rest, words = source.words(len(tall), 56), None
+    if (rest == _LAST_REST).any():
+        low = source.words(far, 56)
+        low[tall] = rest
+        drawn, near = tops.astype(np.uint64) << np.uint64(56) | low, 2 * (last - first) + 1
+        words = np.concatenate([drawn[: 2 * first], source.words(near), drawn[2 * first :]])
         first, last = 0, len(grid.held)
     starts, lengths, scores = _runs(grid, first, last)
     winner = argmax_exponential(scores, scale, weights=lengths, words=words, source=source)
