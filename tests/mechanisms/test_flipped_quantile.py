@@ -9,7 +9,7 @@ import pytest
 from closeness import assert_close, assert_law, pure_epsilon
 from planted import Bug
 from seeded import Seeded
-from test_quantiles import LEFT, RIGHT, SHARES, draws, histograms, naive_scores
+from test_quantiles import LEFT, RIGHT, SHARES, draws, naive_scores, neighbouring
 from test_quantiles import law as exponential_law
 
 import hospital
@@ -44,18 +44,12 @@ def law(counts, mechanism):
 
 @pytest.mark.parametrize("q", SHARES)
 def test_exact_law_keeps_every_ratio_but_no_range(q):
-    mechanism, replaced = FlippedQuantile(q, 1), FlippedQuantile(q, 1, 1, "replace")
     widest = 0
-    for rows in range(4):
-        for counts in histograms(3, rows):
-            for new, old in itertools.product(range(3), repeat=2):
-                more = [c + (i == new) for i, c in enumerate(counts)]
-                other = [c + (i == old) for i, c in enumerate(counts)]
-                for one, two, claim in ((counts, more, mechanism), (more, other, replaced)):
-                    logs = [mpmath.log(x / y) for x, y in zip(law(one, claim), law(two, claim), strict=True)]
-                    assert max(map(abs, logs)) <= 1 + 1e-12
-                    widest = max(widest, max(logs) - min(logs))
-    assert mechanism.loss() == Pure(1)
+    for one, two, claim in neighbouring(FlippedQuantile(q, 1), FlippedQuantile(q, 1, 1, "replace")):
+        logs = [mpmath.log(x / y) for x, y in zip(law(one, claim), law(two, claim), strict=True)]
+        assert max(map(abs, logs)) <= 1 + 1e-12
+        widest = max(widest, max(logs) - min(logs))
+    assert FlippedQuantile(q, 1).loss() == Pure(1)
     if q == Fraction(1, 2):
         assert widest > 1.05  # no bounded range: priced as one, a zCDP pot would be told too little
 
@@ -113,6 +107,40 @@ def test_far_cells_can_win_by_their_own_words():
     assert mechanism.release_sparse(*FAR, cells=100, source=lucky) == 3
     for further in ([tops, ones, *others, *near, *[0, 0] * 40], [tops, ones - 1, *near]):
         assert mechanism.release_sparse(*FAR, cells=100, source=TestSource(further, after=0)) == 50
+
+
+class Anything:
+    """Equal to every word."""
+
+    __array_ufunc__ = None
+
+    def __eq__(self, words):
+        return np.ones(len(words), np.bool_)
+
+    __hash__ = None
+
+
+def test_the_race_of_all_runs_has_the_same_law(monkeypatch):
+    """Taken for every release, with words of the production source: near cells win as if they had raced alone."""
+    near = [3, 1, 0, 2, 1]
+    places = [*range(2000), *(2002 + place for place, rows in enumerate(near) if rows), *range(2010, 4010)]
+    counts = [5] * 2000 + [rows for rows in near if rows] + [5] * 2000
+    mechanism = FlippedQuantile(Fraction(1, 2), 100)
+    whole = [0] * 4010
+    for place, rows in zip(places, counts, strict=True):
+        whole[place] = rows
+    expected = law(whole[1995:2015], mechanism)
+    taken = []
+    monkeypatch.setattr(quantile, "_LAST_REST", Anything())
+    monkeypatch.setattr(quantile, "argmax_exponential", lambda *given, **how: _watched(taken, *given, **how))
+    drawn = [mechanism.release_sparse(places, counts, cells=4010) - 1995 for _ in range(600)]
+    assert taken.count(2 * len(places) + 1) > 590  # without any tall word there is nothing to compare
+    assert_law(drawn, expected)
+
+
+def _watched(taken, scores, scale, **how):
+    taken.append(len(scores))
+    return races.argmax_exponential(scores, scale, **how)
 
 
 def test_the_far_have_no_other_chance():

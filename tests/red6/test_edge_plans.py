@@ -13,7 +13,9 @@ from fractions import Fraction as F
 from random import Random
 
 import pytest
-from edge_plans import Plans, both_ways, catalog_of, open_cells, owners_of_keys, person_rows, row_of, together
+from edge_catalogs import catalog_of, person_rows, row_of, together
+from edge_checks import both_ways, open_cells, owners_of_keys
+from edge_plans import Plans
 
 import hospital
 from dither.audit import naive

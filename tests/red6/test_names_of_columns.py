@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from one_table import HEAD
 
 import hospital
 from dither.catalog import parse
 from dither.data.owners import RegistrationError
 from dither.plan.algebra import Scan
 
-HEAD = """\
-dither: 1
-dataset: names
-lineage: names
-population: names
-neighbours: add_remove
-unit: {kind: person}
-people: {who: {protected: true}}
-source: {engine: csv, location: .}
-tables:
-  one:
-    kind: private
-    from: one.csv
-    owner: {column: who}
-    unique: []
-    rows_per_unit: 3
-    max_rows: 100
-    columns:
-      who: {type: id}
-"""
 NUMBER = "{type: integer, bounds: [0, 100], nulls: keep, provenance: x}"
 SHORT, LONG = "{type: text, width: 2, nulls: keep}", "{type: text, width: 9, nulls: keep}"
 

@@ -6,32 +6,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from one_table import HEAD
 
 from dither.catalog import parse
 from dither.data.owners import RegistrationError
 from dither.data.registration import write_copy_and_facts
 
-CATALOG = parse("""\
-dither: 1
-dataset: returns
-lineage: returns
-population: returns
-neighbours: add_remove
-unit: {kind: person}
-people: {who: {protected: true}}
-source: {engine: csv, location: .}
-tables:
-  one:
-    kind: private
-    from: one.csv
-    owner: {column: who}
-    unique: []
-    rows_per_unit: 9
-    max_rows: 100
-    columns:
-      who: {type: id}
-      note: {type: text, width: 9, nulls: keep}
-""")
+CATALOG = parse(HEAD + "      note: {type: text, width: 9, nulls: keep}\n")
 OTHERS = [b"p1,a", b"p2,b", b"p3,c", b'p4,"q,q"', b"p5,e"]
 
 
