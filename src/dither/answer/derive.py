@@ -50,7 +50,7 @@ def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
             table = table.set_column(place, table.schema.field(place), pa.array(zero, table.schema.field(place).type))
         bias = "" if each.scale is None else f", by {_empty_bias(each.mechanism, each.scale):,.4g} in an empty cell"
         notes.append(f"{each.name}: negative values were set to 0, which biases it upwards{bias}; do not add cells up")
-    return replace(result, table=table.replace_schema_metadata(result.table.schema.metadata), notes=tuple(notes))
+    return replace(result, _changed=table.replace_schema_metadata(result.table.schema.metadata), notes=tuple(notes))
 
 
 def _empty_bias(mechanism: str | None, scale: Fraction) -> float:
@@ -102,7 +102,7 @@ def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
         "numbers no longer; other columns are as released"
     )
     table = table.replace_schema_metadata(result.table.schema.metadata)
-    return replace(result, table=table, notes=(*result.notes, note))
+    return replace(result, _changed=table, notes=(*result.notes, note))
 
 
 def _finest(recipe: Recipe) -> int:

@@ -3,7 +3,8 @@
 Every value column is followed by its pointwise interval: `n, n_low, n_high`. An interval covers the exact answer on the
 *registered* table at least as often as its level says; what limits and clamps did to the data is named in `columns`,
 not covered. An end that is null is no bound. Values are raw noisy values: nothing is clamped or rounded to look nice,
-unless `nonnegative()` or `consistent()` derives another result, which says what it did and with which bias.
+unless `nonnegative()` or `consistent()` derives another result, which says what it did and with which bias. Columns,
+intervals and tables are made when they are first read, from what was released.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,22 +72,64 @@ class ResultColumn:
 class Result:
     """The answer to one question."""
 
-    table: pa.Table
-    columns: tuple[ResultColumn, ...]
-    raw: pa.Table
     info: dict[str, Any]
     _release: Release = field(repr=False)
     _recipe: Recipe = field(repr=False)
+    _level: Fraction = field(repr=False)
     _bands: Bands = field(default=NO_BANDS, repr=False)
     notes: tuple[str, ...] = ()
     _certify: Certify | None = field(default=None, repr=False, compare=False)
     _nonce: str = field(default_factory=fresh_nonce, repr=False, compare=False)
     _derived: tuple[Callable[[Result], Result], ...] = field(default=(), repr=False, compare=False)
+    _changed: pa.Table | None = field(default=None, repr=False)
+    """The table of a derived result."""
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return rows_shown(self._recipe, self._release.values)
+
+    @cached_property
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """What stands in every column of the table."""
+        found: list[ResultColumn] = []
+        for output in self._recipe.outputs:
+            role: Literal["key", "value"] = "key" if output.role == "key" else "value"
+            told = describe(role, output, self._recipe, self._release, self._level, self._rows, self._bands)
+            found.append(told)
+            if role == "value":
+                low, high = output.names[1:]
+                found += [replace(told, name=low, role="low"), replace(told, name=high, role="high")]
+        return tuple(found)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """Keys, values and the ends of their intervals."""
+        return self._made(intervals=True) if self._changed is None else self._changed
+
+    @cached_property
+    def raw(self) -> pa.Table:
+        """The released integers (and selected keys), one column per step."""
+        return raw_table(self._release)
+
+    def _made(self, *, intervals: bool) -> pa.Table:
+        steps = self._release.priced.steps
+        noises = noises_of(self._recipe, [each.mechanism for each in steps], self._bands)
+        widths, level = [each.width for each in steps], self._rows.level(self._level)
+        names: list[str] = []
+        arrays: list[pa.Array] = []
+        for output in self._recipe.outputs:
+            found = column(self._recipe, output, self._rows, noises, widths, level, intervals)
+            names += output.names if intervals else output.names[:1]
+            arrays += found.arrays()
+        return pa.table(arrays, names, metadata={b"dither": dumps(self.info).encode()})
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
         """An Arrow table; `info` is in the schema's metadata under `dither`."""
-        kept = [column.name for column in self.columns if intervals or column.role in ("key", "value")]
-        return self.table.select(kept)
+        if intervals:
+            return self.table
+        if self._changed is None and "table" not in self.__dict__:
+            return self._made(intervals=False)
+        return self.table.select([output.names[0] for output in self._recipe.outputs])
 
     def to_dict(self, *, intervals: bool = True) -> dict[str, list[Any]]:
         """Column name to list of values."""
@@ -262,22 +306,8 @@ def _text(value: Any) -> str:
 def build(
     release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any], bands: Bands = NO_BANDS
 ) -> Result:
-    """The table of a release by its recipe."""
-    level = level_of(confidence)
-    rows = rows_shown(recipe, release.values)
-    noises = noises_of(recipe, [each.mechanism for each in release.priced.steps], bands)
-    widths = [each.width for each in release.priced.steps]
-    arrays: list[pa.Array] = []
-    columns: list[ResultColumn] = []
-    for output in recipe.outputs:
-        found = column(recipe, output, rows, noises, widths, rows.level(level))
-        roles: tuple[Any, ...] = ("key",) if output.role == "key" else ("value", "low", "high")
-        told = describe(output.names[0], roles[0], output, recipe, release, level, rows, bands)
-        columns += [told, *(replace(told, name=n, role=r) for n, r in zip(output.names[1:], roles[1:], strict=True))]
-        arrays += found.arrays()
-    metadata = {b"dither": dumps(info).encode()}
-    table = pa.table(arrays, names=[each.name for each in columns]).replace_schema_metadata(metadata)
-    return Result(table, tuple(columns), raw_table(release), info, release, recipe, bands)
+    """The result of a release by its recipe."""
+    return Result(info, release, recipe, level_of(confidence), bands)
 
 
 def noises_of(recipe: Recipe, mechanisms: Sequence[object], bands: Bands = NO_BANDS) -> list[Noises]:
@@ -301,8 +331,7 @@ def raw_table(release: Release) -> pa.Table:
 
 
 def describe(
-    name: str,
-    role: Any,
+    role: Literal["key", "value"],
     output: Output,
     recipe: Recipe,
     release: Release,
@@ -311,6 +340,7 @@ def describe(
     bands: Bands = NO_BANDS,
 ) -> ResultColumn:
     """What is said about a column: its noise if it is one released number, its atoms in any case."""
+    name = output.names[0]
     if role == "key":
         return ResultColumn(name, role)
     read = atoms_of(output.formula)

@@ -141,9 +141,15 @@ class Triple:
 
 
 def column(
-    recipe: Recipe, output: Output, rows: Rows, noises: Sequence[Noises], widths: Any, level: Fraction
+    recipe: Recipe,
+    output: Output,
+    rows: Rows,
+    noises: Sequence[Noises],
+    widths: Any,
+    level: Fraction,
+    ends: bool = True,
 ) -> Triple:
-    """One output for all rows shown, with its interval where it is a value."""
+    """One output for all rows shown, with the `ends` of its interval where it is a value and they are asked for."""
     kind = kind_of(output.formula, recipe)
     parts: list[tuple[NDArray[np.int64], list[list[Any]]]] = []
     wide = False
@@ -157,12 +163,13 @@ def column(
             wide = wide or width > _INT64 or any(abs(value or 0) > _INT64 for each in lists for value in each)
         else:
             lists = [shown(np.broadcast_to(evaluate(output.formula, at), (block.rows,)), kind)]
-            if output.role == "value":
+            if output.role == "value" and ends:
                 low, high = interval(output.formula, at, noise, level)
                 low, high = (np.broadcast_to(end, (block.rows,)) for end in (low, high))
                 lists += [_capped(shown(low, kind, math.floor)), _capped(shown(high, kind, math.ceil))]
-        parts.append((places, lists))
-    joined = _joined(parts, rows.shown, 3 if output.role == "value" else 1)
+        count = 3 if output.role == "value" and ends else 1
+        parts.append((places, lists[:count]))
+    joined = _joined(parts, rows.shown, count)
     return Triple(kind, wide, *joined)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.columns import UNIT, holds_null, integer, null_code, null_flag
@@ -11,10 +11,13 @@ from dither.plan.domain import Columns, Domain
 from dither.plan.functions.table import clamped
 
 
-def aggregate_sql(aggregate: Aggregate, columns: Columns, shifts: Mapping[str, int] = {}) -> str:
+def aggregate_sql(
+    aggregate: Aggregate, columns: Columns, shifts: Mapping[str, int] = {}, inside: Collection[str] = ()
+) -> str:
     """SQL: an exact integer; the argument of a sum is clamped to the bounds that its sensitivity used.
 
-    `shifts`: of columns that stand for their value less so much (lower/shifted.py).
+    `shifts`: of columns that stand for their value less so much (lower/shifted.py). `inside`: columns that no row
+    brings here from outside their bounds (lower/stored.py).
     """
     match aggregate:
         case Count():
@@ -26,7 +29,7 @@ def aggregate_sql(aggregate: Aggregate, columns: Columns, shifts: Mapping[str, i
         case CountDistinct(column):
             return f"CAST({_different(name(column), columns[column])} AS HUGEINT)"
         case Sum(column):
-            total = f"sum({_summand(name(column), columns[column])})"
+            total = f"sum({name(column) if column in inside else _summand(name(column), columns[column])})"
             if by := shifts.get(column, 0):
                 total += f" - CAST({by} AS HUGEINT) * count(*)"
             return f"coalesce({total}, 0)"

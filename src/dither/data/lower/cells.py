@@ -10,6 +10,7 @@ from dither.data.lower.aggregates import aggregate_sql
 from dither.data.lower.columns import UNIT, holds_null, integer, listed, null_code, recoded
 from dither.data.lower.plan import Lowering, plan_sql
 from dither.data.lower.shifted import unshifted
+from dither.data.lower.stored import inside, stored_sums
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.plan.domain import Columns
 from dither.plan.domains import KeyDomain, key_domains_in, open_keys_in
@@ -39,7 +40,9 @@ def query_sql(query: Query, at: Lowering) -> str:
         shown.append(f"CAST({_place(query, points_in(query.column, columns), columns)} AS BIGINT) AS place")
         measured, source = "count(*)", source + _with_value(query, columns)
     else:
-        measured = ", ".join(aggregate_sql(aggregate, columns, shifts) for aggregate in query.columns)
+        stored = stored_sums(query, plan, at)
+        measured = ", ".join(aggregate_sql(each, columns, shifts, stored) for each in query.columns)
+        source += inside(stored, plan, at)
     groups = ", ".join(str(1 + place) for place in range(len(shown)))
     grouped = f" GROUP BY {groups}" if query.keys or isinstance(query, Quantiles) else ""
     return f"SELECT {', '.join(shown)}, {measured} FROM {source}{grouped}"

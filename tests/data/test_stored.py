@@ -1,0 +1,95 @@
+"""Sums of registered columns: rows outside the bounds, which registration leaves none of, are not counted."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+
+import duckdb
+import pytest
+
+import hospital
+from dither.data.lower import cells
+from dither.data.lower.cells import query_sql
+from dither.data.lower.plan import Lowering
+from dither.data.lower.stored import stored_sums
+from dither.plan.algebra import Call, Cells, Column, Compare, Count, Filter, Join, Named, Project, Scan, Sum, Value
+from dither.plan.measure import sensitivity
+from neighbours import check_claim, measured
+
+PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate((0, 7, 299_999, 300_000, 150_000))]
+VISITS = [hospital.visit("a", "p1", cost=None), hospital.visit("b", "p1", cost="499.99"), hospital.visit("c", "p2")]
+SALARY, COST = Column("salary"), Column("cost")
+
+
+def total(plan, column="salary", keys=()) -> Cells:
+    return Cells(plan, keys, (Count(), Sum(column)))
+
+
+PATIENTS = Scan("patients")
+AS_REGISTERED = {
+    "a column": total(PATIENTS),
+    "by key": total(PATIENTS, keys=("sex",)),
+    "renamed": total(Project(PATIENTS, (Named("x", SALARY),)), "x"),
+    "of some": total(Filter(PATIENTS, Compare("sex", "=", "f"))),
+    "of all that is left": total(Filter(PATIENTS, Compare("salary", ">=", F(0)))),
+    "around the middle": total(
+        Project(PATIENTS, (Named("x", Call("subtract", (SALARY, Value("number", F(150_000))))),)), "x"
+    ),
+}
+CLAMPED = {
+    "nulls": total(Scan("visits"), "cost"),
+    "narrowed": total(Filter(PATIENTS, Compare("salary", "<", F(9)))),
+    "computed": total(Project(PATIENTS, (Named("x", Call("multiply", (SALARY, Value("number", F(2))))),)), "x"),
+}
+
+
+@pytest.mark.parametrize("name", [*AS_REGISTERED, *CLAMPED])
+def test_the_numbers_are_those_of_the_oracle(name):
+    query = (AS_REGISTERED | CLAMPED)[name]
+    with hospital.registered(hospital.raws(PEOPLE, VISITS)) as both:
+        many = measured(both, query)
+    with hospital.registered(hospital.raws(PEOPLE[1:], VISITS[:0])) as both:
+        check_claim(query, many, measured(both, query), both.catalog)
+    with hospital.registered(hospital.raws()) as both:
+        assert not measured(both, query).any()
+
+
+def test_columns_as_registered_are_summed_without_a_clamp():
+    at = Lowering(hospital.catalog())
+    assert all("CASE" not in query_sql(query, at) for query in AS_REGISTERED.values())
+    assert all("CASE" in query_sql(query, at) for query in CLAMPED.values())
+    joined = total(Join(Scan("visits"), PATIENTS, (), "inner"))
+    assert not stored_sums(joined, joined.plan, at), "what a join does to a column is not looked into"
+
+
+def moved(query: Cells, salary: int) -> list[int]:
+    """How one row of a copy that was tampered with moves what is measured."""
+    with hospital.registered(hospital.raws(PEOPLE, VISITS)) as both:
+        before = both.measurer.measure(query)
+        rows = both.measurer._connection.sql("SELECT * FROM patients").to_arrow_table()  # read below
+        both.measurer._connection = duckdb.connect()
+        both.measurer._connection.execute("CREATE TABLE patients AS SELECT * FROM rows")
+        both.measurer._connection.execute(f"UPDATE patients SET salary = {salary} WHERE salary = 7")
+        assert rows.num_rows == len(PEOPLE)
+        return [abs(int(change)) for change in (both.measurer.measure(query) - before).ravel()]
+
+
+@pytest.mark.parametrize("salary", [-1, 300_001, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("name", AS_REGISTERED)
+def test_a_row_outside_the_bounds_is_no_row(name, salary):
+    query = AS_REGISTERED[name]
+    change = moved(query, salary)
+    assert sum(change) <= sensitivity(query, hospital.catalog()).l1
+    assert sum(change[::2]) == 1, "one row fewer"
+
+
+def test_without_the_check_one_row_moves_the_sum_by_more(monkeypatch):
+    query = AS_REGISTERED["a column"]
+    monkeypatch.setattr(cells, "inside", lambda *_: "")
+    assert sum(moved(query, 2**31 - 1)) > sensitivity(query, hospital.catalog()).l1
+
+
+def test_it_is_no_row_in_any_column():
+    """A row of one column alone would leave COUNT and SUM about different rows, and an average outside the bounds."""
+    query = AS_REGISTERED["a column"]
+    assert moved(query, 400_000) == [1, 7]
