@@ -1,0 +1,103 @@
+"""Integer noise for several numbers of each cell at once: the K-norm mechanism whose K is a box.
+
+A row adds at most side_i to number i of its cell, so what a row adds lies in one box, and the rows of a unit move all
+cells together by at most `rows` boxes: sum over cells of max_i(|change_i| / side_i) <= rows. Noise that falls with that
+norm pays for a row once, not once for each number: for d numbers its variance is (d+1)(d+2)/3 (side_i scale)^2 where d
+Laplaces that share the price have 2 d^2. Half for two numbers, and less for more.
+Guarantee: Pure(rows / scale). Hardt and Talwar 2010; Awan and Slavkovic 2021. Proof: docs/proofs/box-noise.md.
+
+>>> both = IntegerBox.for_epsilon(1, sides=(1, 500), rows=10)
+>>> both.scale, both.loss()
+(Fraction(10, 1), Pure(epsilon=1, neighbours='add_remove', unit='unit'))
+>>> both.side(0).scale, both.side(1).scale, both.release([[100, 2000]]).shape
+(Fraction(10, 1), Fraction(5000, 1), (1, 2))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dither.canonical import Number, positive
+from dither.errors import ParameterError
+from dither.plan.sensitivity import Sensitivity
+from dither.privacy.losses import Loss, Neighbours, Pure
+from dither.privacy.mechanisms.additive import add, exact_integers, round_up
+from dither.privacy.mechanisms.box_error import BoxError
+from dither.privacy.noise.box import box_noise
+from dither.privacy.noise.samplers import LARGEST, SMALLEST
+from dither.privacy.noise.source import Words, check_source
+
+MOST_SIDES = 4
+"""Of d! / d^d proposals one is kept: one in two for two numbers, one in eleven for four."""
+
+
+@dataclass(frozen=True)
+class IntegerBox:
+    """Adds noise to the numbers of each cell together, independently of other cells."""
+
+    scale: Fraction
+    sides: tuple[int, ...]
+    rows: int
+    neighbours: Neighbours = "add_remove"
+    unit: str = "unit"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", positive(self.scale, "scale"))
+        for name, value in [*(("a side", side) for side in self.sides), ("rows", self.rows)]:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ParameterError(f"{name} must be a whole number from 1 on, got {value!r}")
+        if not 2 <= len(self.sides) <= MOST_SIDES:
+            raise ParameterError(f"a box has 2 to {MOST_SIDES} sides, got {len(self.sides)}")
+        if len(self.sides) * min(self.sides) * self.scale < SMALLEST:
+            raise ParameterError(f"scale must be at least 1/1000, got {float(self.scale):g}")
+        if len(self.sides) * max(self.sides) * self.scale > LARGEST:
+            raise ParameterError("more noise than can be drawn: a side times the scale must stay below 2**58")
+        self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
+
+    @classmethod
+    def for_epsilon(cls, epsilon: Number, sides: tuple[int, ...], rows: int, **towards: Any) -> IntegerBox:
+        """The least noise that meets epsilon: scale = rows / epsilon, rounded up to 20 significant bits."""
+        price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys")
+        return cls(max(SMALLEST, round_up(rows / price)), sides, rows, **towards)
+
+    def loss(self) -> Loss:
+        """What one release costs."""
+        return Pure(self.rows / self.scale, neighbours=self.neighbours, unit=self.unit)
+
+    def side(self, column: int) -> BoxSide:
+        """One number of each cell, seen by itself."""
+        return BoxSide(self, column)
+
+    def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
+        """`values`, one row for each cell, plus noise: integers of the same shape."""
+        cells = exact_integers(values)
+        if cells.ndim != 2 or cells.shape[1] != len(self.sides):
+            raise ParameterError(f"a box of {len(self.sides)} sides takes rows of so many numbers, got {cells.shape}")
+        return add(cells, box_noise(self.sides, self.scale, len(cells), check_source(source)))
+
+
+@dataclass(frozen=True)
+class BoxSide:
+    """One number of every cell of a box."""
+
+    box: IntegerBox
+    column: int
+
+    @property
+    def scale(self) -> Fraction:
+        """The scale of the noise in the number's own steps."""
+        return self.box.sides[self.column] * self.box.scale
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How far one unit moves this number over all cells."""
+        moved = self.box.sides[self.column] * self.box.rows
+        return Sensitivity.of(cells=self.box.rows, largest=moved, l1=moved)
+
+    def error(self) -> BoxError:
+        """The law of the error of this number."""
+        return BoxError(self.box.sides, self.box.scale, self.column)

@@ -1,0 +1,113 @@
+"""The error law of box noise: of one number by itself, and of all numbers of a cell together. Public; no data enters.
+
+exp(-N(z)/scale) is what is left of z in a mixture over r of uniform draws from the box of all z with N(z) <= r scale:
+P(r) falls as e^-r times the integers in that box, prod_i(2 floor(r scale side_i) + 1). Sums over the integers become
+sums over r, at `_NODES` places; both ends of each step are used, so that what is said of a tail certainly holds.
+Proof: docs/proofs/box-noise.md, theorem 3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import Number
+from dither.privacy.mechanisms.error import _GUARD, _miss
+
+Floats = NDArray[np.float64]
+_REACH = 80.0
+_NODES = 1 << 15
+_FLOAT = 1e-9
+"""What float64 can do to a sum of so many positive terms, with room."""
+
+
+class _Mixture(NamedTuple):
+    """By node r: the mass of the step after it, its end, and the least and the largest count of the box within it."""
+
+    mass: Floats
+    end: Floats
+    least: Floats
+    most: Floats
+    whole: float
+
+
+@lru_cache(maxsize=64)
+def _mixture(sides: tuple[int, ...], scale: Fraction) -> _Mixture:
+    nodes = np.linspace(0.0, _REACH, _NODES + 1)
+    mass = -np.expm1(-_REACH / _NODES) * np.exp(-nodes[:-1])
+    least = np.prod([2 * _floor(nodes[:-1] * float(side * scale), -1) + 1 for side in sides], axis=0)
+    most = np.prod([2 * _floor(nodes[1:] * float(side * scale), +1) + 1 for side in sides], axis=0)
+    return _Mixture(mass, nodes[1:], least, most, float(mass @ least))
+
+
+def _floor(x: Floats, towards: int) -> Floats:
+    """floor(x), or a neighbour of it on the safe side where float64 cannot tell."""
+    return np.maximum(0.0, np.floor(x * (1 + towards * _GUARD) + towards * _GUARD))
+
+
+@dataclass(frozen=True)
+class BoxError:
+    """One number of a cell with noise P(z) ~ exp(-max_i(|z_i| / side_i) / scale).
+
+    >>> law = BoxError((1, 500), Fraction(10), 0)
+    >>> round(law.variance), law.interval(0.95)
+    (400, 41)
+    """
+
+    sides: tuple[int, ...]
+    scale: Fraction
+    column: int
+
+    @property
+    def _unit(self) -> float:
+        return float(self.sides[self.column] * self.scale)
+
+    @property
+    def variance(self) -> float:
+        """About (d+1)(d+2)/3 (side scale)^2: of a uniform integer in [-n, n] it is n(n+1)/3."""
+        found = _mixture(self.sides, self.scale)
+        weights = found.mass * (found.least + found.most)
+        middle = found.end - _REACH / _NODES / 2
+        reach = np.floor(middle * self._unit)
+        return float(weights @ (reach * (reach + 1)) / weights.sum() / 3)
+
+    def tail(self, t: int) -> float:
+        """P(|noise| >= t), or a little above it."""
+        if t <= 0:
+            return 1.0
+        found, reach = _mixture(self.sides, self.scale), (t - 1) / self._unit
+        beyond = 1.1 * found.most[-1] * math.exp(-max(reach, _REACH)) * max(1.0, reach / _REACH) ** len(self.sides)
+        if reach < _REACH:  # of the integers in [-n, n], 2 (n - t + 1) are so large
+            room = _floor(found.end * self._unit, +1)
+            share = 2 * np.maximum(0.0, room - float(t - 1)) / (2 * room + 1)
+            beyond += float(found.mass @ (found.most * share))
+        return min(1.0, float(beyond) * (1 + _FLOAT) / found.whole)
+
+    def interval(self, confidence: Number) -> int:
+        """A half-width that holds the noise with at least this probability; the smallest to a part in 10^5 or so."""
+        return _interval(self, _miss(confidence))
+
+    def together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
+        """Noise of some numbers of a cell at points of the unit cube: one share for r, then one for each number."""
+        found = _mixture(self.sides, self.scale)
+        weights = np.append(0.0, np.cumsum(found.mass * (found.least + found.most)))
+        r = np.interp(shares[:, 0] * weights[-1], weights, np.append(0.0, found.end))
+        reach = np.floor(r[:, None] * np.array([float(self.sides[column] * self.scale) for column in columns]))
+        return np.asarray(np.floor(shares[:, 1:] * (2 * reach + 1)) - reach)
+
+
+@lru_cache(maxsize=256)
+def _interval(law: BoxError, miss: float) -> int:
+    low, high = -1, max(1, int(law._unit))
+    while law.tail(high + 1) > miss:
+        low, high = high, 2 * high
+    while high - low > max(1, high >> 17):
+        middle = (low + high) // 2
+        low, high = (low, middle) if law.tail(middle + 1) <= miss else (middle, high)
+    return high
