@@ -92,14 +92,14 @@ class BoxError:
         return min(1.0, (inside + self._beyond(t, found.reach)) * (1 + _FLOAT) / found.whole)
 
     def _beyond(self, t: int, reach: float) -> float:
-        """At least what r > reach adds: there 2 r a + 1 grows no faster than r, and below r = t / a nothing is added."""
+        """At least what r > reach adds: 2 r a + 1 grows no faster than r, and below r = t / a nothing is added."""
         r = min(_FARTHEST, max(reach, t / self._unit))
         others = [2 * r * float(side * self.scale) + 1 for i, side in enumerate(self.sides) if i != self.column]
         large = 2 * (self._unit + max(1.0, r * self._unit - t + 1))
         return 1.1 * math.exp(-r) * math.prod(others) * large
 
     def interval(self, confidence: Number) -> int:
-        """A half-width that holds the noise with at least this probability; the smallest to a part in 300, or to one."""
+        """A half-width that holds the noise with at least this probability: the smallest, to one or a part in 300."""
         return _interval(self, _miss(confidence))
 
     def together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
