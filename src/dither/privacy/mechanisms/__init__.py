@@ -3,6 +3,7 @@
 One file each; docs/reference/mechanisms.md is the table of them all, with their proofs, tests and planted bugs.
 """
 
+from dither.privacy.mechanisms.box import IntegerBox
 from dither.privacy.mechanisms.clipped_moments import ClippedMoments
 from dither.privacy.mechanisms.exponential import ExponentialMechanism
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
@@ -30,6 +31,7 @@ __all__ = [
     "FlippedQuantile",
     "GaussianKeys",
     "Grid",
+    "IntegerBox",
     "IntegerGaussian",
     "IntegerLaplace",
     "JointQuantiles",
