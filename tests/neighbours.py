@@ -14,7 +14,7 @@ from dither.plan.algebra import Cells
 from dither.plan.analyse import analyse
 from dither.plan.domains import key_domains
 from dither.plan.facts import NO_FACTS
-from dither.plan.measure import largest_value, sensitivity
+from dither.plan.measure import box, largest_value, sensitivity
 from dither.plan.stability import Loose
 
 
@@ -46,6 +46,13 @@ def check_claim(query: Cells, one, two, catalog, facts=NO_FACTS) -> None:
     assert sum(change > 0 for change in moved) <= claim.l0, (query, moved, claim)
     assert max(moved) <= claim.linf, (query, moved, claim)
     assert sum(change * change for change in moved) <= claim.l2_squared, (query, moved, claim)
+    assert in_boxes(query, one - two, catalog, facts) <= box(query, catalog, facts).rows, (query, moved)
+
+
+def in_boxes(query: Cells, change, catalog, facts=NO_FACTS) -> F:
+    """How far all cells moved together, in boxes of what a row can add."""
+    sides = box(query, catalog, facts).sides
+    return sum((max(F(abs(int(one)), side) for one, side in zip(cell, sides, strict=True)) for cell in change), F(0))
 
 
 def check_rows(plan, without: Counter, within: Counter, at: hospital.Registered, victim: str = "victim") -> None:

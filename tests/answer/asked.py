@@ -36,8 +36,8 @@ def connection(folder: Path, people: int = 40, *, rows: Any = None, **terms: Any
     place = State.beside(file)
     steward.register(file, state=place)
     terms = {"rule": "approx", "delta": "1e-2", "delta_per_question": "1e-6", **terms} if "rule" not in terms else terms
-    terms = {name: value for name, value in terms.items() if value is not None}
     told = {"epsilon": "100000", "ceiling": "100000", **terms}
+    told = {name: value for name, value in told.items() if value is not None}
     steward.open_pot(place, clinic_sql.catalog(), "total", purpose=PURPOSE, **told)
     return connect(file)
 

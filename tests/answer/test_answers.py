@@ -116,8 +116,9 @@ class TestCoverage:
     @pytest.mark.parametrize("price", [{"epsilon": 4}, {"epsilon": 40}, {"rho": F(1, 2)}])
     def test_columns_of_a_rollup(self, con, price):
         """90 % intervals of every cell and column; each check alarms falsely below 1e-9 (exact binomial)."""
-        recipe = con.bind(self.SQL)
-        priced = con.kernel.price(con.request(self.SQL, **price))
+        found = con._offer(con.bind(self.SQL), Price(**{name: F(value) for name, value in price.items()}), None, None)
+        recipe, priced = found.recipe, found.priced
+        assert {each.step.family for each in priced.steps} == {"gaussian" if "rho" in price else "box"}
         noises = noises_of(recipe, [each.mechanism for each in priced.steps])
         truth = blocks(recipe, asked.exact_values(con, priced))
         measurer = con.kernel.prepare(priced)

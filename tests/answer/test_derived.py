@@ -18,7 +18,7 @@ from dither.answer.recipe import Output
 from dither.answer.result import build
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy import noise
-from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
+from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
 
 INFO = {
     "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...", "unit": "person",
@@ -50,12 +50,24 @@ class TestNonnegative:
         with pytest.raises(ParameterError, match="no value column"):
             found.nonnegative("ward")
 
-    @pytest.mark.parametrize("family", ["IntegerLaplace", "IntegerGaussian"])
-    def test_the_stated_bias_is_the_bias(self, family):
-        """E max(0, Z): b/2, or s/sqrt(2 pi) (spec G6); 200,000 draws, six deviations of their mean."""
-        draw = noise.discrete_laplace if family == "IntegerLaplace" else noise.discrete_gaussian
-        drawn = np.maximum(0, draw(40, 200_000))
-        assert drawn.mean() == pytest.approx(_empty_bias(family, F(40)), abs=6 * drawn.std() / math.sqrt(200_000))
+    @pytest.mark.parametrize(
+        "mechanism",
+        [
+            IntegerLaplace(F(40), Sensitivity.of()),
+            IntegerGaussian(F(40), Sensitivity.of()),
+            IntegerBox(F(40), (1, 1), 1),
+            IntegerBox(F(40), (1, 7, 500), 1),
+        ],
+        ids=["Laplace", "Gaussian", "box of 2", "box of 3"],
+    )
+    def test_the_stated_bias_is_the_bias(self, mechanism):
+        """E max(0, Z): b/2, s/sqrt(2 pi) (spec G6), or b (d+1)/4; 200,000 draws, six deviations of their mean."""
+        cells = np.zeros((200_000, len(getattr(mechanism, "sides", "1"))), np.int64)
+        drawn = np.maximum(0, mechanism.release(cells)[:, 0].astype(np.float64))
+        steps = [SimpleNamespace(mechanism=mechanism)]
+        result = SimpleNamespace(_release=SimpleNamespace(priced=SimpleNamespace(steps=steps)))
+        stated = _empty_bias(result, SimpleNamespace(scale=F(40), steps=(0,)))
+        assert drawn.mean() == pytest.approx(stated, abs=6 * drawn.std() / math.sqrt(200_000))
 
 
 class TestConsistent:

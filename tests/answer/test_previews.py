@@ -59,10 +59,9 @@ class TestFigures:
         """At the reference cell, AVG of 8,000 rows half at 0 and half at 5000: 1,000 draws, nine in ten inside."""
         shown = con.preview(SQL, epsilon=1, group_size=8000, confidence=F(9, 10)).column("m")
         priced = con.kernel.price(con.request(SQL, epsilon=1))
-        draws = {}
-        for each in priced.steps:
-            name = type(each.step.query.columns[0]).__name__
-            draws[name] = noise.discrete_laplace(each.mechanism.scale, 1000)
+        (step,) = priced.steps
+        drawn = step.mechanism.release(np.zeros((1000, 3), np.int64)).T
+        draws = {type(column).__name__: noise for column, noise in zip(step.step.query.columns, drawn, strict=True)}
         means = (draws["Sum"] / 100) / (8000 + draws["CountValues"])  # around the middle of the bounds
         inside = (np.abs(means) <= shown.half_width * 1.02).sum()
         assert binom.ppf(1e-9, 1000, 0.9) <= inside <= binom.isf(1e-9, 1000, 0.93)
@@ -147,7 +146,9 @@ class TestExplanations:
         found = con.explain(SQL, epsilon=1)
         priced = con.kernel.price(con.request(SQL, epsilon=1))
         assert [step.scale for step in found.steps] == [float(each.mechanism.scale) for each in priced.steps]
-        assert found.steps[0].sensitivity.startswith("L1 20,")
+        assert found.steps[0].sensitivity == "20 rows of at most (1, 1, 250,000)"
+        one = con.explain("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1)
+        assert one.steps[0].sensitivity.startswith("L1 20,")
         assert con.explain(KEYS, epsilon=1).steps[0].sensitivity == "20 keys"
         median = con.explain("SELECT ward, MEDIAN(cost) FROM visits GROUP BY ward", epsilon=1)
         assert median.steps[0].sensitivity == "20 rows in all cells together"

@@ -46,15 +46,16 @@ def best(demand, family):
 @pytest.mark.parametrize("weights", [{}, {"n": F(4)}, {"mean": F(1, 9), "cost": F(2)}])
 def test_the_shares_are_those_of_the_least_loss(family, weights):
     kind = IntegerLaplace if family == "laplace" else IntegerGaussian
-    found = weighted(RECIPE, mechanisms(3, 150_000, 3, family=kind), family, weights)
+    wished = demands(RECIPE, mechanisms(3, 150_000, 3, family=kind), family, weights)
+    found = weighted(RECIPE.queries, wished, family, weights)
     total = sum(step.weight for step in found)
-    wanted = best(demands(RECIPE, mechanisms(3, 150_000, 3, family=kind), family, weights), family)
+    wanted = best(wished, family)
     assert [float(step.weight / total) for step in found] == pytest.approx(list(wanted), abs=2e-3)
 
 
 def test_equal_demands_get_equal_shares_whatever_their_units():
     plain = handmade.by_ward()
-    found = weighted(plain, mechanisms(3, 150_000, 3), "laplace", {})
+    found = weighted(plain.queries, demands(plain, mechanisms(3, 150_000, 3), "laplace", {}), "laplace", {})
     assert len({step.weight for step in found}) == 1
 
 
@@ -68,11 +69,13 @@ def test_an_average_gives_to_sum_and_count_what_they_contribute():
 def test_more_weight_means_less_error(tmp_path):
     with handmade.kernel(tmp_path, []) as kernel:
         plain = handmade.by_ward()
-        equal, more = (
-            offer(kernel, plain, Price(F(1)), "total", weights).priced.steps for weights in ({}, {"n": F(8)})
+        box, some, more = (
+            offer(kernel, plain, Price(F(1)), "total", weights).priced.steps
+            for weights in ({}, {"n": F(100)}, {"n": F(800)})
         )
-        assert more[0].mechanism.scale < equal[0].mechanism.scale
-        assert more[1].mechanism.scale > equal[1].mechanism.scale
+        assert [step.step.family for step in (*box, *more)] == ["box", "laplace", "laplace", "laplace"]
+        assert more[0].mechanism.scale < some[0].mechanism.scale
+        assert more[1].mechanism.scale > some[1].mechanism.scale
         assert sum(step.mechanism.sensitivity.l1 / step.mechanism.scale for step in more) <= 1
 
 
@@ -117,4 +120,6 @@ def test_the_first_pass_is_equal():
 def test_averages_share_the_sum_and_the_count_that_were_asked_for(tmp_path):
     con = asked.connection(tmp_path / "c", rows=asked.few_rows(3))
     asked_for = "SELECT ward, COUNT(cost) AS n, SUM(cost) AS s, AVG(cost) AS m FROM visits GROUP BY ward"
-    assert len(con.request(asked_for, epsilon=1).steps) == 2
+    (step,) = con.request(asked_for, epsilon=1).steps
+    assert [type(column).__name__ for column in step.query.columns] == ["CountValues", "Sum"]
+    assert len(con.request(asked_for, rho=1).steps) == 2

@@ -61,7 +61,7 @@ PURPOSE = {
 }
 COUNT = "SELECT COUNT(*) AS n FROM patients"
 BY_REGION = "SELECT region, COUNT(*) AS n FROM patients GROUP BY region"
-MANY = "SELECT " + ", ".join(f"SUM(q{i}) AS s{i}" for i in range(16)) + " FROM visits"
+MANY = "SELECT " + ", ".join(f"SUM({k} * q{i}) AS s{i}_{k}" for i in range(16) for k in range(1, 4)) + " FROM visits"
 TRUE_COUNT = 400
 
 

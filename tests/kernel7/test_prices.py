@@ -58,7 +58,7 @@ def test_an_approx_pot_takes_its_stated_delta_only_when_noise_needs_it(visits: C
     con = visits.connect()
     one = con.sql(ALL_VISITS, epsilon=1)
     assert one.columns[0].mechanism == "IntegerLaplace" and one.info["charges"]["total"] == ["1/1", "0/1"]
-    many = con.sql(MANY, epsilon=1)  # sixteen steps: Gaussian noise is smaller
+    many = con.sql(MANY, epsilon=1)  # forty-eight sums: Gaussian noise is smaller
     assert many.columns[0].mechanism == "IntegerGaussian"
     amount, delta = map(F, many.info["charges"]["total"])
     assert F("0.999") < amount <= 1 and delta == F(1, 10**6)

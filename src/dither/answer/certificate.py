@@ -23,6 +23,7 @@ from dither.plan.algebra import to_json as plan_json
 from dither.privacy.calibrate import Calibrated
 from dither.privacy.ledger import Incident, Pot
 from dither.privacy.ledger.pots import charge_of
+from dither.privacy.mechanisms import IntegerBox
 from dither.privacy.release import Release
 from dither.version import LOSS_VERSION, __version__
 
@@ -190,7 +191,9 @@ def _mechanism(each: Calibrated) -> dict[str, Any]:
     for name in ("scale", "sigma"):
         if isinstance(found := getattr(mechanism, name, None), Fraction):
             told[name] = number(found)
-    if (sensitivity := getattr(mechanism, "sensitivity", None)) is not None:
+    if isinstance(mechanism, IntegerBox):
+        told["sensitivity"] = {"rows": mechanism.rows, "sides": list(mechanism.sides)}
+    elif (sensitivity := getattr(mechanism, "sensitivity", None)) is not None:
         told["sensitivity"] = {
             key: number(Fraction(getattr(sensitivity, key))) for key in ("l0", "l1", "l2_squared", "linf")
         }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,12 @@ from dither.answer.blocks import Block, blocks
 from dither.answer.evaluate import numbers
 from dither.answer.expressions import Noisy
 from dither.answer.recipe import Recipe
-from dither.answer.result import Result, column_named, noises_of
+from dither.answer.result import Result, ResultColumn, column_named, noises_of
 from dither.answer.table import rows_shown
 from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Count, CountValues, Sum
 from dither.privacy.kernel import Release
+from dither.privacy.mechanisms import IntegerBox, IntegerGaussian
 
 MOST_CELLS = 20_000
 
@@ -35,7 +35,8 @@ def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
 
     An interval covers as often as before, since the exact answer is not negative. The value is biased upwards: at an
     exact answer n by (b/2) e^(-n/b) under Laplace noise of scale b, by s phi(n/s) - n Phi(-n/s) under Gaussian noise of
-    deviation s; in empty cells by b/2 or 0.4 s each, which adds up when many cells are summed.
+    deviation s; in empty cells by b/2 or 0.4 s each, (d+1)/4 b in a box of d numbers, which adds up when many cells are
+    summed.
     """
     chosen = [column_named(result, name).name for name in columns] or [
         each.name for each in result.columns if each.role == "value" and (each.aggregate or "").startswith("COUNT")
@@ -48,14 +49,18 @@ def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
             place = table.schema.get_field_index(name)
             zero = [None if value is None else max(value, type(value)(0)) for value in table[name].to_pylist()]
             table = table.set_column(place, table.schema.field(place), pa.array(zero, table.schema.field(place).type))
-        bias = "" if each.scale is None else f", by {_empty_bias(each.mechanism, each.scale):,.4g} in an empty cell"
+        bias = "" if each.scale is None else f", by {_empty_bias(result, each):,.4g} in an empty cell"
         notes.append(f"{each.name}: negative values were set to 0, which biases it upwards{bias}; do not add cells up")
     return replace(result, _changed=table.replace_schema_metadata(result.table.schema.metadata), notes=tuple(notes))
 
 
-def _empty_bias(mechanism: str | None, scale: Fraction) -> float:
+def _empty_bias(result: Result, column: ResultColumn) -> float:
     """E max(0, noise)."""
-    return float(scale) * (0.5 if mechanism == "IntegerLaplace" else 1 / math.sqrt(2 * math.pi))
+    assert column.scale is not None
+    mechanism = result._release.priced.steps[column.steps[0]].mechanism
+    if isinstance(mechanism, IntegerBox):  # half of E|uniform in [-r, r]|, r of mean d + 1
+        return float(column.scale) * (len(mechanism.sides) + 1) / 4
+    return float(column.scale) * (1 / math.sqrt(2 * math.pi) if isinstance(mechanism, IntegerGaussian) else 0.5)
 
 
 def consistent(result: Result, release: Release, recipe: Recipe) -> Result:

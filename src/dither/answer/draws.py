@@ -21,7 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dither.privacy.mechanisms.error import ErrorLaw, LaplaceError
+from dither.privacy.mechanisms.box_error import BoxError
+from dither.privacy.mechanisms.error import GaussianError, LaplaceError
+
+ErrorLaw = LaplaceError | GaussianError | BoxError
 
 Floats = NDArray[np.float64]
 _TABLED = 64  # from here on P(noise <= k) is the normal's at k + 1/2, to 3e-6
@@ -33,10 +36,14 @@ FEWEST_IN_TAIL = 20
 
 @dataclass(frozen=True)
 class Law:
-    """The law of the noise on one released number, in grid steps."""
+    """The law of the noise on one released number, in grid steps.
+
+    `joint` is the query of a box: noises of one box are uncorrelated, not independent.
+    """
 
     error: ErrorLaw
     deviation: float
+    joint: int | None = None
 
     def half_width(self, level: Fraction | float) -> int:
         """The smallest whole number w with P(|noise| <= w) at least the level."""
@@ -46,6 +53,7 @@ class Law:
         """The smallest z with P(noise <= z) >= share, for every share."""
         if isinstance(self.error, LaplaceError):
             return _inverse_laplace(float(self.error.scale), shares)
+        assert isinstance(self.error, GaussianError), "a number of a box is drawn with the others"
         return _inverse_gaussian(float(self.error.sigma), shares)
 
 
@@ -110,10 +118,35 @@ def blocks_of(laws: tuple[Law, ...], count: int) -> Iterator[Floats]:
 
 
 def noise(laws: tuple[Law, ...], count: int, start: int = 0) -> Floats:
-    """Noise of independent laws at the points: one row for every point."""
+    """Noise at the points, one row for every point: numbers of one box together, all others independent."""
     kept = points if count < BLOCK else points.__wrapped__  # large blocks are used once
-    shares = kept(count, max(1, len(laws)), start)
-    return np.stack([law.inverse(shares[:, i]) for i, law in enumerate(laws)], axis=1)
+    groups = _groups(laws)
+    shares = kept(count, max(1, sum(map(_dimensions, groups))), start)
+    found, at = np.empty((count, len(laws))), 0
+    for group in groups:
+        mine, error = shares[:, at : at + _dimensions(group)], laws[group[0][0]].error
+        places = [place for place, _ in group]
+        if isinstance(error, BoxError):
+            found[:, places] = error.together(tuple(column for _, column in group), mine)
+        else:
+            found[:, places[0]] = laws[places[0]].inverse(mine[:, 0])
+        at += _dimensions(group)
+    return found
+
+
+def _groups(laws: tuple[Law, ...]) -> list[list[tuple[int, int]]]:
+    """The places of laws that are drawn together, with their columns in the box; -1 for what is in none."""
+    found: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
+    for place, law in enumerate(laws):
+        if isinstance(law.error, BoxError):
+            found.setdefault(("box", law.joint), []).append((place, law.error.column))
+        else:
+            found["one", place] = [(place, -1)]
+    return list(found.values())
+
+
+def _dimensions(group: list[tuple[int, int]]) -> int:
+    return 1 if group[0][1] < 0 else 1 + len(group)
 
 
 def size_quantile(sums: Floats, level: float) -> float:

@@ -32,6 +32,7 @@ from dither.plan.algebra import (
 from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Priced
+from dither.privacy.mechanisms import IntegerBox
 
 _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
 
@@ -120,6 +121,8 @@ def _moved(each: Any) -> str:
     mechanism = each.mechanism
     if (moved := getattr(mechanism, "sensitivity", None)) is not None:
         return f"L1 {moved.l1:,}, L2 {moved.l2_squared**0.5:,.4g}, cells {moved.l0:,}"
+    if isinstance(mechanism, IntegerBox):
+        return f"{mechanism.rows:,} rows of at most ({', '.join(f'{side:,}' for side in mechanism.sides)})"
     if isinstance(each.step.query, Keys):
         return f"{mechanism.moved:,} keys"
     cells = "in all cells together" if each.copies == 1 and each.cells > 1 else f"in each of {each.copies:,} cells"

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,8 @@ from dither.answer.shapes import Affine, affine, atoms_of, ratio
 from dither.answer.sums import sum_bound
 from dither.canonical import Number, exact
 from dither.errors import ParameterError
-from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
+from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
+from dither.privacy.mechanisms.box import BoxSide
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
@@ -59,14 +61,17 @@ def level_of(confidence: Number) -> Fraction:
     return level
 
 
-def half_width(mechanism: IntegerLaplace | IntegerGaussian, level: Fraction) -> int:
-    """The smallest whole number w with P(|noise| <= w) at least the level, in grid steps."""
-    return mechanism.error().interval(level)
+ADDITIVE = (IntegerLaplace, IntegerGaussian, BoxSide)
 
 
-def noise_scale(mechanism: IntegerLaplace | IntegerGaussian) -> Fraction:
-    """The parameter of the noise, in grid steps: the scale of Laplace noise, the sigma of Gaussian noise."""
-    return mechanism.scale if isinstance(mechanism, IntegerLaplace) else mechanism.sigma
+def seen(mechanism: Any, column: int) -> Any:
+    """What a mechanism is for one of its numbers: itself, or a side of its box."""
+    return mechanism.side(column) if isinstance(mechanism, IntegerBox) else mechanism
+
+
+def noise_scale(mechanism: IntegerLaplace | IntegerGaussian | BoxSide) -> Fraction:
+    """The parameter of the noise, in grid steps: the scale of Laplace or box noise, the sigma of Gaussian noise."""
+    return mechanism.sigma if isinstance(mechanism, IntegerGaussian) else mechanism.scale
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,12 @@ class Noises:
         bands: Bands = NO_BANDS,
     ) -> Noises:
         """From the mechanisms of a priced request, one for each query."""
-        found = [mechanisms[query] for query, _ in places]
-        additive = (IntegerLaplace, IntegerGaussian)
-        laws = tuple(law_of(each.error()) if isinstance(each, additive) else None for each in found)
-        return cls(tuple(atoms), laws, tuple(places), bands)
+        laws: list[Law | None] = []
+        for query, column in places:
+            each = seen(mechanisms[query], column)
+            law = law_of(each.error()) if isinstance(each, ADDITIVE) else None
+            laws.append(replace(law, joint=query) if law is not None and isinstance(each, BoxSide) else law)
+        return cls(tuple(atoms), tuple(laws), tuple(places), bands)
 
 
 def interval(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:

@@ -1,17 +1,20 @@
-"""From a recipe and a price to a priced request: shares by least error, Laplace or Gaussian by predicted error."""
+"""From a recipe and a price to a priced request: shares by least error; Laplace, box or Gaussian noise by predicted
+error."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from dither.answer.bands import NO_BANDS, Bands, Ends, widened, without_bands
 from dither.answer.blocks import cells_of
+from dither.answer.intervals import seen
 from dither.answer.recipe import Recipe
-from dither.answer.split import predicted_loss, split, weighted
+from dither.answer.split import boxed, demands, predicted_loss, split, weighted
+from dither.answer.together import Together, together
 from dither.errors import DitherError
-from dither.plan.algebra import Query
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Kernel, Priced
 from dither.privacy.request import Family, Price, Request
@@ -46,9 +49,9 @@ def offer(
     """The priced request for a recipe; quantiles are asked for with such ends, if any."""
     plain = without_bands(recipe, kernel.catalog, facts_of(kernel))
     if not plain.cells or ends is None:
-        return Offer(recipe, _cheapest(kernel, recipe, recipe.queries, price, pot, weights), plain)
+        return Offer(*_cheapest(kernel, recipe, recipe, price, pot, weights), plain)
     wide, bands = widened(recipe, plain, replace(ends, level=_of_each(recipe, ends.level)))
-    return Offer(wide, _cheapest(kernel, recipe, wide.queries, price, pot, weights), bands)
+    return Offer(*_cheapest(kernel, recipe, wide, price, pot, weights), bands)
 
 
 def _of_each(recipe: Recipe, level: Fraction) -> Fraction:
@@ -60,27 +63,49 @@ def _of_each(recipe: Recipe, level: Fraction) -> Fraction:
 
 
 def _cheapest(
-    kernel: Kernel,
-    recipe: Recipe,
-    queries: tuple[Query, ...],
-    price: Price,
-    pot: str,
-    weights: Mapping[str, Fraction],
-) -> Priced:
-    """Of the families that the price can buy from this pot, the one with the smaller error."""
-    offers, refused = [], list[DitherError]()
+    kernel: Kernel, recipe: Recipe, wide: Recipe, price: Price, pot: str, weights: Mapping[str, Fraction]
+) -> tuple[Recipe, Priced]:
+    """Of the families that the price can buy from this pot, the one with the smaller error.
+
+    `wide` is the recipe with the ends of its quantiles, which is what is asked for.
+    """
+    offers, refused = list[tuple[float, Recipe, Priced]](), list[DitherError]()
     flips = all(each.rule in ("pure", "approx") for each in kernel.way(pot))  # these add up epsilons
     for family in families(kernel, price, pot):
         try:
-            equal = kernel.price(Request(split(queries, family, flips), price, pot))
-            steps = weighted(recipe, [each.mechanism for each in equal.steps], family, weights, flips)
-            asked = tuple(replace(step, query=query) for step, query in zip(steps, queries, strict=True))
-            offers.append(kernel.price(Request(asked, price, pot)))
+            equal = _mechanisms(kernel.price(Request(split(wide.queries, family, flips), price, pot)))
+            wanted = demands(recipe, equal, family, weights)
+            priced = kernel.price(Request(weighted(wide.queries, wanted, family, weights, flips), price, pot))
+            offers.append((predicted_loss(recipe, _mechanisms(priced), weights), wide, priced))
+            if family == "laplace" and flips and (found := together(wide)) is not None:
+                offers.append(_boxed(kernel, recipe, found, equal, wanted, price, pot, weights))
         except DitherError as error:
             refused.append(error)
     if not offers:
         raise refused[0]
-    return min(offers, key=lambda each: predicted_loss(recipe, [step.mechanism for step in each.steps], weights))
+    return min(offers, key=lambda each: each[0])[1:]
+
+
+def _boxed(
+    kernel: Kernel,
+    recipe: Recipe,
+    found: Together,
+    equal: list[Any],
+    wanted: list[float],
+    price: Price,
+    pot: str,
+    weights: Mapping[str, Fraction],
+) -> tuple[float, Recipe, Priced]:
+    """Box noise for what has rows and keys in common. A pot that adds up rhos would take more for it than for Laplaces:
+    of a box only its epsilon is known."""
+    steps = weighted(found.recipe.queries, boxed(wanted, found.places), "box", weights, flips=True)
+    priced = kernel.price(Request(steps, price, pot))
+    noises = [seen(priced.steps[query].mechanism, column) for query, column in found.places]
+    return predicted_loss(recipe, equal, weights, noises), found.recipe, priced
+
+
+def _mechanisms(priced: Priced) -> list[Any]:
+    return [each.mechanism for each in priced.steps]
 
 
 def families(kernel: Kernel, price: Price, pot: str) -> list[Family]:

@@ -23,7 +23,7 @@ from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.blocks import cells_of, listed_keys, width
 from dither.answer.evaluate import Given, evaluate, numbers
 from dither.answer.expressions import Formula, Noisy
-from dither.answer.intervals import Noises, affine_half, interval, noise_scale
+from dither.answer.intervals import Noises, affine_half, interval, noise_scale, seen
 from dither.answer.recipe import GroupingSet, Output, Recipe
 from dither.answer.result import noises_of
 from dither.answer.shapes import affine, atoms_of
@@ -269,7 +269,8 @@ def _column(
     value = None if at is None else float(np.ravel(evaluate(formula, at))[0])
     scale = sensitivity = None
     if isinstance(formula, Noisy) and noises.laws[formula.atom] is not None:
-        mechanism, unit = mechanisms[of.places[formula.atom][0]], float(recipe.atoms[formula.atom].unit)
+        query, place = of.places[formula.atom]
+        mechanism, unit = seen(mechanisms[query], place), float(recipe.atoms[formula.atom].unit)
         scale, sensitivity = float(noise_scale(mechanism)) * unit, mechanism.sensitivity.l1 * unit
     notes = [output.note] if output.note else []
     notes += [note for atom in read if (note := terms.bands.note(atom, terms.level, mechanisms))]

@@ -27,7 +27,7 @@ from rich.table import Table as RichTable
 from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.commitment import commitment, fresh_nonce, plain
 from dither.answer.expressions import Noisy
-from dither.answer.intervals import Noises, level_of, noise_scale
+from dither.answer.intervals import ADDITIVE, Noises, level_of, noise_scale, seen
 from dither.answer.recipe import Output, Recipe
 from dither.answer.seal import to_text
 from dither.answer.shapes import atoms_of
@@ -37,10 +37,10 @@ from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Keys
 from dither.privacy.kernel import Release
-from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 
 _LAWS = {
     "IntegerLaplace": "P(z) ~ exp(-|z| / scale) on multiples of the resolution",
+    "BoxSide": "P(z) ~ exp(-max |z_i| / scale_i) over the numbers of a cell, on multiples of the resolution",
     "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
 }
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
@@ -316,7 +316,10 @@ def noises_of(recipe: Recipe, mechanisms: Sequence[object], bands: Bands = NO_BA
 
 
 def raw_table(release: Release) -> pa.Table:
-    """The released integers (and selected keys), one column per step; steps of fewer cells end in nulls."""
+    """The released integers (and selected keys), one column per step; steps of fewer cells end in nulls.
+
+    Where a step asks for several numbers of a cell, they follow each other, cell by cell.
+    """
     longest = max(map(len, release.values), default=0)
     arrays = []
     for values, each in zip(release.values, release.priced.steps, strict=True):
@@ -363,17 +366,20 @@ def describe(
         "notes": tuple(dict.fromkeys(notes)),
     }
     names = " and ".join(dict.fromkeys(type(each).__name__ for each in found))
-    if not isinstance(output.formula, Noisy) or not isinstance(found[0], (IntegerLaplace, IntegerGaussian)):
+    alone: list[Any] = []
+    if isinstance(output.formula, Noisy):
+        places = (of.places[output.formula.atom] for of in recipe.sets)
+        alone = [seen(release.priced.steps[step].mechanism, place) for step, place in places]
+    if not isinstance(output.formula, Noisy) or not isinstance(alone[0], ADDITIVE):
         return ResultColumn(name, role, mechanism=names or None, **common)
     unit = recipe.atoms[output.formula.atom].unit
-    scales = {noise_scale(each) for each in found}
     return ResultColumn(
         name,
         role,
         mechanism=names,
-        noise=_LAWS[type(found[0]).__name__],
-        scale=max(scales) * unit,
-        sensitivity=max(each.sensitivity.l1 for each in found) * unit,
+        noise=_LAWS[type(alone[0]).__name__],
+        scale=max(map(noise_scale, alone)) * unit,
+        sensitivity=max(each.sensitivity.l1 for each in alone) * unit,
         resolution=unit,
         **common,
     )

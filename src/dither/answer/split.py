@@ -12,8 +12,9 @@ With A_i = sum over outputs of weight * s_i (over the sets that a query serves) 
     Gaussian ((noise/D)^2 ~ 1/rho_i,    sum rho_i = rho):          rho_i ~ A_i^(1/2)
 
 by Lagrange: 2 A_i / epsilon_i^3, or A_i / rho_i^2, is the same for all i. Plain counts and sums get equal shares; AVG
-gives its sum and its count what they contribute; in a ratio that a person wrote both sides count alike. Quantiles err
-like 1/epsilon and split like noise. Key selection takes a quarter of the whole. A weight for a column
+gives its sum and its count what they contribute; in a ratio that a person wrote both sides count alike. A box of d
+numbers stands for all of them, times (d+1)(d+2)/6: its variance against that of Laplace noise at the same epsilon.
+Quantiles err like 1/epsilon and split like noise. Key selection takes a quarter of the whole. A weight for a column
 (`weights={"n": 2}`) multiplies its error; "keys" that of the selection.
 """
 
@@ -47,10 +48,10 @@ def family_of(query: Query, family: Family, flips: bool = False) -> Any:
     the exponential mechanism for one epsilon, and has no smaller rho.
     """
     if isinstance(query, Cells):
-        return family
+        return "laplace" if family == "box" and len(query.columns) == 1 else family
     if isinstance(query, Keys):
-        return "geometric_keys" if family == "laplace" else "gaussian_keys"
-    return "permute_and_flip" if flips and family == "laplace" and len(query.shares) == 1 else "exponential"
+        return "gaussian_keys" if family == "gaussian" else "geometric_keys"
+    return "permute_and_flip" if flips and family != "gaussian" and len(query.shares) == 1 else "exponential"
 
 
 def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, Fraction]:
@@ -66,13 +67,16 @@ def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, F
 
 
 def weighted(
-    recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction], flips: bool = False
+    queries: Sequence[Query],
+    wanted: Sequence[float],
+    family: Family,
+    weights: Mapping[str, Fraction],
+    flips: bool = False,
 ) -> tuple[Step, ...]:
-    """Steps whose shares make the loss least; `mechanisms` tell the sensitivities, whatever their scales."""
-    wanted = demands(recipe, mechanisms, family, weights)
-    power = 1 / 3 if family == "laplace" else 1 / 2
+    """Steps whose shares make the loss least; `wanted` are the demands of the queries."""
+    power = 1 / 2 if family == "gaussian" else 1 / 3
     shares = [demand**power for demand in wanted]
-    selections = [i for i, query in enumerate(recipe.queries) if isinstance(query, Keys)]
+    selections = [i for i, query in enumerate(queries) if isinstance(query, Keys)]
     rest = sum(share for i, share in enumerate(shares) if i not in selections) or 1.0
     for i in selections:
         asked = float(weights.get("keys", Fraction(1))) ** power
@@ -80,8 +84,17 @@ def weighted(
     largest = max(shares)
     return tuple(
         Step(query, family_of(query, family, flips), Fraction(max(1, round(_DIGITS * share / largest)), _DIGITS))
-        for query, share in zip(recipe.queries, shares, strict=True)
+        for query, share in zip(queries, shares, strict=True)
     )
+
+
+def boxed(wanted: Sequence[float], places: Sequence[tuple[int, int]]) -> list[float]:
+    """The demands of queries that were put together, from those of the queries before."""
+    found = [0.0] * (1 + max(query for query, _ in places))
+    for demand, (query, _) in zip(wanted, places, strict=True):
+        found[query] += demand
+    sides = [sum(query == place for query, _ in places) for place in range(len(found))]
+    return [demand * (d + 1) * (d + 2) / 6 for demand, d in zip(found, sides, strict=True)]
 
 
 def demands(recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]) -> list[float]:
@@ -140,16 +153,25 @@ def _moved(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
     return float(of.importance * of.unit) ** 2 * float(square)
 
 
-def predicted_loss(recipe: Recipe, mechanisms: Sequence[Any], weights: Mapping[str, Fraction]) -> float:
-    """The loss of calibrated mechanisms, comparable between families: noise over the L1 sensitivity."""
+def predicted_loss(
+    recipe: Recipe,
+    mechanisms: Sequence[Any],
+    weights: Mapping[str, Fraction],
+    noises: Sequence[Any] | None = None,
+) -> float:
+    """The loss of calibrated mechanisms, comparable between families: noise over the L1 sensitivity.
+
+    `noises`, where the noise is that of others than the mechanisms that tell the sensitivities.
+    """
     wanted = demands(recipe, mechanisms, "laplace", weights)
-    return sum(demand * _error(mechanism) for demand, mechanism in zip(wanted, mechanisms, strict=True))
+    drawn = mechanisms if noises is None else noises
+    return sum(demand * _error(*pair) for demand, pair in zip(wanted, zip(mechanisms, drawn, strict=True), strict=True))
 
 
-def _error(mechanism: Any) -> float:
+def _error(mechanism: Any, noise: Any) -> float:
     sensitivity = getattr(mechanism, "sensitivity", None)
     if sensitivity is not None:
-        return float(mechanism.error().variance) / max(1.0, float(sensitivity.l1)) ** 2
-    if hasattr(mechanism, "size_shown"):
+        return float(noise.error().variance) / max(1.0, float(sensitivity.l1)) ** 2
+    if hasattr(noise, "size_shown"):
         return 0.0
-    return float(mechanism.error().scale / mechanism.error().denominator) ** 2
+    return float(noise.error().scale / noise.error().denominator) ** 2

@@ -3,7 +3,8 @@
 Each noise is rounded up to a grid of step h, which only makes the sum larger, and cut off where all cuts together take
 a fortieth of the miss. The laws on the grid are convolved by FFT; what float64 does to a tail is far below 1e-11 a term
 and is taken off too. So the bound holds for certain, and is too wide by at most the number of terms times h. Noise is
-symmetric: each side has half of the miss. Proof: docs/proofs/intervals.md#one-number-and-affine-functions.
+symmetric: each side has half of the miss. Noises of one box are not independent: for them there is the union bound.
+Proof: docs/proofs/intervals.md#one-number-and-affine-functions.
 
 >>> from dither.answer.draws import law_of
 >>> one = law_of(LaplaceError(Fraction(1000)))
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import erfc
 
 from dither.answer.draws import Law
-from dither.privacy.mechanisms.error import LaplaceError
+from dither.privacy.mechanisms.error import GaussianError, LaplaceError
 
 Floats = NDArray[np.float64]
 _FLOAT_ERROR = 1e-11
@@ -44,7 +45,7 @@ def sum_bound(laws: tuple[Law, ...], weights: tuple[float, ...], level: Fraction
     parts = [(law, abs(weight)) for law, weight in zip(laws, weights, strict=True) if weight]
     most = union_bound(laws, weights, level)
     miss = float(1 - level)
-    if len(parts) <= 1 or miss < _LEAST_MISS * len(parts):
+    if len(parts) <= 1 or miss < _LEAST_MISS * len(parts) or any(law.joint is not None for law, _ in parts):
         return most
     cut = 1 - Fraction(miss) * _CUT / len(parts)
     reaches = [weight * (law.half_width(cut) + 1) for law, weight in parts]
@@ -81,6 +82,7 @@ def _above(law: Law, at: Floats) -> Floats:
         rate = 1 / float(law.error.scale)
         upper = lower = np.exp(-size * rate) / (1 + np.exp(-rate))
         return _from_tails(at, upper, lower)
+    assert isinstance(law.error, GaussianError)
     sigma = float(law.error.sigma)
     if sigma <= _LARGE_SIGMA:
         places = np.arange(int(40 * sigma) + 2, dtype=np.float64)

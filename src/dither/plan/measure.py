@@ -32,6 +32,14 @@ class Reach:
     rows_per_cell: int
 
 
+@dataclass(frozen=True)
+class Box:
+    """The sum over all cells of max_i(|change of number i| / side i) is at most `rows`, for all neighbours."""
+
+    sides: tuple[int, ...]
+    rows: int
+
+
 def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sensitivity:
     """Exact bounds over all neighbours of the registered tables."""
     found = analyse(query.plan, catalog, facts)
@@ -46,6 +54,23 @@ def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sens
         l2_squared=sum(part.l2_squared for part in parts),
         linf=max(part.linf for part in parts),
     )
+
+
+def box(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Box:
+    """How far one unit moves the numbers of all cells together, in boxes of what one row can add to its cell."""
+    found = analyse(query.plan, catalog, facts)
+    reach = _reach(found, query.keys, _cells(query, found))
+    rows = max(1, min(reach.rows, reach.cells * reach.rows_per_cell))
+    sides = tuple(max(1, *map(abs, _added(aggregate, found))) for aggregate in query.columns)
+    return Box(sides, 2 * rows if catalog.neighbours == "replace" else rows)
+
+
+def _added(aggregate: Aggregate, found: Analysed) -> tuple[int, int]:
+    """What one row can add: a row is at most one value, and at most one unit, more in its cell."""
+    if isinstance(aggregate, (CountUnits, CountDistinct)):
+        _contribution(aggregate, found, Reach(1, 1, 1))  # refuses what cannot be counted
+        return 0, 1
+    return _per_row(aggregate, found)
 
 
 def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:

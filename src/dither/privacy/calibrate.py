@@ -1,15 +1,15 @@
 """Calibration: from price, weights and sensitivities to mechanisms. Pure functions of request, catalog and pot.
 
-All steps of a request share one budget, in one of two measures: epsilon (Laplace noise, geometric key selection, the
-exponential mechanism, permute-and-flip) or rho (Gaussian noise, Gaussian key selection, the exponential mechanism).
+All steps of a request share one budget, in one of two measures: epsilon (Laplace and box noise, geometric selection of
+keys, the exponential mechanism, permute-and-flip) or rho (Gaussian noise, Gaussian selection, exponential mechanism).
 Step i gets budget * w_i / sum(w), every solution is rounded against us, and losses of either measure add: the composed
 loss is at most the price, exactly. A price in epsilon buys Gaussian noise only at the delta that the pot states per
 question; the rho it buys is checked with the pot's own conversion, the one that will charge it.
 
-Laplace: scale = D1 / epsilon_i. Gaussian: sigma = sqrt(D2 / (2 rho_i)). Quantiles: the choices in all cells together
-are one exponential mechanism for the rows of a unit in all, or one for the rows in a cell for each of its g cells,
-whichever errs less; m quantiles are `levels` of them, and a part of the price is for their ends, where asked for.
-Keys: by the mechanism, for at most m keys per unit. Proof: docs/proofs/kernel.md#calibration.
+Laplace: scale = D1 / epsilon_i. Box: scale = rows / epsilon_i. Gaussian: sigma = sqrt(D2 / (2 rho_i)). Quantiles: the
+choices in all cells together are one exponential mechanism for the rows of a unit in all, or one for the rows in a cell
+for each of its g cells, whichever errs less; m quantiles are `levels` of them, and a part of the price is for their
+ends, where asked for. Keys: by the mechanism, for at most m keys per unit. Proof: docs/proofs/kernel.md#calibration.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from dither.plan.algebra import Cells, CountDistinct, CountUnits, Keys, Quantile
 from dither.plan.domains import key_domains, open_keys
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points, points_of
-from dither.plan.measure import Reach, largest_value, sensitivity, touched
+from dither.plan.measure import Reach, box, largest_value, sensitivity, touched
 from dither.privacy.accounting.conversions import rho_for
 from dither.privacy.accounting.logarithms import epsilon_up
 from dither.privacy.losses import Loss, compose
 from dither.privacy.mechanisms import (
     FlippedQuantile,
     GaussianKeys,
+    IntegerBox,
     IntegerGaussian,
     IntegerLaplace,
     JointQuantiles,
@@ -40,14 +41,15 @@ from dither.privacy.mechanisms import (
     QuantilesWithEnds,
     TruncatedGeometricKeys,
 )
+from dither.privacy.mechanisms.box import MOST_SIDES
 from dither.privacy.request import Price, Request, Step
 
 _INT64 = 2**63 - 1
 _DECIMAL = 10**38 - 1
-_IN_EPSILON = {"laplace", "geometric_keys", "exponential", "permute_and_flip"}
+_IN_EPSILON = {"laplace", "box", "geometric_keys", "exponential", "permute_and_flip"}
 _IN_RHO = {"gaussian", "gaussian_keys", "exponential"}
 _FITS = {
-    Cells: ("laplace", "gaussian"),
+    Cells: ("laplace", "gaussian", "box"),
     Keys: ("geometric_keys", "gaussian_keys"),
     Quantiles: ("exponential", "permute_and_flip"),
 }
@@ -60,6 +62,7 @@ _NO_RULE = "a node without a rule is refused"
 
 Mechanism: TypeAlias = (
     IntegerLaplace
+    | IntegerBox
     | IntegerGaussian
     | TruncatedGeometricKeys
     | GaussianKeys
@@ -203,8 +206,19 @@ def _in_epsilon(step: Step, share: Fraction, catalog: Catalog, facts: Facts, del
         return Calibrated(step, TruncatedGeometricKeys(share, delta, groups, neighbours, unit), 0)
     if isinstance(query, Quantiles):
         return _quantiles(step, query, share, False, catalog, facts)
+    if step.family == "box":
+        return _box(step, query, share, catalog, facts)
     mechanism = IntegerLaplace.for_epsilon(share, sensitivity(query, catalog, facts), neighbours=neighbours, unit=unit)
     return _additive(step, query, mechanism, 100 * mechanism.scale, catalog, facts)
+
+
+def _box(step: Step, query: Cells, share: Fraction, catalog: Catalog, facts: Facts) -> Calibrated:
+    if not 2 <= len(query.columns) <= MOST_SIDES:
+        raise RefusedError(f"box noise is for 2 to {MOST_SIDES} numbers, got {len(query.columns)}", rule=_NO_RULE)
+    known = box(query, catalog, facts)
+    towards = {"neighbours": catalog.neighbours, "unit": catalog.unit.label}
+    mechanism = IntegerBox.for_epsilon(share, known.sides, known.rows, **towards)
+    return _additive(step, query, mechanism, 100 * max(known.sides) * mechanism.scale, catalog, facts)
 
 
 def _in_rho(step: Step, share: Fraction, catalog: Catalog, facts: Facts, delta: Fraction) -> Calibrated:
@@ -221,7 +235,7 @@ def _in_rho(step: Step, share: Fraction, catalog: Catalog, facts: Facts, delta: 
 def _additive(
     step: Step,
     query: Cells,
-    mechanism: IntegerLaplace | IntegerGaussian,
+    mechanism: IntegerLaplace | IntegerGaussian | IntegerBox,
     reach: Fraction,
     catalog: Catalog,
     facts: Facts,

@@ -16,6 +16,7 @@ from dither.plan.grids import Points
 from dither.privacy.calibrate import Calibrated
 from dither.privacy.mechanisms import (
     GaussianKeys,
+    IntegerBox,
     IntegerGaussian,
     IntegerLaplace,
     JointQuantiles,
@@ -70,10 +71,12 @@ def _step(
     assert isinstance(query, Cells)
     shape = (each.cells, len(query.columns))
     cells: list[NDArray[Any]] = [dense(found.get(key, {}), shape) for key in keys] if each.unlisted else [found[()]]
-    exact = np.concatenate([block.ravel() for block in cells]) if cells else np.zeros(0, object)
-    assert isinstance(each.mechanism, (IntegerLaplace, IntegerGaussian))
-    noisy = each.mechanism.release(exact, source=source)
-    return tuple(max(-each.width, min(each.width, int(value))) for value in noisy)
+    exact = np.concatenate(cells) if cells else np.zeros((0, shape[1]), object)
+    if not isinstance(each.mechanism, IntegerBox):  # numbers of one cell share their noise only in a box
+        assert isinstance(each.mechanism, (IntegerLaplace, IntegerGaussian))
+        exact = exact.ravel()
+    noisy = each.mechanism.release(exact, source=source).ravel().tolist()
+    return tuple(max(-each.width, min(each.width, value)) for value in noisy)
 
 
 def dense(cells: dict[int, tuple[int, ...]], shape: tuple[int, int]) -> NDArray[Any]:

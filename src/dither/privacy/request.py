@@ -10,9 +10,9 @@ from dither.canonical import digest, fraction_text
 from dither.errors import ParameterError
 from dither.plan.algebra import Query, to_json
 
-Family = Literal["laplace", "gaussian", "geometric_keys", "gaussian_keys", "exponential", "permute_and_flip"]
-"""Counts and sums: laplace or gaussian; keys: geometric_keys or gaussian_keys; quantiles: exponential or, for one
-quantile priced in epsilon, permute_and_flip."""
+Family = Literal["laplace", "gaussian", "box", "geometric_keys", "gaussian_keys", "exponential", "permute_and_flip"]
+"""Counts and sums: laplace or gaussian, or box for two to four of the same rows and keys; keys: geometric_keys or
+gaussian_keys; quantiles: exponential or, for one quantile priced in epsilon, permute_and_flip."""
 Context = Literal["asked", "dry_run"]
 
 

@@ -1,0 +1,90 @@
+"""Which questions are answered by one noise for all their counts and sums, from which pots, and what that is worth."""
+
+from __future__ import annotations
+
+from fractions import Fraction as F
+
+import asked
+import pytest
+
+from dither.answer.intervals import seen
+from dither.answer.offer import offer
+from dither.answer.split import demands, split, weighted
+from dither.privacy.request import Price, Request
+
+BOTH = "SELECT ward, COUNT(*) AS n, SUM(score) AS s FROM visits GROUP BY ward"
+
+
+@pytest.fixture
+def con(tmp_path):
+    return asked.connection(tmp_path / "c", rows=asked.few_rows(3), rule="pure")
+
+
+def families(con, sql: str, **price) -> list[tuple[str, int]]:
+    """(family, numbers) of the steps of a question."""
+    return [(step.family, len(getattr(step.query, "columns", "1"))) for step in con.request(sql, **price).steps]
+
+
+CONVERTED = {"epsilon": None, "ceiling": 1000, "delta_conversion": "1e-6"}
+FIVE = "SELECT " + ", ".join(f"COUNT_IF(score > {i}) AS c{i}" for i in range(5)) + " FROM visits"
+POTS = {
+    "pure": ({"rule": "pure"}, "box"),
+    "approx": ({"rule": "approx", "delta": "1e-2", "delta_per_question": "1e-9"}, "box"),
+    "zcdp": ({"rule": "zcdp", "rho": 1000, **CONVERTED}, "laplace"),
+    "rdp": ({"rule": "rdp", "renyi": 1000, "alpha": 16, **CONVERTED}, "laplace"),
+}
+
+
+@pytest.mark.parametrize("name", POTS)
+def test_pots_that_add_up_epsilons_get_boxes(tmp_path, name):
+    """One Pure(1) costs twice the rho of two Pure(1/2): where rhos add up, a box would take more for the same price."""
+    terms, family = POTS[name]
+    con = asked.connection(tmp_path / "c", rows=asked.few_rows(3), **terms)
+    assert {each for each, _ in families(con, BOTH, epsilon=F(1, 100))} == {family}
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT COUNT(*) FROM visits", [("laplace", 1)]),
+        (BOTH, [("box", 2)]),
+        ("SELECT COUNT(*), AVG(cost) FROM visits", [("box", 3)]),  # the average is over the rows with a cost
+        ("SELECT AVG(score) FROM visits", [("box", 2)]),
+        ("SELECT VARIANCE(score) FROM visits", [("box", 3)]),
+        ("SELECT COUNT(*), MEDIAN(score), AVG(score) FROM visits", [("box", 3), ("permute_and_flip", 1)]),
+        (FIVE, [("box", 3), ("box", 2)]),
+    ],
+)
+def test_numbers_of_the_same_rows_and_keys_share_a_box(con, sql, wanted):
+    assert sorted(families(con, sql, epsilon=1)) == sorted(wanted)
+
+
+def test_numbers_of_different_keys_have_noises_of_their_own(con):
+    rollup = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP(ward)"
+    assert families(con, rollup, epsilon=1) == [("laplace", 1), ("laplace", 1)]
+    both = "SELECT ward, COUNT(*) AS n, AVG(score) AS m FROM visits GROUP BY ROLLUP(ward)"
+    assert families(con, both, epsilon=1) == [("box", 3), ("box", 3)]
+
+
+@pytest.mark.parametrize(
+    "sql", [BOTH, "SELECT AVG(score) AS a, COUNT(*) AS n FROM visits", "SELECT VARIANCE(score) FROM visits"]
+)
+def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
+    recipe, price = con.bind(sql), Price(F(1))
+    boxed = offer(con.kernel, recipe, price, "total", {})
+    equal = con.kernel.price(Request(split(recipe.queries), price, "total"))
+    wanted = demands(recipe, [each.mechanism for each in equal.steps], "laplace", {})
+    alone = con.kernel.price(Request(weighted(recipe.queries, wanted, "laplace", {}), price, "total"))
+    for one, other in zip(recipe.sets[0].places, boxed.recipe.sets[0].places, strict=True):
+        before, after = (
+            seen(priced.steps[query].mechanism, column).error().variance
+            for priced, (query, column) in ((alone, one), (boxed.priced, other))
+        )
+        assert after < 0.9 * before
+
+
+def test_the_answer_is_stored_and_found_again(con):
+    first = con.sql(BOTH, epsilon=1)
+    again = con.sql(BOTH, epsilon=1)
+    assert again.info["repeated"] and again.to_dict() == first.to_dict()
+    assert first.certificate()["body"]["mechanisms"][0]["sensitivity"] == {"rows": 20, "sides": [1, 5]}
