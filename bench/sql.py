@@ -1,15 +1,15 @@
-"""Questions the whole way against the same questions on the bare engine, and their error against the least possible.
+"""Questions the whole way against the same questions on the bare engine, and their error against its law.
 
 ours: con.sql (parse, bind, price, prepare, reserve, measure, noise, commit, intervals) on the registered copy.
 base: the plain DuckDB query on the raw tables, no limits, no clamps, no noise. Target: 3x plus 25 ms.
 
-Errors: 200 repetitions; the figures are then root mean squared errors, in the unit shown. The optimum for one price
-epsilon and k rows per person: noise of a count has standard deviation sqrt(2) k / epsilon_1, of a sum of values in
-[0, U], less their middle m, sqrt(2) k m / epsilon_2; the sum itself sqrt(v_centred + m^2 v_count), an average of n values
-sqrt(v_centred + (mean - m)^2 v_count) / n; epsilon_1 + epsilon_2 = epsilon is split so that the sum of squared errors, each against what one person
-can move, is least: epsilon_i ~ demand_i^(1/3), found here by trying all splits. A median is the law of the exponential
-mechanism over the same grid, computed exactly, for k rows of a person in all groups together and the whole price: it is
-asked for without an interval. With one, by default, an eighth of the price is for the interval; no target is set.
+Errors: 200 repetitions; the figures are then root mean squared errors, in the unit shown. The law for one price epsilon
+and k rows per person: what a row adds to (count, sum less the middle m of its bounds) fills the box [-1, 1] x [-m, m],
+and the K-norm mechanism of that box has standard deviations 2 k / epsilon and 2 k m / epsilon (continuous noise); the sum
+itself sqrt(v_centred + m^2 v_count), an average of n values sqrt(v_centred + (mean - m)^2 v_count) / n. Two Laplaces
+with half of epsilon each err by 1.41 times as much. A median is the law of the exponential mechanism over the same
+grid, computed exactly, for k rows of a person in all groups together and the whole price: it is asked for without an
+interval. With one, by default, an eighth of the price is for the interval; no target is set.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def errors(con: Any, bare: Any, repetitions: int) -> list[dict[str, object]]:
             gap = np.array(answer["m"], float) - [float(medians[key]) for key in answer["key"]]
             off[with_ends] += float(np.mean(gap**2)) / times
     ours = np.sqrt(squares / repetitions)
-    best = optimum(epsilon, k, top, float(n), float(mean))
+    best = by_law(epsilon, k, top, float(n), float(mean))
     found = [
         line(f"RMSE of {name} at epsilon 1, {KEYS} keys", float(mine), least, 1.1, unit=unit)
         for name, unit, mine, least in zip(("counts", "sums", "averages"), ("rows", "x", "x"), ours, best, strict=True)
@@ -157,18 +157,11 @@ def errors(con: Any, bare: Any, repetitions: int) -> list[dict[str, object]]:
     ]
 
 
-def optimum(epsilon: float, k: int, top: float, n: float, mean: float) -> tuple[float, float, float]:
-    """Standard errors of count, sum and average at the split with the least sum of squared relative errors."""
-    best = None
-    for share in np.linspace(0.01, 0.99, 981):
-        count, total = 2**0.5 * k / (epsilon * share), 2**0.5 * k * top / 2 / (epsilon * (1 - share))
-        average = (total**2 + (mean - top / 2) ** 2 * count**2) ** 0.5 / n
-        total = (total**2 + (top / 2 * count) ** 2) ** 0.5  # the sum itself, from the centred one and the count
-        loss = (count / k) ** 2 + (total / (k * top)) ** 2 + (average * n / (k * top)) ** 2
-        if best is None or loss < best[0]:
-            best = (loss, (count, total, average))
-    assert best is not None
-    return best[1]
+def by_law(epsilon: float, k: int, top: float, n: float, mean: float) -> tuple[float, float, float]:
+    """Standard errors of count, sum and average."""
+    count, centred = 2 * k / epsilon, 2 * k * top / 2 / epsilon
+    average = (centred**2 + (mean - top / 2) ** 2 * count**2) ** 0.5 / n
+    return count, (centred**2 + (top / 2 * count) ** 2) ** 0.5, average
 
 
 def median_rmse(bare: Any, epsilon: float, k: int) -> float:

@@ -1,4 +1,4 @@
-"""dither: the file is registered (load), then asked through con.sql at epsilon 1, with intervals and a charge in the ledger."""
+"""dither: the file is registered (load), then asked through con.sql at epsilon 1, with a charge in the ledger."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def ours_version() -> str:
 
 tell(
     load, {"keys": by_key, "median": median},
-    "Laplace; rows_per_unit 10, keys declared, x a decimal of two places; one con.sql at epsilon 1, answered with intervals "
-    "and a durable charge; the median without an interval, as the others have none; load is registration",
+    "box noise for count and sum together; rows_per_unit 10, keys declared, x a decimal of two places; one con.sql at epsilon 1 "
+    "with a durable charge; intervals, which the others have none of, are made when they are read, and are not read here; the "
+    "median without an interval; load is registration",
     ours_version(),
 )  # fmt: skip

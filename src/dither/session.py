@@ -27,7 +27,6 @@ from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
-from dither.plan.algebra import plan_hash
 from dither.privacy.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.ledger import Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
@@ -377,7 +376,7 @@ class Connection:
             "lineage": catalog.lineage,
             "version": release.at.number,
             "catalog_hash": release.at.catalog_hash,
-            "plan_hash": plan_hash(recipe.queries[0].plan),
+            "plan_hash": recipe.plan_hash,
             "sql": recipe.sql,
             "context": release.at.context,
             "mode": "embedded",

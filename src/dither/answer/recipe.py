@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 from dither.answer.expressions import Formula
-from dither.plan.algebra import Query
+from dither.plan.algebra import Query, plan_hash
 from dither.plan.domain import Domain
 
 Shown = Literal["integer", "number", "date", "timestamp", "boolean", "text"]
@@ -103,3 +104,8 @@ class Recipe:
     order: tuple[Order, ...] = ()
     limit: int | None = None
     offset: int = 0
+
+    @cached_property
+    def plan_hash(self) -> str:
+        """Of the rows that the first query reads."""
+        return plan_hash(self.queries[0].plan)

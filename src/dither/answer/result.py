@@ -103,8 +103,8 @@ class Result:
 
     @cached_property
     def table(self) -> pa.Table:
-        """Keys, values and the ends of their intervals."""
-        return self._made(intervals=True) if self._changed is None else self._changed
+        """Keys, values and the ends of their intervals; `info` is in the schema's metadata under `dither`."""
+        return self._told(self._made(intervals=True)) if self._changed is None else self._changed
 
     @cached_property
     def raw(self) -> pa.Table:
@@ -121,19 +121,24 @@ class Result:
             found = column(self._recipe, output, self._rows, noises, widths, level, intervals)
             names += output.names if intervals else output.names[:1]
             arrays += found.arrays()
-        return pa.table(arrays, names, metadata={b"dither": dumps(self.info).encode()})
+        return pa.table(arrays, names)
 
-    def to_arrow(self, *, intervals: bool = True) -> pa.Table:
-        """An Arrow table; `info` is in the schema's metadata under `dither`."""
-        if intervals:
-            return self.table
+    def _told(self, table: pa.Table) -> pa.Table:
+        return table.replace_schema_metadata({b"dither": dumps(self.info).encode()})
+
+    def _values(self) -> pa.Table:
+        """Without intervals, which are not made for it."""
         if self._changed is None and "table" not in self.__dict__:
             return self._made(intervals=False)
         return self.table.select([output.names[0] for output in self._recipe.outputs])
 
+    def to_arrow(self, *, intervals: bool = True) -> pa.Table:
+        """An Arrow table; `info` is in the schema's metadata under `dither`."""
+        return self.table if intervals else self._told(self._values())
+
     def to_dict(self, *, intervals: bool = True) -> dict[str, list[Any]]:
         """Column name to list of values."""
-        return dict(self.to_arrow(intervals=intervals).to_pydict())
+        return dict((self.table if intervals else self._values()).to_pydict())
 
     def to_pandas(self, *, intervals: bool = True) -> Any:
         """A DataFrame; `info` is in `.attrs["dither"]`."""
