@@ -47,7 +47,7 @@ def _mixture(sides: tuple[int, ...], scale: Fraction) -> _Mixture:
     mass = -np.expm1(-reach / _NODES) * np.exp(-nodes[:-1])
     least = np.prod([2 * _floor(nodes[:-1] * float(side * scale), -1) + 1 for side in sides], axis=0)
     most = np.prod([2 * _floor(nodes[1:] * float(side * scale), +1) + 1 for side in sides], axis=0)
-    return _Mixture(mass, nodes[1:], least, most, float(mass @ least), reach)
+    return _Mixture(mass, nodes[1:], least, most, float((mass * least).sum()), reach)
 
 
 def _floor(x: Floats, towards: int) -> Floats:
@@ -79,7 +79,7 @@ class BoxError:
         weights = found.mass * (found.least + found.most)
         middle = found.end - found.reach / _NODES / 2
         reach = np.floor(middle * self._unit)
-        return float(weights @ (reach * (reach + 1)) / weights.sum() / 3)
+        return float((weights * reach * (reach + 1)).sum() / weights.sum() / 3)
 
     def tail(self, t: int) -> float:
         """P(|noise| >= t), or a little above it."""
@@ -88,7 +88,7 @@ class BoxError:
         found = _mixture(self.sides, self.scale)
         room = _floor(found.end * self._unit, +1)  # of the integers in [-n, n], 2 (n - t + 1) are so large
         share = 2 * np.maximum(0.0, room - float(t - 1)) / (2 * room + 1)
-        inside = float(found.mass @ (found.most * share))
+        inside = float((found.mass * found.most * share).sum())  # no BLAS: its threads cost more than they save
         return min(1.0, (inside + self._beyond(t, found.reach)) * (1 + _FLOAT) / found.whole)
 
     def _beyond(self, t: int, reach: float) -> float:
