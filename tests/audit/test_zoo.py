@@ -113,7 +113,7 @@ ROUNDS = 1000
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [subject.name for subject in subjects()])
 def test_no_false_alarm_in_a_thousand_independent_runs(name, capfd):
-    """1,000 tests of each subject; the chance of any alarm is at most 1,000 * subjects * alpha (3.3e-5).
+    """1,000 tests of each subject; the chance of any alarm is at most 1,000 * subjects * alpha (3.7e-5).
 
     About 25 minutes of one core for all (JointQuantiles 5, the vectorised ones 10 seconds each).
     """

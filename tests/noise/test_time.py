@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dither.privacy import noise
+from dither.privacy.noise.box import box_noise
 from dither.privacy.noise.samplers import plan_for
 from dither.privacy.noise.table import RESIDUAL
 from evidence import assert_unrelated
@@ -32,13 +33,21 @@ def timed(draw, runs: int) -> tuple[np.ndarray, np.ndarray]:
         lambda: noise.discrete_laplace(10, 1000),
         lambda: noise.discrete_gaussian(10, 1000),
         lambda: noise.discrete_laplace(2**30, 1000),
+        lambda: box_noise((1, 500), Fraction(10), 500, noise.SystemSource()),
     ],
 )
 def test_time_is_unrelated_to_the_noise_at_a_million_draws(draw):
     assert_unrelated(*timed(draw, 1000))
 
 
-@pytest.mark.parametrize("draw", [lambda: noise.discrete_laplace(1000), lambda: noise.discrete_gaussian(40)])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: noise.discrete_laplace(1000),
+        lambda: noise.discrete_gaussian(40),
+        lambda: box_noise((1, 1, 1, 1), Fraction(40), 1, noise.SystemSource()),
+    ],
+)
 def test_time_of_single_draws_is_unrelated_to_the_noise(draw):
     draw()
     assert_unrelated(*timed(draw, 6000))

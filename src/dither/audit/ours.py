@@ -62,6 +62,16 @@ def _cells(mechanism: Any) -> Callable[..., Any]:
     return run
 
 
+def _boxes(mechanism: m.IntegerBox) -> Callable[..., Any]:
+    """Vectorised: a box on `size` copies of some cells, whose numbers stand one after the other."""
+
+    def run(values: list[int], size: int) -> Any:
+        found = mechanism.release(np.tile(np.array(values, np.int64), size).reshape(-1, len(mechanism.sides)))
+        return found.reshape(size, -1).astype(np.int64)
+
+    return run
+
+
 def _once(mechanism: Any) -> Callable[[Any], Any]:
     return lambda data: mechanism.release(data)
 
@@ -91,6 +101,8 @@ def central() -> list[Subject]:
     """The mechanisms of `dither.privacy.mechanisms`."""
     laplace = m.IntegerLaplace.for_epsilon(1, ONE)
     wide = m.IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=3, largest=1))
+    box = m.IntegerBox.for_epsilon(1, sides=(1, 3), rows=1)
+    two_rows = m.IntegerBox.for_epsilon(1, sides=(1, 3), rows=2)
     gaussian = m.IntegerGaussian.for_rho(Fraction(1, 2), ONE)
     spread = m.IntegerGaussian.for_rho(Fraction(1, 2), Sensitivity.of(cells=3, largest=1))
     truncated = m.TruncatedGeometric.for_epsilon(1, low=0, high=8)
@@ -130,6 +142,8 @@ def central() -> list[Subject]:
     return [
         Subject("IntegerLaplace", _cells(laplace), ([10], [11]), laplace.loss()),
         Subject("IntegerLaplace, 3 cells", _cells(wide), ([0, 0, 0], [1, 1, 1]), wide.loss()),
+        Subject("IntegerBox, a corner", _boxes(box), ([0, 0], [1, -3]), box.loss()),
+        Subject("IntegerBox, 2 cells", _boxes(two_rows), ([0, 0, 0, 0], [1, 3, -1, 3]), two_rows.loss()),
         Subject("IntegerGaussian", _cells(gaussian), ([10], [11]), gaussian.loss(), 1e-3),
         Subject("IntegerGaussian, 3 cells", _cells(spread), ([0, 0, 0], [1, 1, 1]), spread.loss(), 1e-3),
         Subject("TruncatedGeometric", _cells(truncated), ([0], [1]), truncated.loss()),

@@ -47,12 +47,11 @@ class IntegerBox:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive(self.scale, "scale"))
-        for name, value in [*(("a side", side) for side in self.sides), ("rows", self.rows)]:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParameterError(f"{name} must be a whole number from 1 on, got {value!r}")
-        if not 2 <= len(self.sides) <= MOST_SIDES:
-            raise ParameterError(f"a box has 2 to {MOST_SIDES} sides, got {len(self.sides)}")
-        if len(self.sides) * min(self.sides) * self.scale < SMALLEST:
+        if not isinstance(self.sides, (tuple, list)) or not 2 <= len(self.sides) <= MOST_SIDES:
+            raise ParameterError(f"a box has 2 to {MOST_SIDES} sides, got {self.sides!r}")
+        object.__setattr__(self, "sides", tuple(_whole(side, "a side") for side in self.sides))
+        _whole(self.rows, "rows")
+        if self.scale < SMALLEST:
             raise ParameterError(f"scale must be at least 1/1000, got {float(self.scale):g}")
         if len(self.sides) * max(self.sides) * self.scale > LARGEST:
             raise ParameterError("more noise than can be drawn: a side times the scale must stay below 2**58")
@@ -62,7 +61,7 @@ class IntegerBox:
     def for_epsilon(cls, epsilon: Number, sides: tuple[int, ...], rows: int, **towards: Any) -> IntegerBox:
         """The least noise that meets epsilon: scale = rows / epsilon, rounded up to 20 significant bits."""
         price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys")
-        return cls(max(SMALLEST, round_up(rows / price)), sides, rows, **towards)
+        return cls(max(SMALLEST, round_up(_whole(rows, "rows") / price)), sides, rows, **towards)
 
     def loss(self) -> Loss:
         """What one release costs."""
@@ -70,14 +69,24 @@ class IntegerBox:
 
     def side(self, column: int) -> BoxSide:
         """One number of each cell, seen by itself."""
+        if column not in range(len(self.sides)):
+            raise ParameterError(f"a box of {len(self.sides)} sides has no number {column!r}")
         return BoxSide(self, column)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values`, one row for each cell, plus noise: integers of the same shape."""
         cells = exact_integers(values)
+        if cells.shape == (0,):  # no cells at all, which must never be an error
+            cells = cells.reshape(0, len(self.sides))
         if cells.ndim != 2 or cells.shape[1] != len(self.sides):
             raise ParameterError(f"a box of {len(self.sides)} sides takes rows of so many numbers, got {cells.shape}")
         return add(cells, box_noise(self.sides, self.scale, len(cells), check_source(source)))
+
+
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ParameterError(f"{name} must be a whole number from 1 on, got {value!r}")
+    return value
 
 
 @dataclass(frozen=True)
