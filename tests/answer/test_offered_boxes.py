@@ -88,3 +88,12 @@ def test_the_answer_is_stored_and_found_again(con):
     again = con.sql(BOTH, epsilon=1)
     assert again.info["repeated"] and again.to_dict() == first.to_dict()
     assert first.certificate()["body"]["mechanisms"][0]["sensitivity"] == {"rows": 20, "sides": [1, 5]}
+
+
+@pytest.mark.parametrize("epsilon", [1, 50, 300, 2000])
+def test_averages_have_ends_at_any_price(con, epsilon):
+    """Noise so small that its deviation is 1e-130 left the angles of a ratio no digits."""
+    sql = "SELECT AVG(score) AS a, COUNT(*) AS n FROM visits"
+    shown = con.preview(sql, epsilon=epsilon, group_size=10_000).column("a")
+    assert shown.half_width is not None and 0 <= shown.half_width <= 0.2 / epsilon
+    assert con.preview(sql, within={"a": F(1, 50)}, group_size=10_000).asked < 50

@@ -41,6 +41,7 @@ from dither.privacy.mechanisms.box import BoxSide
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 _ANGLES = 128
+_DIGITS = 1e-9
 _ROWS = 1 << 12
 _FEW = 6
 _MONOTONE: dict[str, Callable[[Floats], Floats]] = {
@@ -185,11 +186,15 @@ def _ratio(above: Affine, below: Affine, at: Given, noises: Noises, level: Fract
     upper = np.array([top[place][0] if place in top else 0.0 for place in places])
     lower = np.array([bottom[place][0] if place in bottom else 0.0 for place in places])
     deviations = np.array([law.deviation for law in laws])
-    size_below = float(np.linalg.norm(lower * deviations)) or 1.0
-    size_above = float(np.linalg.norm(upper * deviations)) or size_below
+    x, y = _affine_values(below, at), _affine_values(above, at)
+    size_below, size_above = _size(lower * deviations, x), _size(upper * deviations, y)
     bounds = _bounds(laws, tuple(upper / size_above), tuple(lower / size_below), level)
-    x, y = _affine_values(below, at) / size_below, _affine_values(above, at) / size_above
-    return _inverted(x, y, bounds, size_above / size_below)
+    return _inverted(x / size_below, y / size_above, bounds, size_above / size_below)
+
+
+def _size(deviations: Floats, values: Floats) -> float:
+    """The unit of one side of a ratio. Any will do; one far below the values would leave no digits to the angles."""
+    return max(float(np.linalg.norm(deviations)), _DIGITS * float(np.abs(values).max(initial=0.0))) or 1.0
 
 
 def _affine_values(of: Affine, at: Given) -> Floats:

@@ -30,9 +30,10 @@ _FLOAT = 1e-9
 
 
 class _Mixture(NamedTuple):
-    """By node r: the mass of the step after it, its end, and the least and the largest count of the box within it."""
+    """By step of r: its mass, its ends, and the least and the largest count of the box within it."""
 
     mass: Floats
+    start: Floats
     end: Floats
     least: Floats
     most: Floats
@@ -47,7 +48,23 @@ def _mixture(sides: tuple[int, ...], scale: Fraction) -> _Mixture:
     mass = -np.expm1(-reach / _NODES) * np.exp(-nodes[:-1])
     least = np.prod([2 * _floor(nodes[:-1] * float(side * scale), -1) + 1 for side in sides], axis=0)
     most = np.prod([2 * _floor(nodes[1:] * float(side * scale), +1) + 1 for side in sides], axis=0)
-    return _Mixture(mass, nodes[1:], least, most, float((mass * least).sum()), reach)
+    return _Mixture(mass, nodes[:-1], nodes[1:], least, most, float((mass * least).sum()), reach)
+
+
+class _Ahead(NamedTuple):
+    """By step: n of the boxes up to its end, and sums from there on of b and of b n, which give those of b (n - t)."""
+
+    room: Floats
+    plain: Floats
+    times_room: Floats
+
+
+@lru_cache(maxsize=16)
+def _ahead(sides: tuple[int, ...], scale: Fraction, column: int) -> _Ahead:
+    found = _mixture(sides, scale)
+    room = _floor(found.end * float(sides[column] * scale), +1)
+    each = found.mass * found.most * 2 / (2 * room + 1)
+    return _Ahead(room, *(np.append(np.cumsum(terms[::-1])[::-1], 0.0) for terms in (each, each * room)))
 
 
 def _floor(x: Floats, towards: int) -> Floats:
@@ -77,18 +94,17 @@ class BoxError:
         """About (d+1)(d+2)/3 (side scale)^2, here to a part in 200: of a uniform integer in [-n, n] it is n(n+1)/3."""
         found = _mixture(self.sides, self.scale)
         weights = found.mass * (found.least + found.most)
-        middle = found.end - found.reach / _NODES / 2
-        reach = np.floor(middle * self._unit)
+        reach = np.floor((found.start + found.end) / 2 * self._unit)
         return float((weights * reach * (reach + 1)).sum() / weights.sum() / 3)
 
     def tail(self, t: int) -> float:
         """P(|noise| >= t), or a little above it."""
         if t <= 0:
             return 1.0
-        found = _mixture(self.sides, self.scale)
-        room = _floor(found.end * self._unit, +1)  # of the integers in [-n, n], 2 (n - t + 1) are so large
-        share = 2 * np.maximum(0.0, room - float(t - 1)) / (2 * room + 1)
-        inside = float((found.mass * found.most * share).sum())  # no BLAS: its threads cost more than they save
+        found, ahead = _mixture(self.sides, self.scale), _ahead(self.sides, self.scale, self.column)
+        place = int(np.searchsorted(ahead.room, float(t - 1), side="right"))
+        # of the integers in [-n, n], 2 (n - t + 1) are so large
+        inside = max(0.0, float(ahead.times_room[place] - float(t - 1) * ahead.plain[place]))
         return min(1.0, (inside + self._beyond(t, found.reach)) * (1 + _FLOAT) / found.whole)
 
     def _beyond(self, t: int, reach: float) -> float:
