@@ -82,6 +82,11 @@ class TestConsistent:
         assert clean.to_dict()["mean"] == found.to_dict()["mean"] and clean.raw.equals(found.raw)
         assert "totals equal the sums of their parts" in clean.notes[0]
 
+    def test_noise_that_is_next_to_nothing_can_be_fitted(self):
+        """Below a scale of about 1/745 the variance is 0 in float64."""
+        found = released(handmade.rollup(), self.EXACT, [F(1, 900)] * 6).consistent().to_dict()
+        assert found["n"] == pytest.approx([*self.EXACT[0], *self.EXACT[2], *self.EXACT[4]])
+
     def test_two_levels_against_the_closed_form(self):
         """child += (total - sum) v / (v0 + k v) (spec G6)."""
         recipe = handmade.rollup()

@@ -28,6 +28,8 @@ from dither.privacy.kernel import Release
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian
 
 MOST_CELLS = 20_000
+_NEXT_TO_NOTHING = 1e-6
+"""Of a grid step: a deviation that is as good as 0, and can be divided by."""
 
 
 def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
@@ -81,7 +83,7 @@ def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
         laws = [noise.laws[atom] for noise in noises]
         confidence = column_named(result, output.name).confidence
         assert confidence is not None and all(law is not None for law in laws)
-        deviations = [law.deviation for law in laws if law is not None]
+        deviations = [max(law.deviation, _NEXT_TO_NOTHING) for law in laws if law is not None]
         values = [numbers(recipe.atoms[atom], block.atoms[atom]) for block in found]
         fits, after = _fitted(found, finest, values, deviations)
         level, unit = rows.level(confidence), float(recipe.atoms[atom].unit)
@@ -90,7 +92,7 @@ def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
         for i, (block, places) in enumerate(rows.chosen):
             law = laws[i]
             assert law is not None
-            half = after[i] * unit * max(normal, law.half_width(level) / law.deviation)
+            half = after[i] * unit * max(normal, law.half_width(level) / deviations[i])
             at = {key: row for row, key in enumerate(_names(found[i]))}
             for place, name in zip(places, _names(block), strict=True):
                 row = at[name]
