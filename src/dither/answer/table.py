@@ -37,6 +37,7 @@ _TYPES = {
 }
 _WIDE = pa.decimal128(38, 0)
 _INT64, _LARGEST = 2**63 - 1, 10**38 - 1
+_FLOAT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,7 @@ def _whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Frac
         total = [mine + weight * number for mine, number in zip(total, numbers, strict=True)]
     if any(noises.laws[atom] is None for atom, _ in of.weights):
         return [[_within(int(value), _LARGEST) for value in total], *([None] * block.rows for _ in range(2))]
-    half = math.ceil(affine_half(of, noises, level))
+    half = math.floor(affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT)  # the error is a whole number too
     return [[_within(int(value) + shift, _LARGEST) for value in total] for shift in (0, -half, half)]
 
 
