@@ -20,7 +20,7 @@ from dither.answer.blocks import Block, blocks
 from dither.answer.evaluate import numbers
 from dither.answer.expressions import Noisy
 from dither.answer.recipe import Recipe
-from dither.answer.result import Result, ResultColumn, column_named, noises_of
+from dither.answer.result import Result, ResultColumn, column_named, names_of, noises_of
 from dither.answer.table import rows_shown
 from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Count, CountValues, Sum
@@ -47,7 +47,7 @@ def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
     for each in result.columns:
         if each.name not in chosen:
             continue
-        for name in (each.name, f"{each.name}_low", f"{each.name}_high"):
+        for name in names_of(result, each):
             place = table.schema.get_field_index(name)
             zero = [None if value is None else max(value, type(value)(0)) for value in table[name].to_pylist()]
             table = table.set_column(place, table.schema.field(place), pa.array(zero, table.schema.field(place).type))

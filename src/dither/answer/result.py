@@ -397,3 +397,9 @@ def column_named(result: Result, name: str | None, role: str = "value") -> Resul
             return each
     names = ", ".join(each.name for each in result.columns if each.role == role)
     raise ParameterError(f"no {role} column {name!r}: there are {names or 'none'}")
+
+
+def names_of(result: Result, column: ResultColumn) -> tuple[str, str, str]:
+    """A value column and the ends of its interval, which the question may have named otherwise."""
+    value, low, high = next(each.names for each in result._recipe.outputs if each.names[0] == column.name)
+    return value, low, high
