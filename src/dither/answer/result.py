@@ -114,7 +114,7 @@ class Result:
     def _made(self, *, intervals: bool) -> pa.Table:
         steps = self._release.priced.steps
         noises = noises_of(self._recipe, [each.mechanism for each in steps], self._bands)
-        widths, level = [each.width for each in steps], self._rows.level(self._level)
+        widths, level = _widths(self._recipe, steps), self._rows.level(self._level)
         names: list[str] = []
         arrays: list[pa.Array] = []
         for output in self._recipe.outputs:
@@ -313,6 +313,13 @@ def build(
 ) -> Result:
     """The result of a release by its recipe."""
     return Result(info, release, recipe, level_of(confidence), bands)
+
+
+def _widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
+    """The public width of each atom: of its own number in a cell."""
+    places = zip(*(of.places for of in recipe.sets), strict=True)
+    own = [getattr(each, "widths", ()) for each in steps]
+    return [max(own[step][at] if own[step] else steps[step].width for step, at in of) for of in places]
 
 
 def noises_of(recipe: Recipe, mechanisms: Sequence[object], bands: Bands = NO_BANDS) -> list[Noises]:

@@ -146,7 +146,7 @@ def column(
     output: Output,
     rows: Rows,
     noises: Sequence[Noises],
-    widths: Any,
+    widths: Sequence[int],
     level: Fraction,
     ends: bool = True,
 ) -> Triple:
@@ -158,7 +158,7 @@ def column(
         whole = affine(output.formula) if kind == "integer" and output.role == "value" else None
         if whole is not None and _is_whole(whole, recipe):
             lists = _whole(recipe, block, whole, noise, level)
-            width = max(widths[block.of.places[atom][0]] for atom, _ in whole.weights)
+            width = max(widths[atom] for atom, _ in whole.weights)
             if isinstance(output.formula, Noisy):  # ends saturate at the public width, like the number itself
                 lists = [[_within(value, width) for value in each] for each in lists]
             wide = wide or width > _INT64 or any(abs(value or 0) > _INT64 for each in lists for value in each)
