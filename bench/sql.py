@@ -118,7 +118,7 @@ def times(con: Any, bare: Any, rows: int) -> list[dict[str, object]]:
         ("patients join visits, COUNT+AVG", JOINED, 3.0),
         (f"median by {KEYS} keys (no target is set)", MEDIANS, 100.0),
     ):
-        ours = seconds(lambda sql=sql: con.sql(sql, epsilon=0.1, fresh=True))  # type: ignore[misc]
+        ours = seconds(lambda sql=sql: con.sql(sql, epsilon=0.1, fresh=True).table)  # type: ignore[misc]
         base = seconds(lambda sql=sql: bare.execute(sql).fetchall())  # type: ignore[misc]
         found.append(line(f"{rows:,} rows, {what}", ours, base, target, extra=0.025))
     return found

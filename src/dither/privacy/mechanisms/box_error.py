@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 _REACH = 80.0  # e^-80 is 1e-35
 _FARTHEST = 700.0  # e^-700 is 1e-304: float64 ends soon after
 _NODES = 1 << 15
-_FLOAT = 1e-9
-"""What float64 can do to a sum of so many positive terms, with room."""
+_FLOAT = 1e-7
+"""What float64 can do to sums of so many positive terms and the difference of two of them, with room."""
 
 
 class _Mixture(NamedTuple):
