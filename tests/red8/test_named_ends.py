@@ -30,3 +30,12 @@ def test_a_chart_has_them(con):
     axes = con.sql(NAMED, epsilon=1).plot()
     assert len(axes.patches) == 4
     pyplot.close(axes.figure)
+
+
+@pytest.mark.parametrize("sql", ["COUNT(*) - 1000000", "COUNT_IF(score > 9) - COUNT(*)", "COUNT(*) - SUM(cost)"])
+def test_what_may_be_negative_is_no_count(con, sql):
+    """Its interval became [0, 0], and never covered."""
+    result = con.sql(f"SELECT {sql} AS d, COUNT(*) AS n, COUNT(*) + COUNT(cost) AS m FROM visits", epsilon=1)
+    found = result.nonnegative().to_dict()
+    assert found["d"] == result.to_dict()["d"] and found["d_low"] == result.to_dict()["d_low"]
+    assert sum("negative values were set to 0" in note for note in result.nonnegative().notes) == 2
