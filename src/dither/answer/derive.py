@@ -19,11 +19,12 @@ from scipy.special import ndtri
 from dither.answer.blocks import Block, blocks
 from dither.answer.evaluate import numbers
 from dither.answer.expressions import Noisy
-from dither.answer.recipe import Recipe
-from dither.answer.result import Result, ResultColumn, column_named, noises_of
+from dither.answer.recipe import Output, Recipe
+from dither.answer.result import Result, ResultColumn, column_named, names_of, noises_of
+from dither.answer.shapes import affine
 from dither.answer.table import rows_shown
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Count, CountValues, Sum
+from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
 from dither.privacy.kernel import Release
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian
 
@@ -41,19 +42,30 @@ def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
     summed.
     """
     chosen = [column_named(result, name).name for name in columns] or [
-        each.name for each in result.columns if each.role == "value" and (each.aggregate or "").startswith("COUNT")
+        output.name for output in result._recipe.outputs if output.role == "value" and _is_count(output, result._recipe)
     ]
     table, notes = result.table, list(result.notes)
     for each in result.columns:
         if each.name not in chosen:
             continue
-        for name in (each.name, f"{each.name}_low", f"{each.name}_high"):
+        for name in names_of(result, each):
             place = table.schema.get_field_index(name)
             zero = [None if value is None else max(value, type(value)(0)) for value in table[name].to_pylist()]
             table = table.set_column(place, table.schema.field(place), pa.array(zero, table.schema.field(place).type))
         bias = "" if each.scale is None else f", by {_empty_bias(result, each):,.4g} in an empty cell"
         notes.append(f"{each.name}: negative values were set to 0, which biases it upwards{bias}; do not add cells up")
     return replace(result, _changed=table.replace_schema_metadata(result.table.schema.metadata), notes=tuple(notes))
+
+
+def _is_count(output: Output, recipe: Recipe) -> bool:
+    """Whether a column is a count, or counts added up: COUNT(*) - 100 may be negative."""
+    of = affine(output.formula)
+    if of is None or not of.weights or of.constant < 0 or any(weight < 0 for _, weight in of.weights):
+        return False
+    places = [each.places[atom] for each in recipe.sets for atom, _ in of.weights]
+    asked = [(recipe.queries[query], column) for query, column in places]
+    counts = (Count, CountValues, CountUnits, CountDistinct)
+    return all(isinstance(query, Cells) and isinstance(query.columns[column], counts) for query, column in asked)
 
 
 def _empty_bias(result: Result, column: ResultColumn) -> float:

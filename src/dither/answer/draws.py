@@ -11,6 +11,7 @@ with an error far below that of as many random draws.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ MOST = 1 << 20
 BLOCK = 1 << 20
 _WORK = 1 << 22
 FEWEST_IN_TAIL = 20
+FEWEST_BEYOND = 160
+MOST_SIZES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,12 @@ def enough(level: float, rows: int, work: int = 1 << 21) -> int:
     return count + count % 2
 
 
+def enough_sizes(level: float) -> int:
+    """How many points for the size of a sum: at least 160 beyond its bound; 0 where that is out of reach."""
+    least = FEWEST_BEYOND / max(1 - level, 1e-300)
+    return 0 if least > MOST_SIZES else max(1 << 13, 2 * math.ceil(least / 2))
+
+
 def many(level: float, rows: int) -> int:
     """As `enough`, in blocks and for few rows: up to four million points; 0 where that is out of reach."""
     if 1 - level < 2 * FEWEST_IN_TAIL * max(1, rows) / _WORK:
@@ -114,14 +123,28 @@ def many(level: float, rows: int) -> int:
 def blocks_of(laws: tuple[Law, ...], count: int) -> Iterator[Floats]:
     """Noise at `count` points, at most `BLOCK` of them in memory at once."""
     for start in range(0, count, BLOCK):
-        yield noise(laws, min(BLOCK, count - start), start)
+        yield noise(laws, min(BLOCK, count - start), start, count)
 
 
-def noise(laws: tuple[Law, ...], count: int, start: int = 0) -> Floats:
-    """Noise at the points, one row for every point: numbers of one box together, all others independent."""
+def sizes_at(laws: tuple[Law, ...], count: int) -> Floats:
+    """Noise at `count` points for the sizes of its sums: a mirror image has the same size, and is left out."""
+    return noise(laws, 2 * count)[:count]
+
+
+def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> Floats:
+    """Noise at the points, one row for every point: numbers of one box together, all others independent.
+
+    The size of the first box rises from point to point (of `total`). Its tail is then a run of neighbours, which fill
+    the other directions evenly; a direction of its own would leave the few points of a tail where they happen to lie.
+    """
     kept = points if count < BLOCK else points.__wrapped__  # large blocks are used once
     groups = _groups(laws)
-    shares = kept(count, max(1, sum(map(_dimensions, groups))), start)
+    is_box = any(group[0][1] >= 0 for group in groups)
+    shares = kept(count, max(1, sum(map(_dimensions, groups)) - is_box), start)
+    if is_box:  # one column more, which the first box takes
+        rank = (start // 2 + np.arange(count // 2) + 0.5) / ((total or start + count) // 2)
+        first = sum(map(_dimensions, itertools.takewhile(lambda group: group[0][1] < 0, groups)))
+        shares = np.insert(shares, first, np.append(rank, rank), axis=1)
     found, at = np.empty((count, len(laws))), 0
     for group in groups:
         mine, error = shares[:, at : at + _dimensions(group)], laws[group[0][0]].error
@@ -150,9 +173,11 @@ def _dimensions(group: list[tuple[int, int]]) -> int:
 
 
 def size_quantile(sums: Floats, level: float) -> float:
-    """A bound that at least this share of |sums| keeps, by order statistic; a little outward."""
+    """A bound that at least this share of |sums| keeps, by order statistic: outward by what so few points beyond it
+    leave open, half the square root of their number."""
     sizes = np.abs(sums)
-    place = min(len(sizes) - 1, math.ceil(len(sizes) * outward(level)))
+    beyond = len(sizes) * (1 - outward(level))
+    place = min(len(sizes) - 1, math.ceil(len(sizes) - beyond + math.sqrt(beyond) / 2))
     return float(np.partition(sizes, place)[place])
 
 

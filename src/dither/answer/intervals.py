@@ -154,11 +154,12 @@ def affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
 
 @lru_cache(maxsize=256)
 def _half(parts: tuple[tuple[float, Law], ...], level: Fraction) -> float:
-    count = draws.enough(float(level), 1)
-    if len(parts) <= 1 or not count or len(parts) > _FEW:  # points fill a cube of few dimensions, and few tails
-        return sum_bound(tuple(law for _, law in parts), tuple(weight for weight, _ in parts), level)
-    drawn = draws.noise(tuple(law for _, law in parts), count)
-    return draws.size_quantile(drawn @ np.array([weight for weight, _ in parts]), float(level))
+    laws, weights = tuple(law for _, law in parts), tuple(weight for weight, _ in parts)
+    count = draws.enough_sizes(float(level))
+    is_joint = len(parts) > 1 and any(law.joint is not None for law in laws)
+    if not is_joint or not count or len(parts) > _FEW:  # points fill a cube of few dimensions, and few tails
+        return sum_bound(laws, weights, level, 1 << 13 if len(parts) <= _FEW else 0)
+    return draws.size_quantile(draws.sizes_at(laws, count) @ np.array(weights), float(level))
 
 
 def _banded(of: Affine, at: Given, noises: Noises, level: Fraction) -> Ends | None:
@@ -212,11 +213,11 @@ def _angles() -> Floats:
 def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float, ...], level: Fraction) -> Floats:
     """For every angle the size that the noise of cos(phi) N - sin(phi) D keeps with this probability."""
     angles, upper, lower = _angles(), np.array(above), np.array(below)
-    count = draws.enough(float(level), 1, 1 << 12)
+    count = draws.enough_sizes(float(level))
     if not count or len(laws) > _FEW:
         weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
         return np.array([sum_bound(laws, tuple(each), level, 1 << 12) for each in weights])
-    drawn = draws.noise(laws, count)
+    drawn = draws.sizes_at(laws, count)
     of_above, of_below = drawn @ upper, drawn @ lower
     sizes = [draws.size_quantile(math.cos(a) * of_above - math.sin(a) * of_below, float(level)) for a in angles[:-1]]
     return np.array([*sizes, sizes[0]])  # a quarter turn to either side is the same line

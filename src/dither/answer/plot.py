@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dither.answer.result import Result, column_named
+from dither.answer.result import Result, column_named, names_of
 from dither.errors import DitherError
 
 
@@ -19,7 +19,7 @@ def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
     except ImportError:
         raise DitherError("plot() needs matplotlib: pip install 'dither[plot]'") from None
     chosen = column_named(result, column)
-    name = chosen.name
+    name, low, high = names_of(result, chosen)
     table = result.to_dict()
     keys = [each.name for each in result.columns if each.role == "key"]
     labels = [", ".join(str(table[key][row]) for key in keys) or name for row in range(result.table.num_rows)]
@@ -27,8 +27,8 @@ def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
     below, above = (
         [0.0 if end is None or math.isnan(value) else max(0.0, side * (float(end) - value)) for value, end in pairs]
         for side, pairs in (
-            (-1, list(zip(values, table[f"{name}_low"], strict=True))),
-            (1, list(zip(values, table[f"{name}_high"], strict=True))),
+            (-1, list(zip(values, table[low], strict=True))),
+            (1, list(zip(values, table[high], strict=True))),
         )
     )
     if ax is None:

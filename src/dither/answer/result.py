@@ -114,7 +114,7 @@ class Result:
     def _made(self, *, intervals: bool) -> pa.Table:
         steps = self._release.priced.steps
         noises = noises_of(self._recipe, [each.mechanism for each in steps], self._bands)
-        widths, level = [each.width for each in steps], self._rows.level(self._level)
+        widths, level = _widths(self._recipe, steps), self._rows.level(self._level)
         names: list[str] = []
         arrays: list[pa.Array] = []
         for output in self._recipe.outputs:
@@ -315,6 +315,13 @@ def build(
     return Result(info, release, recipe, level_of(confidence), bands)
 
 
+def _widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
+    """The public width of each atom: of its own number in a cell."""
+    places = zip(*(of.places for of in recipe.sets), strict=True)
+    own = [getattr(each, "widths", ()) for each in steps]
+    return [max(own[step][at] if own[step] else steps[step].width for step, at in of) for of in places]
+
+
 def noises_of(recipe: Recipe, mechanisms: Sequence[object], bands: Bands = NO_BANDS) -> list[Noises]:
     """The noise of every grouping set."""
     return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
@@ -397,3 +404,9 @@ def column_named(result: Result, name: str | None, role: str = "value") -> Resul
             return each
     names = ", ".join(each.name for each in result.columns if each.role == role)
     raise ParameterError(f"no {role} column {name!r}: there are {names or 'none'}")
+
+
+def names_of(result: Result, column: ResultColumn) -> tuple[str, str, str]:
+    """A value column and the ends of its interval, which the question may have named otherwise."""
+    value, low, high = next(each.names for each in result._recipe.outputs if each.names[0] == column.name)
+    return value, low, high

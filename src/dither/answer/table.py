@@ -37,6 +37,7 @@ _TYPES = {
 }
 _WIDE = pa.decimal128(38, 0)
 _INT64, _LARGEST = 2**63 - 1, 10**38 - 1
+_FLOAT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def column(
     output: Output,
     rows: Rows,
     noises: Sequence[Noises],
-    widths: Any,
+    widths: Sequence[int],
     level: Fraction,
     ends: bool = True,
 ) -> Triple:
@@ -157,7 +158,7 @@ def column(
         whole = affine(output.formula) if kind == "integer" and output.role == "value" else None
         if whole is not None and _is_whole(whole, recipe):
             lists = _whole(recipe, block, whole, noise, level)
-            width = max(widths[block.of.places[atom][0]] for atom, _ in whole.weights)
+            width = max(widths[atom] for atom, _ in whole.weights)
             if isinstance(output.formula, Noisy):  # ends saturate at the public width, like the number itself
                 lists = [[_within(value, width) for value in each] for each in lists]
             wide = wide or width > _INT64 or any(abs(value or 0) > _INT64 for each in lists for value in each)
@@ -200,7 +201,7 @@ def _whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Frac
         total = [mine + weight * number for mine, number in zip(total, numbers, strict=True)]
     if any(noises.laws[atom] is None for atom, _ in of.weights):
         return [[_within(int(value), _LARGEST) for value in total], *([None] * block.rows for _ in range(2))]
-    half = math.ceil(affine_half(of, noises, level))
+    half = math.floor(affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT)  # the error is a whole number too
     return [[_within(int(value) + shift, _LARGEST) for value in total] for shift in (0, -half, half)]
 
 

@@ -77,7 +77,8 @@ class Calibrated:
     """A step with the mechanism that the kernel will run, and the public width at which the noisy sum saturates.
 
     `copies` is how often the mechanism's loss counts: once, or for each cell of one unit. `cells` is the number of
-    cells of listed keys, `unlisted` the other keys, `points` the grid of a quantile.
+    cells of listed keys, `unlisted` the other keys, `points` the grid of a quantile. `widths` are those of a cell's
+    numbers one by one, the largest of which is `width`: a count beside a large sum is shown as narrow as it is.
     """
 
     step: Step
@@ -87,6 +88,7 @@ class Calibrated:
     cells: int = 1
     unlisted: tuple[str, ...] = ()
     points: Points | None = None
+    widths: tuple[int, ...] = ()
 
     def loss(self) -> Loss:
         """What the step costs."""
@@ -209,7 +211,7 @@ def _in_epsilon(step: Step, share: Fraction, catalog: Catalog, facts: Facts, del
     if step.family == "box":
         return _box(step, query, share, catalog, facts)
     mechanism = IntegerLaplace.for_epsilon(share, sensitivity(query, catalog, facts), neighbours=neighbours, unit=unit)
-    return _additive(step, query, mechanism, 100 * mechanism.scale, catalog, facts)
+    return _additive(step, query, mechanism, (100 * mechanism.scale,) * len(query.columns), catalog, facts)
 
 
 def _box(step: Step, query: Cells, share: Fraction, catalog: Catalog, facts: Facts) -> Calibrated:
@@ -218,7 +220,8 @@ def _box(step: Step, query: Cells, share: Fraction, catalog: Catalog, facts: Fac
     known = box(query, catalog, facts)
     towards = {"neighbours": catalog.neighbours, "unit": catalog.unit.label}
     mechanism = IntegerBox.for_epsilon(share, known.sides, known.rows, **towards)
-    return _additive(step, query, mechanism, 100 * max(known.sides) * mechanism.scale, catalog, facts)
+    reaches = tuple(100 * side * mechanism.scale for side in known.sides)
+    return _additive(step, query, mechanism, reaches, catalog, facts)
 
 
 def _in_rho(step: Step, share: Fraction, catalog: Catalog, facts: Facts, delta: Fraction) -> Calibrated:
@@ -229,21 +232,21 @@ def _in_rho(step: Step, share: Fraction, catalog: Catalog, facts: Facts, delta: 
     if isinstance(query, Quantiles):
         return _quantiles(step, query, share, True, catalog, facts)
     mechanism = IntegerGaussian.for_rho(share, sensitivity(query, catalog, facts), neighbours=neighbours, unit=unit)
-    return _additive(step, query, mechanism, 40 * mechanism.sigma, catalog, facts)
+    return _additive(step, query, mechanism, (40 * mechanism.sigma,) * len(query.columns), catalog, facts)
 
 
 def _additive(
     step: Step,
     query: Cells,
     mechanism: IntegerLaplace | IntegerGaussian | IntegerBox,
-    reach: Fraction,
+    reaches: tuple[Fraction, ...],
     catalog: Catalog,
     facts: Facts,
 ) -> Calibrated:
-    largest = max(largest_value(aggregate, query, catalog, facts) for aggregate in query.columns)
-    width = _INT64 if largest + reach < _INT64 else _DECIMAL
+    largest = (largest_value(aggregate, query, catalog, facts) for aggregate in query.columns)
+    widths = tuple(_INT64 if most + reach < _INT64 else _DECIMAL for most, reach in zip(largest, reaches, strict=True))
     cells, unlisted = _cells(query, catalog, facts), open_keys(query, catalog, facts)
-    return Calibrated(step, mechanism, width, cells=cells, unlisted=unlisted)
+    return Calibrated(step, mechanism, max(widths), cells=cells, unlisted=unlisted, widths=widths)
 
 
 def _quantiles(
