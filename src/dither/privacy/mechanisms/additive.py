@@ -26,10 +26,9 @@ def exact_integers(values: Any) -> NDArray[Any]:
         return given.astype(np.int64)
     if given.dtype.kind in "uO":
         flat = given.ravel().tolist()
-        if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in flat):
-            wide = np.empty(len(flat), object)
-            wide[:] = [int(value) for value in flat]
-            return _narrow(wide.reshape(given.shape))
+        kinds = set(map(type, flat))
+        if all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
+            return _narrowest(flat if kinds == {int} else [int(value) for value in flat]).reshape(given.shape)
     raise ParameterError(f"a mechanism takes exact integers, got {given.dtype}: round to the grid in the data layer")
 
 
@@ -43,17 +42,22 @@ def check_sensitivity(sensitivity: Any) -> Sensitivity:
 def add(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
     """values + noise, exactly: int64 if every *sum* fits, else Python integers; a function of the sums alone."""
     if values.dtype == object or noise.dtype == object:
-        return _narrow(np.asarray(values.astype(object) + noise.astype(object), object))
-    total: NDArray[Any] = np.asarray(values + noise)
+        total = np.asarray(values.astype(object) + noise.astype(object), object)
+        return _narrowest([int(value) for value in total.ravel()]).reshape(total.shape)
+    total = np.asarray(values + noise)
     if (((values ^ total) & (noise ^ total)) < 0).any():
         total = np.asarray(values.astype(object) + noise.astype(object), object)
     return total
 
 
-def _narrow(total: NDArray[Any]) -> NDArray[Any]:
-    if all(-(1 << 63) <= value < 1 << 63 for value in total.ravel()):
-        return total.astype(np.int64)
-    return total
+def _narrowest(integers: list[int]) -> NDArray[Any]:
+    """int64 if every integer fits, else Python integers."""
+    try:
+        return np.array(integers, np.int64)
+    except OverflowError:
+        wide = np.empty(len(integers), object)
+        wide[:] = integers
+        return wide
 
 
 def round_up(number: Fraction) -> Fraction:
