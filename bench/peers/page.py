@@ -187,7 +187,7 @@ def reading(results: dict[str, Any]) -> str:
         "An answer of ours has a fixed part (parsing, pricing, a durable charge) that weighs at a million rows, and a part that "
         "grows with the rows more slowly than DuckDB's own question, since the registered copy holds keys and amounts as small integers.\n\n"
         "Peers with few repetitions may show a lucky error: by their laws COUNT has a standard error of 28.3 wherever Laplace noise gets half of "
-        "epsilon, SUM 28,284, or 20,000 where it is centred (PipelineDP and dither), AVG 1.49. Ours has one noise for count and centred sum together, "
+        "epsilon, SUM 28,284, or 20,000 where it is centred (PipelineDP), whose AVG errs by 1.49. Ours has one noise for count and centred sum together, "
         "[box noise](../proofs/box-noise.md), in place of two that share the price: by its law 20.0, 14,142 and 1.05, which is 29% less. Its price is the same epsilon 1, delta 0.\n\n"
         f"Medians of OpenDP and dither weigh ranks alike, and both choose by permute-and-flip here: by law an error of {flipped:.4f} on this table "
         f"(`bench/peers/laws.py`). In a zCDP pot ours is the exponential mechanism, whose loss (a bounded range) costs a quarter as much there; at one epsilon it "
