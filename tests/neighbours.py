@@ -49,6 +49,16 @@ def check_claim(query: Cells, one, two, catalog, facts=NO_FACTS) -> None:
     assert in_boxes(query, one - two, catalog, facts) <= box(query, catalog, facts).rows, (query, moved)
 
 
+def check_query(query: Cells, people: list[hospital.Raw], visits: list[hospital.Raw]) -> None:
+    """Engine and oracle agree on many rows, on those without the first person and all visits, and on none."""
+    with hospital.registered(hospital.raws(people, visits)) as both:
+        many = measured(both, query)
+    with hospital.registered(hospital.raws(people[1:], [])) as both:
+        check_claim(query, many, measured(both, query), both.catalog)
+    with hospital.registered(hospital.raws()) as both:
+        assert not measured(both, query).any()
+
+
 def in_boxes(query: Cells, change, catalog, facts=NO_FACTS) -> F:
     """How far all cells moved together, in boxes of what a row can add."""
     sides = box(query, catalog, facts).sides

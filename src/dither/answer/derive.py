@@ -17,10 +17,11 @@ from scipy.sparse.linalg import splu
 from scipy.special import ndtri
 
 from dither.answer.blocks import Block, blocks
+from dither.answer.described import ResultColumn
 from dither.answer.evaluate import numbers
 from dither.answer.expressions import Noisy
 from dither.answer.recipe import Output, Recipe
-from dither.answer.result import Result, ResultColumn, column_named, names_of, noises_of
+from dither.answer.result import Result, column_named, names_of, noises_of
 from dither.answer.shapes import affine
 from dither.answer.table import rows_shown
 from dither.errors import RefusedError

@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dither.privacy.mechanisms.box_error import BoxError
-from dither.privacy.mechanisms.error import GaussianError, LaplaceError
-
-ErrorLaw = LaplaceError | GaussianError | BoxError
+from dither.privacy.mechanisms.error import ErrorLaw, GaussianError, LaplaceError
 
 Floats = NDArray[np.float64]
 _TABLED = 64  # from here on P(noise <= k) is the normal's at k + 1/2, to 3e-6
@@ -44,7 +42,7 @@ class Law:
     `joint` is the query of a box: noises of one box are uncorrelated, not independent.
     """
 
-    error: ErrorLaw
+    error: ErrorLaw | BoxError
     deviation: float
     joint: int | None = None
 
@@ -61,7 +59,7 @@ class Law:
 
 
 @lru_cache(maxsize=256)
-def law_of(error: ErrorLaw) -> Law:
+def law_of(error: ErrorLaw | BoxError) -> Law:
     """The law behind a mechanism's `error()`."""
     return Law(error, math.sqrt(error.variance))
 

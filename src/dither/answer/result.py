@@ -26,11 +26,10 @@ from rich.table import Table as RichTable
 
 from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.commitment import commitment, fresh_nonce, plain
-from dither.answer.expressions import Noisy
-from dither.answer.intervals import ADDITIVE, Noises, level_of, noise_scale, seen
-from dither.answer.recipe import Output, Recipe
+from dither.answer.described import ResultColumn, describe
+from dither.answer.intervals import Noises, level_of
+from dither.answer.recipe import Recipe
 from dither.answer.seal import to_text
-from dither.answer.shapes import atoms_of
 from dither.answer.table import Rows, column, rows_shown
 from dither.answer.text import as_text
 from dither.canonical import Number, dumps
@@ -38,34 +37,11 @@ from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Keys
 from dither.privacy.kernel import Release
 
-_LAWS = {
-    "IntegerLaplace": "P(z) ~ exp(-|z| / scale) on multiples of the resolution",
-    "BoxSide": "P(z) ~ exp(-max |z_i| / scale_i) over the numbers of a cell, on multiples of the resolution",
-    "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
-}
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
 _COVERED = (
     "Intervals cover the exact answer on the registered table; what limits and clamps did to the data before is named "
     "above, not covered. An end that is NULL is no bound."
 )
-
-
-@dataclass(frozen=True)
-class ResultColumn:
-    """What stands in one column, and how it came about."""
-
-    name: str
-    role: Literal["key", "value", "low", "high"]
-    aggregate: str | None = None
-    mechanism: str | None = None
-    noise: str | None = None
-    scale: Fraction | None = None
-    sensitivity: Fraction | None = None
-    resolution: Fraction | None = None
-    confidence: Fraction | None = None
-    limits: tuple[str, ...] = ()
-    steps: tuple[int, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -343,58 +319,6 @@ def raw_table(release: Release) -> pa.Table:
         else:
             arrays.append(pa.array([*values, *padding], pa.int64()))
     return pa.table(arrays, names=[f"step_{i}" for i in range(len(arrays))])
-
-
-def describe(
-    role: Literal["key", "value"],
-    output: Output,
-    recipe: Recipe,
-    release: Release,
-    level: Fraction,
-    rows: Rows,
-    bands: Bands = NO_BANDS,
-) -> ResultColumn:
-    """What is said about a column: its noise if it is one released number, its atoms in any case."""
-    name = output.names[0]
-    if role == "key":
-        return ResultColumn(name, role)
-    read = atoms_of(output.formula)
-    steps = tuple(sorted({of.places[atom][0] for of in recipe.sets for atom in read}))
-    found: list[Any] = [release.priced.steps[step].mechanism for step in steps]
-    limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
-    notes = [output.note] if output.note else []
-    notes += [note for atom in read if (note := bands.note(atom, rows.level(level), found))]
-    if rows.is_choice:
-        notes.append(
-            f"{rows.shown} of {rows.of} rows were chosen by noisy values: intervals are widened so that of the rows "
-            f"shown at most {float(1 - level) * 100:.4g}% miss, on average"
-        )
-    aggregate = output.aggregate or (recipe.atoms[read[0]].aggregate if read else "")
-    common: dict[str, Any] = {
-        "aggregate": aggregate,
-        "confidence": level,
-        "limits": limits,
-        "steps": steps,
-        "notes": tuple(dict.fromkeys(notes)),
-    }
-    names = " and ".join(dict.fromkeys(type(each).__name__ for each in found))
-    alone: list[Any] = []
-    if isinstance(output.formula, Noisy):
-        places = (of.places[output.formula.atom] for of in recipe.sets)
-        alone = [seen(release.priced.steps[step].mechanism, place) for step, place in places]
-    if not isinstance(output.formula, Noisy) or not isinstance(alone[0], ADDITIVE):
-        return ResultColumn(name, role, mechanism=names or None, **common)
-    unit = recipe.atoms[output.formula.atom].unit
-    return ResultColumn(
-        name,
-        role,
-        mechanism=names,
-        noise=_LAWS[type(alone[0]).__name__],
-        scale=max(map(noise_scale, alone)) * unit,
-        sensitivity=max(each.sensitivity.l1 for each in alone) * unit,
-        resolution=unit,
-        **common,
-    )
 
 
 def column_named(result: Result, name: str | None, role: str = "value") -> ResultColumn:
