@@ -123,6 +123,12 @@ def test_an_event_of_ones_own_is_always_tested():
     assert sum(each.event == "is 7" for each in verdict.evidence) == 2
 
 
+def one_finds(wanted, *given, **how):
+    """Whether one of 13 searches ends as wanted. A lucky pilot leads a search astray, once in 40 as measured: if it did
+    so once in five, all 13 would fail with probability 8e-10."""
+    return any(wanted(*explore(*given, **how)) for _ in range(13))
+
+
 def test_neighbours_are_searched_before_the_test():
     """Only one of many pairs breaks it; the search finds that pair, and climbs to a worse one."""
 
@@ -132,16 +138,21 @@ def test_neighbours_are_searched_before_the_test():
     pairs = [([i, j], [i + 1, j]) for i in range(2) for j in range(3)]
     spend = audit.Budget(40_000, 1e-9)
     assert not explore(peculiar, pairs, 0.5, budget=spend)[0].violated
-    verdict, found = explore(peculiar, [*pairs, ([0, 3], [1, 3])], 0.5, budget=spend)
-    assert verdict.violated and found == ([0, 3], [1, 3])
+    broken = ([0, 3], [1, 3])
+    assert one_finds(
+        lambda verdict, at: verdict.violated and at == broken, peculiar, [*pairs, broken], 0.5, budget=spend
+    )
 
     def histogram(values, size):
         return values + discrete_laplace(1, (size, 3))  # noise for one cell: moving more of them breaks it
 
     start = [([0, 0, 0], [1, 0, 0])]
     assert not explore(histogram, start, 1, budget=spend)[0].violated
-    verdict, found = explore(histogram, start, 1, budget=spend, near=lambda pair: climb(pair, 3), steps=12)
-    assert sum(a != b for a, b in zip(*found, strict=True)) > 1 and verdict.violated
+
+    def has_climbed(verdict, at):
+        return verdict.violated and sum(a != b for a, b in zip(*at, strict=True)) > 1
+
+    assert one_finds(has_climbed, histogram, start, 1, budget=spend, near=lambda pair: climb(pair, 3), steps=12)
     assert all(len(a) == len(b) == 4 for a, b in vectors(4)) and len(vectors(4)) == 8
     assert all(len(b) == len(a) + 1 for a, b in tables(["r", "s"])) and ((0, 1) in counts())
     assert all(max(abs(x - y) for x, y in zip(a, b, strict=True)) <= 1 for a, b in climb(([0, 0], [1, 1]), 2))
