@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,18 +25,19 @@ from dither.data.engines.duckdb import open_for_schema
 from dither.data.measure import Measurer
 from dither.data.registration import Repairs, write_copy_and_facts
 from dither.data.sources import SourceError, column_names, missing_columns, names_at, table_names, types_at
-from dither.errors import CatalogError, DitherError, RefusedError
+from dither.errors import CatalogError, DitherError, ParameterError, RefusedError
 from dither.plan.algebra import Cells, Query
 from dither.plan.facts import Facts
 from dither.privacy.cores import no_core_dumps
 from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
+from dither.privacy.ledger.anchors import read_lines, write_line
 from dither.privacy.noise import fresh_bytes
-from dither.signing import forget_key
+from dither.signing import forget_key, signing_key
 from dither.state import State
 from dither.steward_budgets import clear_incidents, open_ledger, open_pot, population_notes, raise_cap, reissue
 
 __all__ = ["Registration", "clear_incidents", "forget_head", "open_ledger", "open_pot", "population_notes"]
-__all__ += ["raise_cap", "register", "registered_catalog", "reissue", "truth", "verify_ledger"]
+__all__ += ["anchor_line", "raise_cap", "register", "registered_catalog", "reissue", "truth", "verify_ledger"]
 Context = Literal["prod", "dev"]
 
 
@@ -222,9 +224,27 @@ def _registered(place: State) -> Registered:
     return registered
 
 
-def verify_ledger(place: State) -> Report:
-    """Recompute the chain, the pots and the commitments; needs no data."""
-    return verify(place.ledger_location(), default_head_path(place.installation_id()))
+def verify_ledger(place: State, anchors_text: str = "") -> Report:
+    """Recompute the chain, the pots and the commitments; needs no data.
+
+    `anchors_text` holds lines of `anchor_line` that somebody else kept: every entry they name must be there.
+    """
+    anchors = read_lines(anchors_text)
+    for signed in anchors:
+        if signed.installation != place.installation_id():
+            raise ParameterError(f"the anchor of {signed.at} is of another installation, {signed.installation}")
+    return verify(place.ledger_location(), default_head_path(place.installation_id()), anchors)
+
+
+def anchor_line(place: State) -> str:
+    """A signed line that says how far the ledger has come, to be kept where this user cannot rewrite it."""
+    ledger = open_ledger(place)
+    try:
+        anchor = ledger.newest_entry()
+    finally:
+        ledger.close()
+    at = datetime.now(UTC).replace(microsecond=0).isoformat()
+    return write_line(place.installation_id(), anchor, at, signing_key(place))
 
 
 def truth(place: State, query: Cells, catalog: Catalog) -> list[list[int]]:

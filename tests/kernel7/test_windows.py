@@ -248,10 +248,9 @@ def test_a_forged_charge_that_skips_the_windows_does_not_verify(clinic: Clinic) 
     ledger = clinic.ledger()
     replay.pots = {pot.name: replace(pot, spent=F(0)) for pot in ledger.pots()}
     body = {"pots": ["total"], "charges": {"total": ["1/2", "0/1"]}, "reissue": None, "loss": {}, "lease": False}
+    loss = clinic.kernel().price(clinic.connect().request(MARCH, epsilon="0.5")).loss.to_json()
     with pytest.raises(Exception, match="kept per window"):
-        replay._pay(
-            1, body, ("total",), clinic.kernel().price(clinic.connect().request(MARCH, epsilon="0.5")).loss.to_json()
-        )
+        replay._pay(1, body, ("total",), loss, reissue=False, paid=frozenset())
 
 
 # -- what one person is promised -------------------------------------------------------------------------------------

@@ -121,13 +121,20 @@ def translated(statement: str) -> str:
     )
 
 
-def reserve(ledger: Ledger, epsilon: object = "0.1", pot: str = "total", request: str = HASH) -> Reservation:
-    return ledger.reserve(pot, Pure(epsilon, unit="person"), request, {"plan": HASH})  # type: ignore[arg-type]
+def reserve(
+    ledger: Ledger, epsilon: object = "0.1", pot: str = "total", request: str = HASH, **more: Any
+) -> Reservation:
+    return ledger.reserve(pot, Pure(epsilon, unit="person", **more), request, {"plan": HASH})  # type: ignore[arg-type]
 
 
 def release(
-    ledger: Ledger, epsilon: object = "0.1", content: bytes = b"42", pot: str = "total", request: str = HASH
+    ledger: Ledger,
+    epsilon: object = "0.1",
+    content: bytes = b"42",
+    pot: str = "total",
+    request: str = HASH,
+    **more: Any,
 ) -> Reservation:
-    reservation = reserve(ledger, epsilon, pot, request)
+    reservation = reserve(ledger, epsilon, pot, request, **more)
     ledger.commit(reservation, content, {"n": 42}, released_at=TIME)
     return reservation

@@ -90,10 +90,10 @@ def test_entries_hold_no_time_but_that_of_the_release(both: Place) -> None:
     ledger.record_incident(reserve(ledger), "engine_failed")
     release(ledger)
     keys = {kind: set().union(*bodies(ledger, kind)) for kind in tables.BODIES}
-    assert keys["reserve"] == {"pots", "charges", "loss", "request_hash", "public", "reissue", "lease"}
-    assert keys["commit"] == {"reserve", "commitment", "released_at"}
-    assert keys["incident"] == {"reserve", "code"}
-    assert keys["register"] == {"version", "catalog_hash", "public"}
+    assert keys["reserve"] == {"pots", "charges", "loss", "request_hash", "public", "reissue", "lease", "totals"}
+    assert keys["commit"] == {"reserve", "commitment", "released_at", "totals"}
+    assert keys["incident"] == {"reserve", "code", "totals"}
+    assert keys["register"] == {"version", "catalog_hash", "public", "totals"}
 
 
 def test_history_shows_parameters_of_what_was_released(both: Place) -> None:

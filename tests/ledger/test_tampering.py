@@ -112,6 +112,24 @@ def test_changed_totals_are_found(full: Place, statement: str) -> None:
     assert not report.ok and report.first_bad is None and "pot_state" in report.problem
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE pot_state SET spent='1/10'",  # lowered: some of the budget would be spent twice
+        "UPDATE pot_state SET cap='2/1'",
+        "INSERT INTO pot_state VALUES ('second', '0/1', '0/1', '0/1', '1/1')",
+    ],
+)
+def test_changed_totals_are_answered_from_by_nobody(full: Place, statement: str) -> None:
+    """Without `verify`: neither by who opens the ledger nor by who has it open."""
+    ledger = full.open()
+    change(full, statement)
+    with pytest.raises(RefusedError, match="totals .* are damaged"):
+        reserve(ledger, "0.01")
+    with pytest.raises(RefusedError, match="totals .* are damaged"):
+        full.open()
+
+
 @pytest.mark.parametrize("spent", ["'-5/1'", "'9/1'", "'x'", "'1/0'", "x'ff'"])
 def test_impossible_totals_stop_the_pot_at_once(full: Place, spent: str) -> None:
     change(full, f"UPDATE pot_state SET spent={spent}")
@@ -143,10 +161,19 @@ def test_a_trigger_is_found_before_it_fires(full: Place) -> None:
 
 
 def rewrite(place: Place, seq: int, **changes: object) -> None:
-    """Changes a body and every hash after it: the chain is consistent again, only the head and the rules disagree."""
+    """Changes a body and every hash after it: the chain is consistent again, only the head and the rules disagree.
+
+    Unless digests of totals are what changes, they go: the chain then looks like one of the first version.
+    """
     previous = GENESIS
     for number, kind, text in place.rows("SELECT seq, kind, body_json FROM entry ORDER BY seq"):
-        body = json.loads(text) | (changes if number == seq else {})
+        body = json.loads(text)
+        if "totals" not in changes:
+            del body["totals"]
+        if number == seq:
+            body |= changes
+            if body.get("totals") == "":
+                del body["totals"]
         text = chain.canonical_text(body, "body")
         hashed = chain.entry_hash(number, kind, text, previous)
         quoted = text.replace("'", "''")
@@ -198,6 +225,9 @@ def test_a_chain_rewritten_to_its_end_disagrees_with_the_head(full: Place) -> No
         (2, {"version": 2}, "version"),
         (7, {"reserve": 2}, "not a reserve"),
         (8, {"reason": "ok"}, "sentence"),
+        (3, {"totals": "ab" * 32}, "names other totals"),
+        (4, {"totals": "ab" * 32}, "names other totals"),
+        (5, {"totals": ""}, "names no totals"),
     ],
 )
 def test_even_with_good_hashes_the_rules_are_checked(

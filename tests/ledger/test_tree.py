@@ -430,16 +430,16 @@ def test_windows_pay_beside_the_pot_that_was_asked(both: Place) -> None:
 
 def test_windows_are_opened_all_or_none(both: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = both.create(cap=3, ceiling=4)
-    true, opened = rows.write_new, list[str]()
+    true, opened = rows.write_totals, list[str]()
 
-    def dies(transaction: Any, pot: Any) -> None:
+    def dies(transaction: Any, pot: Any, *, is_new: bool) -> None:
         opened.append(pot.name)
         if len(opened) == 3:
             raise RuntimeError("killed")
-        true(transaction, pot)
+        true(transaction, pot, is_new=is_new)
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr(rows, "write_new", dies)
+        patch.setattr(rows, "write_totals", dies)
         ledger.open_windows("weeks", 1, 2, "*.day every week +0s", WEEKS, **TERMS, inside="total")
     assert [pot.name for pot in ledger.pots()] == ["total"] and both.verify().ok
     release(ledger)  # no windows: the total alone pays

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,16 +30,43 @@ class Format(StrEnum):
 
 
 @app.command()
-def verify(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
+def verify(
+    catalog: CatalogFile,
+    anchors: Annotated[
+        Path | None,
+        typer.Option(help="A file of lines that 'dither ledger anchor' wrote: every entry they name must be there."),
+    ] = None,
+    as_json: AsJson = False,
+    state: StateFolder = None,
+) -> None:
     """Recompute the hash chain, the pots and the commitments. Needs no data; exit code 1 if anything is wrong."""
-    report = steward.verify_ledger(State.beside(catalog, state))
+    text = "" if anchors is None else anchors.read_text("utf-8")
+    report = steward.verify_ledger(State.beside(catalog, state), text)
     if as_json:
         print_json({"ok": report.ok, "entries": report.entries, "releases": report.releases,
-                    "first_bad": report.first_bad, "problem": report.problem})  # fmt: skip
+                    "first_bad": report.first_bad, "problem": report.problem, "notes": list(report.notes)})  # fmt: skip
     else:
         Console().print(str(report), highlight=False)
     if not report.ok:
         raise typer.Exit(1)
+
+
+@app.command()
+def anchor(
+    catalog: CatalogFile,
+    to: Annotated[Path | None, typer.Option(help="Append the line to this file instead of printing it.")] = None,
+    state: StateFolder = None,
+) -> None:
+    """Write one signed line that says how far the ledger has come, to keep where this user cannot rewrite it.
+
+    Who runs the ledger can cut off its end and write a fitting head; only a line kept by somebody else shows it.
+    """
+    line = steward.anchor_line(State.beside(catalog, state))
+    if to is None:
+        print(line)
+        return
+    with to.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
 
 
 @app.command()

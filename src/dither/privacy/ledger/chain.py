@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import bindparam, select
 
-from dither.canonical import dumps
+from dither.canonical import digest, dumps
 from dither.errors import ParameterError
 from dither.privacy.ledger import tables
 from dither.privacy.ledger.database import Transaction
@@ -52,6 +53,15 @@ def commitment(nonce: bytes, arrow_bytes: bytes, meta_json: str) -> str:
         raise ParameterError(f"a nonce has {NONCE_BYTES} bytes")
     length = len(arrow_bytes).to_bytes(8, "big")
     return hashlib.sha256(nonce + length + arrow_bytes + meta_json.encode()).hexdigest()
+
+
+def digest_totals(texts: Mapping[str, Iterable[str]]) -> str:
+    """The digest of all running totals that an entry names: sha256 of {pot: [spent, delta_spent, reissued, cap]}.
+
+    >>> digest_totals({"total": ("1/2", "0/1", "0/1", "3/1")})[:16]
+    'fbd4f18b79d1daaa'
+    """
+    return digest({pot: list(numbers) for pot, numbers in texts.items()})
 
 
 def canonical_text(value: Any, what: str) -> str:

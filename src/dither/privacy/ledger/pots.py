@@ -87,13 +87,13 @@ class Pot:
 
     @property
     def left(self) -> Fraction:
-        """What can still be spent under the present cap."""
-        return self.cap - self.spent
+        """What can still be spent under the present cap; a recount may have put `spent` above it."""
+        return max(Fraction(0), self.cap - self.spent)
 
     @property
     def delta_left(self) -> Fraction:
         """What is left of the cap on deltas."""
-        return self.filter.delta_cap - self.delta_spent
+        return max(Fraction(0), self.filter.delta_cap - self.delta_spent)
 
 
 def opened(
@@ -201,24 +201,30 @@ def charge_of(pot: Pot, loss: Loss) -> Charge:
 
 def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
     """The pot after paying; BudgetError if it cannot. These comparisons are the filter."""
-    spent = pot.spent if reissue else on_grid(pot.spent + taken.amount)
-    reissued = on_grid(pot.reissued + taken.amount) if reissue else pot.reissued
-    delta_spent = on_grid(pot.delta_spent + taken.delta)
-    if spent > pot.cap:
+    after = add_charge(pot, taken, reissue=reissue)
+    if after.spent > pot.cap:
         remedy = "lower the price" if pot.left > 0 else "the pot is empty"
         if pot.cap < pot.ceiling - pot.reissue:
             most = shown(pot.ceiling - pot.reissue)
             remedy += f", or the steward raises the cap, up to {most}: dither budget raise {pot.name}"
         raise _cannot_pay(pot, price_text(pot.filter.measure, taken, pot.unit), pot.left, pot.cap, remedy)
-    if delta_spent > pot.filter.delta_cap:
+    if after.delta_spent > pot.filter.delta_cap:
         remedy = "ask with pure noise, which needs no delta: its cap was fixed at opening and is never raised"
         asked = price_text(pot.filter.measure, taken, pot.unit)
         raise _cannot_pay(pot, asked, pot.delta_left, pot.filter.delta_cap, remedy, "delta ")
-    if reissued > pot.reissue:
+    if after.reissued > pot.reissue:
         remedy = "the reserve for reissues was fixed at opening"
         asked = f"a reissue at {price_text(pot.filter.measure, taken, pot.unit)}"
         raise _cannot_pay(pot, asked, pot.reissue - pot.reissued, pot.reissue, remedy)
-    return replace(pot, spent=spent, delta_spent=delta_spent, reissued=reissued)
+    return after
+
+
+def add_charge(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
+    """The pot with a charge added to its totals, compared with no cap: `spend` compares."""
+    delta_spent = on_grid(pot.delta_spent + taken.delta)
+    if reissue:
+        return replace(pot, reissued=on_grid(pot.reissued + taken.amount), delta_spent=delta_spent)
+    return replace(pot, spent=on_grid(pot.spent + taken.amount), delta_spent=delta_spent)
 
 
 def _cannot_pay(pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str, what: str = "") -> BudgetError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import bindparam, select
@@ -11,9 +11,10 @@ from sqlalchemy import bindparam, select
 from dither.canonical import exact
 from dither.errors import DitherError
 from dither.privacy.ledger import pots, rows, tables, tree
-from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, entry_hash
+from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, digest_totals, entry_hash
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import START, Anchor
+from dither.privacy.ledger.pots import Pot
 from dither.privacy.losses import from_json
 
 _ENTRIES = select(tables.entry).order_by(tables.entry.c.seq)
@@ -37,7 +38,7 @@ class Replay:
     """Entries are added one by one; Broken names the first that dither would not have written."""
 
     last: Anchor = START
-    pots: dict[str, pots.Pot] = field(default_factory=dict)
+    pots: dict[str, Pot] = field(default_factory=dict)
     reserves: dict[int, Reserve] = field(default_factory=dict)
     pending: set[int] = field(default_factory=set)
     incidents: set[int] = field(default_factory=set)
@@ -47,6 +48,11 @@ class Replay:
     version: int = 0
     lineage: Any = None
     incidents_open: int = 0
+    recounted: dict[str, Pot] | None = None  # totals by the present rule, where the old one was short
+    notes: list[str] = field(default_factory=list)
+    _digest: str | None = None  # named by the newest entry; None in a ledger of the first version
+    _is_sealed: bool = False  # whether the entry being added names the digest of all totals
+    _counted: dict[str, Pot] = field(default_factory=dict)  # the totals that _digest is of
 
     def add(self, seq: Any, kind: Any, body_json: Any, prev_hash: Any, hashed: Any) -> None:
         """One more entry; Broken if it does not follow."""
@@ -63,14 +69,32 @@ class Replay:
             if kind not in tables.BODIES:
                 raise Broken(seq, f"is of the unknown kind {kind!r}")
             body = json.loads(body_json)
+            totals = body.pop("totals", None)
             if set(body) != tables.BODIES[kind]:
                 raise Broken(seq, f"its body is not that of a {kind} entry")
+            self._check_sealing(seq, kind, totals)
             getattr(self, f"_{kind}")(seq, body)
+            if self._is_sealed and totals != self._new_digest():
+                raise Broken(seq, "names other totals than the entries add up to")
         except DitherError as error:
             raise Broken(seq, f"dither would have refused this {kind}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ZeroDivisionError):
             raise Broken(seq, f"its body is not that of a {kind} entry") from None
         self.last = Anchor(seq, hashed)
+
+    def _check_sealing(self, seq: int, kind: str, totals: Any) -> None:
+        """Entries name the digest of all totals; only a ledger of the first version begins with some that do not."""
+        self._is_sealed = totals is not None
+        if not self._is_sealed and (self._digest is not None or kind == "recount"):
+            raise Broken(seq, "names no totals, which only the first entries of an old ledger do")
+        if self._is_sealed and self.recounted is not None and kind != "recount":
+            raise Broken(seq, "follows shares of the old rule that were not recounted")
+
+    def _new_digest(self) -> str:
+        if self._digest is None or any(self._counted.get(name) is not pot for name, pot in self.pots.items()):
+            self._counted = dict(self.pots)
+            self._digest = digest_totals({name: rows.texts(pot) for name, pot in self.pots.items()})
+        return self._digest
 
     def _open(self, seq: int, body: dict[str, Any]) -> None:
         pot = pots.from_body(body)
@@ -80,9 +104,15 @@ class Replay:
         if (pot.is_windows or self.pots.get(pot.inside or "", pot).is_windows) and self.reserves:
             raise Broken(seq, "opens a window after something was spent")
         self.pots[pot.name] = pot
+        if self.recounted is not None:
+            self.recounted[pot.name] = pot
 
     def _raise(self, seq: int, body: dict[str, Any]) -> None:
-        self.pots[body["pot"]] = pots.raised(self.pots[body["pot"]], exact(body["cap"], "cap"), body["reason"])
+        name = body["pot"]
+        raised = pots.raised(self.pots[name], exact(body["cap"], "cap"), body["reason"])
+        self.pots[name] = raised
+        if self.recounted is not None:
+            self.recounted[name] = replace(self.recounted[name], cap=raised.cap)
 
     def _reserve(self, seq: int, body: dict[str, Any]) -> None:
         leaves, reissue = tuple(body["pots"]), body["reissue"]
@@ -90,7 +120,7 @@ class Replay:
         if reissue is not None:
             check_reissue(seq, reissue, leaves, self.reserves, self.commitments, self.superseded)
             self.superseded.add(reissue["supersedes"])
-        self._pay(seq, body, leaves, body["loss"], reissue=reissue is not None)
+        self._pay(seq, body, leaves, body["loss"], reissue=reissue is not None, paid=frozenset())
         self.pending.add(seq)
         payers = frozenset(body["charges"])
         self.reserves[seq] = Reserve(leaves, payers, body["loss"], body["request_hash"], body["lease"])
@@ -99,13 +129,29 @@ class Replay:
         if self.incidents_open >= (tree.worst_case(self.pots).max_incidents or 1):
             raise Broken(seq, "was made while incidents had suspended the dataset")
 
-    def _pay(self, seq: int, body: dict[str, Any], leaves: tuple[str, ...], loss: Any, **how: Any) -> None:
+    def _pay(
+        self,
+        seq: int,
+        body: dict[str, Any],
+        leaves: tuple[str, ...],
+        loss_json: Any,
+        *,
+        reissue: bool,
+        paid: frozenset[str],
+    ) -> None:
         for leaf in leaves:
             if leaf not in self.pots:
                 raise Broken(seq, f"charges {leaf!r}, which no entry opened")
-        charges, changed = tree.pay(self.pots, leaves, from_json(loss), **how)
+        loss = from_json(loss_json)
+        old_rule = not self._is_sealed
+        charges, changed = tree.pay(self.pots, leaves, loss, reissue=reissue, paid=paid, before_recount=old_rule)
         if rows.charges_to(charges) != body["charges"]:
             raise Broken(seq, "its charge is not that of its loss")
+        if old_rule:
+            counted = self.pots if self.recounted is None else self.recounted
+            right, recounted = tree.pay(counted, leaves, loss, reissue=reissue, paid=paid, limited=False)
+            if self.recounted is not None or right != charges:
+                self.recounted = dict(counted) | recounted
         self.pots.update(changed)
 
     def _commit(self, seq: int, body: dict[str, Any]) -> None:
@@ -122,10 +168,33 @@ class Replay:
             raise Broken(seq, f"shares {release!r}, which is not a stored release")
         paid = self.reserves[release].payers | self.shares.get(release, frozenset())
         leaves = tuple(body["pots"])
-        self._pay(seq, body, leaves, self.reserves[release].loss, paid=paid)
+        self._pay(seq, body, leaves, self.reserves[release].loss, reissue=False, paid=paid)
         if not body["charges"]:
             raise Broken(seq, "nobody pays by it")
-        self.shares[release] = self.shares.get(release, frozenset()) | set(body["charges"])
+        new_payers = set(body["charges"]) - paid
+        self.shares[release] = self.shares.get(release, frozenset()) | new_payers
+
+    def changed_by_recount(self) -> list[Pot]:
+        """The pots whose totals differ by the present rule, as they stand by it."""
+        counted = self.pots if self.recounted is None else self.recounted
+        return [pot for name, pot in counted.items() if rows.texts(pot) != rows.texts(self.pots[name])]
+
+    def describe_recount(self) -> list[str]:
+        """A sentence for each pot whose total a recount raises."""
+        return [
+            f"pot {pot.name!r} was recounted: it stands at {pots.shown(pot.spent)} (cap {pots.shown(pot.cap)}), "
+            f"not at {pots.shown(self.pots[pot.name].spent)}: stored releases had been shared into parts of a "
+            "partition without the pots above it paying what the partition grew by"
+            for pot in self.changed_by_recount()
+        ]
+
+    def _recount(self, seq: int, body: dict[str, Any]) -> None:
+        expected = {pot.name: list(rows.texts(pot)) for pot in self.changed_by_recount()}
+        if self.recounted is None or body["pots"] != expected:
+            raise Broken(seq, "recounts other totals than the shares before it call for")
+        self.notes += [f"entry {seq}: {sentence}" for sentence in self.describe_recount()]
+        self.pots = self.recounted
+        self.recounted = None
 
     def _incident(self, seq: int, body: dict[str, Any]) -> None:
         reserve = body["reserve"]
@@ -212,7 +281,7 @@ def check_totals(transaction: Transaction, replay: Replay) -> None:
     """The running totals, and who shared what, are those that the entries add up to."""
     stored = {row[0]: row[1:] for row in transaction.rows(_TOTALS)}
     for name, pot in replay.pots.items():
-        derived = tuple(rows.texts(pot).values())
+        derived = rows.texts(pot)
         if tuple(stored.pop(name, ())) != derived:
             raise Broken(None, f"pot_state of {name!r} is not what the entries add up to: {', '.join(derived)}")
     if stored:

@@ -21,9 +21,11 @@ from dither.privacy.ledger.records import Incident, Registered, Reservation, Sto
 from dither.privacy.ledger.rules import Charge
 
 ONCE = "a reserve is committed once"
+TOTALS = ("spent", "delta_spent", "reissued", "cap")
 
 _ENTRY, _RELEASE, _POT, _SHARE = tables.entry.c, tables.release.c, tables.pot_state.c, tables.share.c
 _LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
+_LAST_BODY = select(_ENTRY.body_json).order_by(_ENTRY.seq.desc()).limit(1)
 _OF_KIND = select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
 _NEWEST = select(_ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
 _NEWEST_SEQ = select(_ENTRY.seq).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
@@ -44,9 +46,7 @@ _SHARES = select(_SHARE.pot).where(_SHARE.release == bindparam("at"))
 _TOTALS = select(_POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap).where(_POT.pot == bindparam("name"))
 _ALL_TOTALS = select(_POT.pot, _POT.spent, _POT.delta_spent, _POT.reissued, _POT.cap)
 _NEW_TOTALS = (
-    update(tables.pot_state)
-    .where(_POT.pot == bindparam("name"))
-    .values({key: bindparam(key) for key in ("spent", "delta_spent", "reissued", "cap")})
+    update(tables.pot_state).where(_POT.pot == bindparam("name")).values({key: bindparam(key) for key in TOTALS})
 )
 _NEW_ENTRY, _NEW_RELEASE = insert(tables.entry), insert(tables.release)
 _NEW_POT, _NEW_SHARE = insert(tables.pot_state), insert(tables.share)
@@ -58,6 +58,13 @@ def last(transaction: Transaction) -> Anchor:
     """The newest entry."""
     found = transaction.rows(_LAST)
     return Anchor(*found[0]) if found else START
+
+
+def newest_digest(transaction: Transaction) -> str | None:
+    """The digest of all totals that the newest entry names; None where it names none, or where there is none."""
+    body_json = transaction.scalar(_LAST_BODY)
+    digest = None if body_json is None else json.loads(body_json).get("totals")
+    return None if digest is None else str(digest)
 
 
 def append(transaction: Transaction, before: Anchor, kind: str, body: dict[str, Any]) -> Anchor:
@@ -91,8 +98,13 @@ def totals(transaction: Transaction, terms: Mapping[str, Pot], names: Iterable[s
     if len(wanted) <= 4:
         found = {name: row for name in wanted for row in transaction.rows(_TOTALS, {"name": name})}
     else:
-        found = {row[0]: row[1:] for row in transaction.rows(_ALL_TOTALS)}
+        found = all_texts(transaction)
     return {name: _with_totals(terms[name], found.get(name, ())) for name in wanted}
+
+
+def all_texts(transaction: Transaction) -> dict[str, tuple[str, ...]]:
+    """Every row of `pot_state` by its pot, as stored."""
+    return {row[0]: row[1:] for row in transaction.rows(_ALL_TOTALS)}
 
 
 def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
@@ -107,27 +119,24 @@ def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
         )
     except (ValueError, TypeError, ZeroDivisionError):
         now = replace(pot, spent=Fraction(-1))
-    sound = 0 <= now.spent <= now.cap and pot.cap <= now.cap <= now.ceiling - now.reissue
-    if not sound or not 0 <= now.delta_spent <= now.filter.delta_cap or not 0 <= now.reissued <= now.reissue:
+    sound = min(now.spent, now.delta_spent, now.reissued) >= 0  # a recount may have put them above their caps
+    if not sound or not pot.cap <= now.cap <= now.ceiling - now.reissue:
         raise RefusedError(f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify'", rule=ROLLBACK)
     return now
 
 
-def texts(pot: Pot) -> dict[str, str]:
-    """A row of `pot_state`."""
-    numbers = {"spent": pot.spent, "delta_spent": pot.delta_spent, "reissued": pot.reissued, "cap": pot.cap}
-    return {key: fraction_text(value) for key, value in numbers.items()}
+def texts(pot: Pot) -> tuple[str, ...]:
+    """The numbers of a pot's row in `pot_state`, in the order of `TOTALS`."""
+    return tuple(fraction_text(getattr(pot, key)) for key in TOTALS)
 
 
-def write(transaction: Transaction, changed: Iterable[Pot]) -> None:
-    """New totals."""
-    for pot in changed:
-        transaction.run(_NEW_TOTALS, {"name": pot.name} | texts(pot))
-
-
-def write_new(transaction: Transaction, pot: Pot) -> None:
-    """The totals of a pot just opened."""
-    transaction.run(_NEW_POT, {"pot": pot.name} | texts(pot))
+def write_totals(transaction: Transaction, pot: Pot, *, is_new: bool) -> None:
+    """A pot's row in `pot_state`."""
+    row = dict(zip(TOTALS, texts(pot), strict=True))
+    if is_new:
+        transaction.run(_NEW_POT, {"pot": pot.name} | row)
+    else:
+        transaction.run(_NEW_TOTALS, {"name": pot.name} | row)
 
 
 def release(transaction: Transaction, seq: int) -> Stored | None:
@@ -180,12 +189,16 @@ def charges_to(charges: Mapping[str, Charge]) -> dict[str, list[str]]:
 def registered(transaction: Transaction) -> Registered | None:
     """The newest version."""
     found = transaction.scalar(_NEWEST, {"kind": "register"})
-    return None if found is None else Registered(**json.loads(found))
+    if found is None:
+        return None
+    body = json.loads(found)
+    return Registered(body["version"], body["catalog_hash"], body["public"])
 
 
 def incidents_open(transaction: Transaction) -> tuple[Incident, ...]:
     """Incidents after the last clear."""
-    return tuple(Incident(seq, **json.loads(body)) for seq, body in transaction.rows(_INCIDENTS))
+    bodies = [(seq, json.loads(text)) for seq, text in transaction.rows(_INCIDENTS)]
+    return tuple(Incident(seq, body["reserve"], body["code"]) for seq, body in bodies)
 
 
 def has_incident(transaction: Transaction, reservation: Reservation) -> bool:

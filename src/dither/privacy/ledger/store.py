@@ -26,12 +26,13 @@ from dither.privacy.ledger.holder import is_dead, this_process
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Committed, Reservation
 from dither.privacy.ledger.verify import Location, database_at, is_url, missing_head
+from dither.privacy.ledger.writer import Writer
 from dither.privacy.losses import Loss, from_json
 from dither.privacy.noise.source import fresh_bytes
 
 ONE_INCIDENT = "one incident each"
 IN_ADVANCE = "windows are opened in advance: what was spent before was spent on every window"
-Append = Callable[[str, dict[str, Any]], Anchor]
+Append = Callable[..., Anchor]  # Writer.append
 
 
 class Ledger(readings.Readings):
@@ -67,9 +68,15 @@ class Ledger(readings.Readings):
                 raise RefusedError(f"{ledger._database.shown}: {problem}", rule=DURABLE)
             if anchor is None and (last := rows.last(transaction)).seq:
                 raise RefusedError(missing_head(ledger._head.path, last), rule=ROLLBACK)
-            last = ledger._follow(transaction, anchor or START)
+            writer = Writer(ledger._database, transaction, ledger._follow(transaction, anchor or START))
+            is_sealed = rows.newest_digest(transaction) is not None
+            if is_sealed:
+                writer.checked_totals()
         with ledger._head.locked():
-            ledger._head.advance(last)
+            ledger._head.advance(writer.last)
+        if not is_sealed:
+            with ledger._writing() as (_, writer):
+                writer.checked_totals()  # replays the entries, and recounts where the old rule was short
         return ledger
 
     # -- the steward's acts -------------------------------------------------------------------------------------
@@ -116,8 +123,7 @@ class Ledger(readings.Readings):
         tree.check_opening(before, pot)
         if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(transaction, "reserve"):
             raise RefusedError(IN_ADVANCE, rule="privacy-rules 10")
-        append("open", pots.to_body(pot))
-        rows.write_new(transaction, pot)
+        append("open", pots.to_body(pot), [pot])
         before[name] = pot
         return pot
 
@@ -126,8 +132,7 @@ class Ledger(readings.Readings):
         with self._appending() as (transaction, append):
             tree.path(self._terms_of(transaction), pot)
             after = pots.raised(self._pots(transaction, [pot])[pot], cap, reason)
-            append("raise", {"pot": pot, "cap": after.cap, "reason": reason})
-            rows.write(transaction, [after])
+            append("raise", {"pot": pot, "cap": after.cap, "reason": reason}, [after])
         return after
 
     def record_register(self, version: int, catalog_hash: str, public: dict[str, Any] | None = None) -> None:
@@ -154,6 +159,11 @@ class Ledger(readings.Readings):
             if not rows.incidents_open(transaction):
                 raise ParameterError("no incident is open")
             append("clear", {"reason": reason})
+
+    def newest_entry(self) -> Anchor:
+        """The newest entry by number and hash: what an anchor names."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.last(transaction)
 
     # -- the kernel's steps -------------------------------------------------------------------------------------
 
@@ -194,8 +204,7 @@ class Ledger(readings.Readings):
                 "reissue": reissue,
                 "lease": leaves_early,
             }
-            entry = append("reserve", body)
-            rows.write(transaction, changed.values())
+            entry = append("reserve", body, changed.values())
             rows.hold(transaction, entry.seq, this_process())
         asked = changed[leaves[0]]
         amount = charges[leaves[0]].amount
@@ -260,9 +269,8 @@ class Ledger(readings.Readings):
                 "charges": rows.charges_to(charges),
                 "released_at": released_at,
             }
-            entry = append("share", body)
-            rows.write(transaction, changed.values())
-            rows.write_shares(transaction, release, charges)
+            entry = append("share", body, changed.values())
+            rows.write_shares(transaction, release, charges.keys() - paid)
         asked = changed[pot]
         return Reservation(entry.seq, entry.hash, pot, charges[pot].amount, asked.spent, asked.cap, charges)
 
@@ -284,6 +292,12 @@ class Ledger(readings.Readings):
 
     @contextmanager
     def _appending(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Append]]:
+        """A writing transaction, and what appends an entry in it."""
+        with self._writing(anchored=anchored) as (transaction, writer):
+            yield transaction, writer.append
+
+    @contextmanager
+    def _writing(self, *, anchored: bool = True) -> Iterator[tuple[Transaction, Writer]]:
         """A writing transaction on a ledger that agrees with its head, and the head moved after it.
 
         The head is locked from the comparison to the move: else two copies of a ledger, each with a lock of its own,
@@ -294,16 +308,10 @@ class Ledger(readings.Readings):
                 anchor = self._head.read()
                 if anchor is None:
                     raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=ROLLBACK)
-                last = self._follow(transaction, anchor)
-
-                def append(kind: str, body: dict[str, Any]) -> Anchor:
-                    nonlocal last
-                    last = rows.append(transaction, last, kind, body)
-                    return last
-
-                yield transaction, append
+                writer = Writer(self._database, transaction, self._follow(transaction, anchor))
+                yield transaction, writer
             if anchored:
-                self._head.advance(last)
+                self._head.advance(writer.last)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> Anchor:
         try:

@@ -13,7 +13,8 @@ from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData
 APPLICATION_ID = 0x64746872  # "dthr" in the SQLite header
 SCHEMA_VERSION = 2
 
-# every kind of entry, and all that its body holds: no time but the release's, nothing counted or measured on data
+# every kind of entry, and all that its body holds beside `totals` (the digest of all running totals after the entry,
+# missing in ledgers of the first version): no time but the release's, nothing counted or measured on data
 BODIES = {
     "open": {
         *("pot", "kind", "inside", "rule", "cap", "ceiling", "reissue", "neighbours", "unit", "question"),
@@ -26,6 +27,7 @@ BODIES = {
     "share": {"release", "pots", "charges", "released_at"},
     "incident": {"reserve", "code"},
     "clear": {"reason"},
+    "recount": {"pots"},
 }
 
 metadata = MetaData()

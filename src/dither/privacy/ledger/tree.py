@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dither.errors import BudgetError, ParameterError, RefusedError
-from dither.privacy.ledger.pots import Pot, charge_of, spend
+from dither.privacy.ledger.pots import Pot, add_charge, charge_of, on_grid, spend
 from dither.privacy.ledger.rules import Charge
 from dither.privacy.losses import Loss
 
@@ -96,35 +96,53 @@ def pay(
     *,
     reissue: bool = False,
     paid: frozenset[str] = frozenset(),
+    limited: bool = True,
+    before_recount: bool = False,
 ) -> tuple[dict[str, Charge], dict[str, Pot]]:
-    """What each pot pays and where it stands afterwards; BudgetError or RefusedError changes nothing.
+    """What each pot pays and its balance afterwards; BudgetError or RefusedError changes nothing.
 
     `leaves` is the pot that was asked (or several parts of one partition), then the windows that the question may
-    touch. Pots in `paid` paid for this very release before and pay nothing; if one has, all that it is inside of have.
+    touch. Pots in `paid` paid for this very release before, and do not pay its price again; if one has, all that it is
+    inside of have. What a partition grows by is paid by the pots above it even so: theorem 5 needs it.
+
+    Two switches for replaying old ledgers: `limited=False` compares with no cap, and `before_recount=True` is the
+    unsound rule of the first version, by which pots in `paid` did not pay for growth either.
     """
+    add = spend if limited else add_charge
     asked, touched = _split(pots, leaves, paid)
-    now, charges = dict(pots), dict[str, Charge]()
-    by_windows: Charge | None = None
+    now = dict(pots)
+    charges = dict[str, Charge]()
+    growth: Charge | None = None
     if touched:
-        taken = charge_of(pots[touched[0]], loss)  # windows share one rule and one unit
+        price = charge_of(pots[touched[0]], loss)  # windows share one rule and one unit
         for window in touched:
-            charges[window], now[window] = taken, spend(now[window], taken, reissue=reissue)
+            charges[window] = price
+            now[window] = add(now[window], price, reissue=reissue)
         partition = pots[touched[0]].inside or ""
-        by_windows, now[partition] = _grown(now, partition, reissue)
-        charges[partition] = by_windows
-    grown: Charge | None = None
+        window_growth = _growth(now, partition, reissue)
+        charges[partition] = window_growth
+        now[partition] = add(now[partition], window_growth, reissue=reissue)
     for name in (*asked, *path(pots, asked[0])[1:]):
-        if name in paid:
+        is_root = now[name].inside is None
+        if before_recount and name in paid:
             continue
         if now[name].kind == "partition":
-            grown, now[name] = _grown(now, name, reissue)
-            charges[name] = grown
+            growth = _growth(now, name, reissue)
+            charge = growth
+        elif is_root and windows(pots) is not None:  # it stands at its dearest window: theorem 7
+            if not touched:
+                continue
+            charge = window_growth
+        elif growth is not None:
+            charge = growth
+        elif name in paid:
             continue
-        if by_windows is not None and now[name].inside is None:
-            charges[name] = by_windows
         else:
-            charges[name] = charge_of(now[name], loss) if grown is None or name in asked else grown
-        now[name] = spend(now[name], charges[name], reissue=reissue)
+            charge = charge_of(now[name], loss)
+        if name in paid and not any(charge):
+            continue
+        charges[name] = charge
+        now[name] = add(now[name], charge, reissue=reissue)
     return charges, {name: now[name] for name in charges}
 
 
@@ -159,20 +177,26 @@ def _split(
     return asked, touched
 
 
-def _grown(pots: Mapping[str, Pot], name: str, reissue: bool) -> tuple[Charge, Pot]:
-    """By how much a partition grew when one of its parts paid, and what it stands at now."""
-    partition, parts = pots[name], [pot for pot in pots.values() if pot.inside == name]
-    kept = 2 if partition.neighbours == "replace" else 1
+def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
+    """By how much a partition must grow to stand at its largest parts, after one of them paid."""
+    partition = pots[name]
+    parts = [pot for pot in pots.values() if pot.inside == name]
+    amount_before = partition.reissued if reissue else partition.spent
+    amounts = [part.reissued if reissue else part.spent for part in parts]
+    deltas = [part.delta_spent for part in parts]
+    most = 2 if partition.neighbours == "replace" else 1
+    return Charge(
+        _growth_to_largest(partition, amount_before, amounts, most),
+        _growth_to_largest(partition, partition.delta_spent, deltas, most),
+    )
 
-    def largest(amounts: list[Fraction]) -> Fraction:
-        return sum(sorted(amounts, reverse=True)[:kept], Fraction(0))
 
-    before = partition.reissued if reissue else partition.spent
-    amount = largest([part.reissued if reissue else part.spent for part in parts]) - before
-    grown = Charge(amount, largest([part.delta_spent for part in parts]) - partition.delta_spent)
-    if min(grown) < 0:
+def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction], most: int) -> Fraction:
+    """From `before` to the sum of the `most` largest totals; `before` may lie above it by the rounding of sums."""
+    after = sum(sorted(totals, reverse=True)[:most], Fraction(0))
+    if on_grid(after) < before:
         raise RefusedError(f"the totals of pot {partition.name!r} are damaged", rule="a total never falls")
-    return grown, spend(partition, grown, reissue=reissue)
+    return max(Fraction(0), after - before)
 
 
 def worst_case(pots: Mapping[str, Pot]) -> Pot:

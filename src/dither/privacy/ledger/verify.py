@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dither.errors import RefusedError
+from dither.privacy.ledger import rows
+from dither.privacy.ledger.anchors import SignedAnchor
 from dither.privacy.ledger.chain import Broken, follow
-from dither.privacy.ledger.database import Database
+from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.head import Anchor, Head
 from dither.privacy.ledger.postgres import Postgres
 from dither.privacy.ledger.pots import Pot
@@ -33,38 +35,42 @@ class Report:
     pots: tuple[Pot, ...]
     first_bad: int | None = None
     problem: str = ""
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.ok:
             return f"the ledger does NOT verify: {self.problem}"
-        return f"the ledger verifies: {self.entries} entries, {self.releases} releases, {len(self.pots)} pots"
+        counts = f"{self.entries} entries, {self.releases} releases, {len(self.pots)} pots"
+        return "\n".join((f"the ledger verifies: {counts}", *self.notes))
 
 
-def verify(location: Location, head_path: Path) -> Report:
+def verify(location: Location, head_path: Path, anchors: tuple[SignedAnchor, ...] = ()) -> Report:
     """Checks a ledger; never raises for a bad one, but says what is wrong first.
+
+    With `anchors`, lines that somebody else kept, every entry that they name must be in it.
 
     SQLite reads a ledger in use through its log and a shared-memory file beside it. One at rest has no log, and is
     read as a plain file. Where a log lies but the folder is closed to us (a crash, a mounted backup), a copy is read.
     """
     head_path = Path(head_path)
     if is_url(location):
-        return _checked(Postgres(str(location)), head_path, location)
+        return _checked(Postgres(str(location)), head_path, location, anchors)
     path = Path(location)
     log = path.with_name(path.name + "-wal")
     if not log.exists():
-        report = _checked(SQLite(path, "immutable"), head_path, path)
+        report = _checked(SQLite(path, "immutable"), head_path, path, anchors)
         if report.ok or not path.is_file():
             return report  # if not ok, a writer may have come meanwhile: look again
     try:
         _open_and_close(SQLite(path, "ro"))
-        return _checked(SQLite(path, "ro"), head_path, path)
+        return _checked(SQLite(path, "ro"), head_path, path, anchors)
     except RefusedError:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / path.name
             shutil.copyfile(path, copy)
             if log.exists():
                 shutil.copyfile(log, copy.with_name(log.name))
-            return _checked(SQLite(copy), head_path, path)
+            return _checked(SQLite(copy), head_path, path, anchors)
 
 
 def is_url(location: Location) -> bool:
@@ -85,7 +91,7 @@ def _open_and_close(database: Database) -> None:
         database.close()
 
 
-def _checked(database: Database, head_path: Path, location: Location) -> Report:
+def _checked(database: Database, head_path: Path, location: Location, anchors: tuple[SignedAnchor, ...]) -> Report:
     replay = Replay()
     try:
         anchor = Head(head_path, location).read()  # before the ledger, which may grow meanwhile
@@ -97,13 +103,26 @@ def _checked(database: Database, head_path: Path, location: Location) -> Report:
                 follow(transaction, anchor)
             elif replay.last.seq:
                 raise Broken(None, missing_head(head_path, replay.last))
+            _check_anchors(transaction, anchors, replay.last.seq)
             check_releases(transaction, replay, database.errors)
             check_totals(transaction, replay)
     except (Broken, RefusedError) as error:
         return Report(False, replay.last.seq, len(replay.commitments), (), getattr(error, "seq", None), str(error))
     finally:
         database.close()
-    return Report(True, replay.last.seq, len(replay.commitments), tuple(replay.pots.values()))
+    notes = (*replay.notes, *(f"at the next opening {sentence}" for sentence in replay.describe_recount()))
+    counted = replay.pots if replay.recounted is None else replay.recounted
+    return Report(True, replay.last.seq, len(replay.commitments), tuple(counted.values()), notes=notes)
+
+
+def _check_anchors(transaction: Transaction, anchors: tuple[SignedAnchor, ...], newest: int) -> None:
+    """Every anchored entry is in the ledger, with the anchored hash."""
+    for signed in anchors:
+        anchor = signed.anchor
+        if anchor.seq > newest:
+            raise Broken(None, f"the anchor of {signed.at} names entry {anchor.seq}: the ledger was cut off before it")
+        if anchor.seq and rows.entry(transaction, anchor.seq)[2] != anchor.hash:
+            raise Broken(anchor.seq, f"the anchor of {signed.at} names another hash here: the ledger was rewritten")
 
 
 def missing_head(head_path: Path, last: Anchor) -> str:
