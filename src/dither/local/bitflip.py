@@ -27,8 +27,10 @@ from dither.local.support import Oracle
 from dither.local.vector import sample_coordinates
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli
+from dither.stored import stored
 
 
+@stored(sampled="sampled")
 @dataclass(frozen=True)
 class BitFlip(Oracle):
     """`sampled` bits of a histogram of `domain` buckets."""

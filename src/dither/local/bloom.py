@@ -24,8 +24,10 @@ from dither.local.rappor import Steps, read_steps
 from dither.local.unary import spare_bits_clear, unary_law
 from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.noise import Words, uniform_below
+from dither.stored import stored
 
 
+@stored(bits="bits", hashes="hashes", cohorts="cohorts", f="f", irr_p="irr_p", irr_q="irr_q")
 @dataclass(frozen=True)
 class BloomRappor(Protocol):
     """RAPPOR on a Bloom filter of text. Payload: the cohort (2 bytes), then the `bits` bits of the filter."""

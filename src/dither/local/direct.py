@@ -22,6 +22,7 @@ from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
+from dither.stored import stored
 
 
 def respond(values: NDArray[np.int64], size: int, truth: Fraction, source: Words) -> NDArray[np.int64]:
@@ -38,6 +39,7 @@ def respond_one(value: int, size: int, truth: Chance, coins: Coins) -> int:
     return (other + (other >= value), value)[keep]
 
 
+@stored()
 @dataclass(frozen=True)
 class Direct(SupportOracle):
     """k-RR, also called GRR. Best of all when domain < 3 e**epsilon + 2."""

@@ -23,11 +23,13 @@ from dither.local.kept import KeptReports
 from dither.local.odds import odds, read_epsilon
 from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.noise import Words, bernoulli, discrete_laplace
+from dither.stored import stored
 
 EDGE_UNIT = "entry of a user's link list"
 _EDGE = 1 << 31
 
 
+@stored(groups="groups")
 @dataclass(frozen=True)
 class Degrees(KeptReports):
     """Each user's number of links to each of `groups` public groups of users, plus integer Laplace noise.
@@ -96,6 +98,7 @@ class Degrees(KeptReports):
         return Estimate(found, np.full(self.groups, n * self.variance), n, float("inf"), what="degrees")
 
 
+@stored(users="users")
 @dataclass(frozen=True)
 class EdgeResponse(KeptReports):
     """Randomised response on the lower triangle of the adjacency matrix: edges and triangles, unbiased.

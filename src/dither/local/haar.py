@@ -25,10 +25,12 @@ from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpa
 from dither.local.support import Oracle
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
+from dither.stored import stored
 
 Floats = NDArray[np.float64]
 
 
+@stored()
 @dataclass(frozen=True)
 class Haar(Oracle):
     """Haar wavelet coefficients of a domain of 2**levels values."""

@@ -28,6 +28,7 @@ from dither.local.protocol import exactly, read_value, read_values
 from dither.local.support import Oracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
+from dither.stored import stored
 
 Floats = NDArray[np.float64]
 
@@ -72,6 +73,7 @@ def _noise(ratio: Fraction, blocks: int, order: int, same: Fraction) -> Fraction
     return step**2 * half * (same * (ratio + 1) + (1 - same) * 2) / total
 
 
+@stored(blocks="blocks")
 @dataclass(frozen=True)
 class Hadamard(Oracle):
     """Hadamard response with `blocks` blocks (0: the best for domain and epsilon)."""

@@ -27,8 +27,10 @@ from dither.local.kept import Search, largest_first, scaled_up
 from dither.local.localhash import LocalHash
 from dither.local.odds import read_epsilon
 from dither.local.wire import Payloads
+from dither.stored import stored
 
 
+@stored(first="first", step="step", prime_bits="prime_bits")
 @dataclass(frozen=True)
 class PrefixSearch(Search):
     """Reports on prefixes of `first`, `first` + `step`, ..., `bits` bits."""

@@ -16,8 +16,10 @@ from dither.local.protocol import Protocol, read_values
 from dither.local.support import Oracle
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
+from dither.stored import stored
 
 
+@stored()
 @dataclass(frozen=True)
 class KeptReports(Protocol):
     """Keeps reports; `ask` names what to call with `collector.payloads`."""
@@ -48,6 +50,7 @@ class KeptReports(Protocol):
         raise self._refuse()
 
 
+@stored(bits="bits")
 @dataclass(frozen=True)
 class Search(KeptReports):
     """A search over integers of `bits` bits: each user draws a public group and answers that group's question.

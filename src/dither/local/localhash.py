@@ -28,6 +28,7 @@ from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words
+from dither.stored import stored
 
 _MOST = 1 << 16
 _CELLS = 1 << 15  # hashes at a time, so that a block stays in the processor's cache
@@ -44,6 +45,7 @@ def best_size(epsilon: Fraction) -> int:
     return min(range(max(2, near - 1), near + 2), key=lambda g: (ratio - 1 + g) ** 2 / (g - 1))
 
 
+@stored(size="size", prime_bits="prime_bits")
 @dataclass(frozen=True)
 class LocalHash(SupportOracle):
     """Local hashing to `size` values. Short reports over huge domains; the collector pays n * d hashes."""

@@ -29,8 +29,10 @@ from dither.local.protocol import Protocol, exactly, read_values
 from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpack
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
+from dither.stored import stored
 
 
+@stored(attributes="attributes", order="order")
 @dataclass(frozen=True)
 class Marginals(Protocol):
     """A value is an integer whose bit i is attribute i."""

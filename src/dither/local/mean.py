@@ -23,6 +23,7 @@ from dither.local.estimate import Estimate
 from dither.local.odds import odds, read_epsilon
 from dither.local.protocol import Protocol
 from dither.privacy.noise import Words
+from dither.stored import stored
 
 GRID_BITS = 32
 
@@ -35,6 +36,7 @@ def round_at_random(grid: NDArray[np.int64], steps: int, source: Words) -> NDArr
     return down + (drawn < rest)
 
 
+@stored(low="low", high="high")
 @dataclass(frozen=True)
 class Mean(Protocol):
     """A protocol for the mean of a number in [low, high]."""

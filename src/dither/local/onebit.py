@@ -28,12 +28,14 @@ from dither.local.odds import log_above
 from dither.local.protocol import exactly
 from dither.local.wire import Payloads, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
+from dither.stored import stored
 
 
 def _both(zero: Fraction) -> dict[bytes, Fraction]:
     return {b"\0": zero, b"\1": 1 - zero}
 
 
+@stored()
 @dataclass(frozen=True)
 class OneBit(Mean):
     """One randomised bit of a number in [low, high].
@@ -102,6 +104,7 @@ class OneBit(Mean):
         return 1 / (2 * self.heard - 1)
 
 
+@stored(step="step", flip="flip")
 @dataclass(frozen=True)
 class RepeatedOneBit(OneBit):
     """1BitMean for repeated collection of an integer in [low, high]: rounding with one offset, a bit per multiple.

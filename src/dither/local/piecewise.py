@@ -28,8 +28,10 @@ from dither.local.protocol import exactly
 from dither.local.window import Window
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli
+from dither.stored import stored
 
 
+@stored(cells="cells")
 @dataclass(frozen=True)
 class Piecewise(Mean):
     """The piecewise mechanism on `cells` output cells."""
@@ -130,6 +132,7 @@ class Piecewise(Mean):
         return float(self.second_moment(Fraction(1)) - 1) / continuous - 1
 
 
+@stored(cells="cells")
 @dataclass(frozen=True)
 class Hybrid(Mean):
     """Piecewise or one bit, whichever a public coin says: no worse than either for any value."""

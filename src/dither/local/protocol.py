@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from dither.local.estimate import Estimate
 from dither.local.wire import Payloads
 from dither.privacy.losses import Loss, Pure
 from dither.privacy.noise import Words
+from dither.stored import stored, stored_items, stored_keys
 
 _TYPES: dict[str, type[Protocol]] = {}
 UNIT = "user"
@@ -34,6 +35,7 @@ UNPROTECTED = (
 )
 
 
+@stored(epsilon="epsilon")
 @dataclass(frozen=True)
 class Protocol(ABC):
     """Base of all protocols. `epsilon` is a certified bound on the loss of one permanent report, unit user, replace."""
@@ -70,8 +72,8 @@ class Protocol(ABC):
     def to_json(self) -> dict[str, Any]:
         """The public protocol document."""
         tree: dict[str, Any] = {"protocol": self.type, "v": self.version}
-        for item in fields(self):
-            tree[item.name] = _plain(getattr(self, item.name))
+        for key, value in stored_items(self):
+            tree[key] = _plain(value)
         tree["derived"] = {name: _plain(value) for name, value in self.derived().items()}
         tree["payload_bytes"] = self.payload_bytes
         return tree
@@ -180,7 +182,7 @@ def from_json(tree: dict[str, Any]) -> Protocol:
         raise ParameterError(f"no local protocol {name!r}: a document names one that this version knows")
     if tree.get("v") != kind.version:
         raise ParameterError(f"protocol {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
-    given: dict[str, Any] = {item.name: tree.get(item.name) for item in fields(kind)}
+    given: dict[str, Any] = {attribute: tree.get(key) for key, attribute in stored_keys(kind).items()}
     make: Any = kind
     try:
         protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})

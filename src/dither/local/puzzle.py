@@ -33,10 +33,12 @@ from dither.local.localhash import LocalHash
 from dither.local.odds import read_epsilon
 from dither.local.support import Oracle
 from dither.local.wire import Payloads
+from dither.stored import stored
 
 _JOINS = 4096  # words tried for one tag
 
 
+@stored(step="step", tag_bits="tag_bits", name="name", prime_bits="prime_bits")
 @dataclass(frozen=True)
 class FragmentPuzzle(Search):
     """Pieces of `step` bits of a value of `bits` bits, tagged with `tag_bits` bits of SHA-256."""

@@ -23,6 +23,7 @@ from dither.local.protocol import read_values
 from dither.local.support import Oracle
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
+from dither.stored import stored
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +48,7 @@ class Ordered:
         return min(int(np.searchsorted(rising, share * self.reports)), len(self.counts) - 1)
 
 
+@stored(branching="branching")
 @dataclass(frozen=True)
 class Hierarchy(Oracle):
     """A tree over 0..domain-1 with `branching` children a node; domain is a power of branching."""

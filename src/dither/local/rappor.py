@@ -28,6 +28,7 @@ from dither.local.support import SupportOracle
 from dither.local.unary import spare_bits_clear, unary_law
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
+from dither.stored import stored
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class Steps:
         return (memos & ones) | (~memos & zeros)
 
 
+@stored(f="f", irr_p="irr_p", irr_q="irr_q")
 @dataclass(frozen=True)
 class BasicRappor(SupportOracle):
     """One bit for each value of a known domain. Payload as in unary encoding."""

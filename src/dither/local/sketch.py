@@ -30,8 +30,10 @@ from dither.local.support import Oracle
 from dither.local.unary import spare_bits_clear, unary_law
 from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
+from dither.stored import stored
 
 
+@stored(rows="rows", width="width", name="name", prime_bits="prime_bits")
 @dataclass(frozen=True)
 class _Sketch(Oracle):
     largest_domain = 1 << 60
@@ -109,6 +111,7 @@ class _Sketch(Oracle):
         return Estimate(values, variances, reports, float(self.largest_move), notes=("includes hash collisions",))
 
 
+@stored()
 @dataclass(frozen=True)
 class CountMeanSketch(_Sketch):
     """CMS. Payload: the row (4 bytes), then the `width` bits of symmetric unary encoding of the place."""
@@ -192,6 +195,7 @@ class CountMeanSketch(_Sketch):
         return self.p / ((2 * self.p - 1) * (1 - self.hashes.collision))
 
 
+@stored()
 @dataclass(frozen=True)
 class HadamardSketch(_Sketch):
     """HCMS. Payload: the row (4 bytes), then 2 * coordinate + (1 if the sign is minus) in 4 bytes."""

@@ -28,8 +28,10 @@ from dither.local.hadamard import Hadamard
 from dither.local.mean import Mean, round_at_random
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
+from dither.stored import stored
 
 
+@stored(items="items", most="most")
 @dataclass(frozen=True)
 class SparseMean(Mean):
     """Sums (of r, in [-1, 1]) and counts of every item of a sparse vector."""

@@ -27,6 +27,7 @@ from dither.local.kept import KeptReports
 from dither.local.wire import Payloads, get_int, put_int
 from dither.privacy.losses import Loss, Pure
 from dither.privacy.noise import SystemSource, Words, bernoulli_exp, discrete_laplace
+from dither.stored import stored
 
 _NORM_BITS = 20
 _EDGE = 1 << 31
@@ -69,6 +70,7 @@ def norm_above(x: int, y: int) -> Fraction:
     return Fraction(root + (root * root < square), 1 << _NORM_BITS)
 
 
+@stored(side="side", radius="radius")
 @dataclass(frozen=True)
 class PlanarLaplace(KeptReports):
     """Loss `epsilon` between places within `radius`, on a lattice of cells of side `side` (all in one length unit).

@@ -25,10 +25,12 @@ from dither.local.mean import GRID_BITS, Mean
 from dither.local.window import Window
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words
+from dither.stored import stored
 
 Floats = NDArray[np.float64]
 
 
+@stored(buckets="buckets")
 @dataclass(frozen=True)
 class SquareWave(Mean):
     """Distribution of a number in [low, high] over equal buckets."""

@@ -29,6 +29,7 @@ from dither.local.support import SupportOracle
 from dither.local.unary import spare_bits_clear
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, bernoulli, uniform_below
+from dither.stored import stored
 
 _MASKS = (1 << np.arange(8)).astype(np.uint8)
 _CELLS = 1 << 25
@@ -51,6 +52,7 @@ def _noise(ratio: Fraction, domain: int, k: int) -> Fraction:
     return q * (1 - q) / (p - q) ** 2
 
 
+@stored(size="size")
 @dataclass(frozen=True)
 class Subset(SupportOracle):
     """Subset selection with sets of `size` values (0: the best)."""

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from dither.local.estimate import Estimate
 from dither.local.odds import odds, read_epsilon
 from dither.local.protocol import Protocol, exactly, read_domain
+from dither.stored import stored
 
 
+@stored(domain="domain")
 @dataclass(frozen=True)
 class Oracle(Protocol):
     """A frequency oracle over the public domain 0..domain-1."""
@@ -63,6 +65,7 @@ class Oracle(Protocol):
         return Estimate(values, self.variances(plausible, reports), reports, float(self.largest_move))
 
 
+@stored()
 @dataclass(frozen=True)
 class SupportOracle(Oracle):
     """An oracle whose tally is the number of supporting reports for each value."""

@@ -24,6 +24,7 @@ from dither.local.protocol import read_value, read_values
 from dither.local.support import SupportOracle
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, bernoulli
+from dither.stored import stored
 
 
 def spare_bits_clear(payloads: Payloads, width: int) -> NDArray[np.bool_]:
@@ -45,6 +46,7 @@ def unary_law(ones: list[Fraction]) -> dict[bytes, Fraction]:
     return found
 
 
+@stored()
 @dataclass(frozen=True)
 class _Unary(SupportOracle):
     @property
@@ -79,6 +81,7 @@ class _Unary(SupportOracle):
         return count_ones(payloads, self.domain)
 
 
+@stored()
 @dataclass(frozen=True)
 class SymmetricUnary(_Unary):
     """SUE: every bit by binary randomised response at epsilon/2."""
@@ -95,6 +98,7 @@ class SymmetricUnary(_Unary):
         return 1 - self.p
 
 
+@stored()
 @dataclass(frozen=True)
 class OptimisedUnary(_Unary):
     """OUE: the least noise of all unary encodings, 4 R / (R - 1)**2 per user."""

@@ -28,6 +28,7 @@ from dither.local.piecewise import Hybrid
 from dither.local.protocol import exactly
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, uniform_below
+from dither.stored import stored
 
 
 def sample_coordinates(users: int, dimensions: int, k: int, source: Words) -> NDArray[np.int64]:
@@ -42,6 +43,7 @@ def sample_coordinates(users: int, dimensions: int, k: int, source: Words) -> ND
     return np.sort(chosen, axis=1)
 
 
+@stored(dimensions="dimensions", sampled="sampled", hybrid="hybrid")
 @dataclass(frozen=True)
 class VectorMean(Mean):
     """The mean of a vector in [low, high]**dimensions; `sampled` coordinates a user."""

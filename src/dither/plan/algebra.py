@@ -11,7 +11,7 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
@@ -33,6 +33,7 @@ from dither.plan.expressions import (
     Value,
     conjuncts,
 )
+from dither.stored import stored, stored_items, stored_name
 
 __all__ = [
     "Aggregate",
@@ -83,11 +84,13 @@ __all__ = [
 ]
 
 
+@stored("count")
 @dataclass(frozen=True)
 class Count:
     """COUNT(*): rows."""
 
 
+@stored("countvalues", column="column")
 @dataclass(frozen=True)
 class CountValues:
     """COUNT(column): rows where the column is not null."""
@@ -95,6 +98,7 @@ class CountValues:
     column: str
 
 
+@stored("countdistinct", column="column")
 @dataclass(frozen=True)
 class CountDistinct:
     """COUNT(DISTINCT column): values other than null."""
@@ -102,11 +106,13 @@ class CountDistinct:
     column: str
 
 
+@stored("countunits")
 @dataclass(frozen=True)
 class CountUnits:
     """COUNT(DISTINCT unit): units with a row in the group."""
 
 
+@stored("sum", column="column")
 @dataclass(frozen=True)
 class Sum:
     """SUM(column) on the column's grid; nulls are skipped and an empty group sums to 0."""
@@ -114,6 +120,7 @@ class Sum:
     column: str
 
 
+@stored("minimum", column="column")
 @dataclass(frozen=True)
 class Minimum:
     """MIN(column) inside a unit: null if every value is."""
@@ -121,6 +128,7 @@ class Minimum:
     column: str
 
 
+@stored("maximum", column="column")
 @dataclass(frozen=True)
 class Maximum:
     """MAX(column) inside a unit: null if every value is."""
@@ -131,6 +139,7 @@ class Maximum:
 Aggregate: TypeAlias = Count | CountValues | CountDistinct | CountUnits | Sum | Minimum | Maximum
 
 
+@stored("named", name="name", of="of")
 @dataclass(frozen=True)
 class Named:
     """An expression or aggregate under the name of a new column."""
@@ -139,6 +148,7 @@ class Named:
     of: Expression | Aggregate
 
 
+@stored("scan", table="table")
 @dataclass(frozen=True)
 class Scan:
     """All rows of a registered table, private or public."""
@@ -146,6 +156,7 @@ class Scan:
     table: str
 
 
+@stored("filter", source="source", condition="condition")
 @dataclass(frozen=True)
 class Filter:
     """The rows of `source` for which the condition is true (not unknown)."""
@@ -154,6 +165,7 @@ class Filter:
     condition: Condition
 
 
+@stored("project", source="source", columns="columns")
 @dataclass(frozen=True)
 class Project:
     """One row per row of `source`, with exactly these columns; the owner stays."""
@@ -162,6 +174,7 @@ class Project:
     columns: tuple[Named, ...]
 
 
+@stored("join", left="left", right="right", on="on", kind="kind")
 @dataclass(frozen=True)
 class Join:
     """Rows of `left` with their matches in `right`, by equality of all pairs in `on`; null matches nothing.
@@ -176,6 +189,7 @@ class Join:
     kind: Literal["inner", "left"]
 
 
+@stored("unionall", left="left", right="right")
 @dataclass(frozen=True)
 class UnionAll:
     """The rows of both, which have the same columns."""
@@ -184,6 +198,7 @@ class UnionAll:
     right: Plan
 
 
+@stored("distinct", source="source", per_unit="per_unit")
 @dataclass(frozen=True)
 class Distinct:
     """Each row once: once per owner (`per_unit`), or once in all, after which no row has an owner."""
@@ -192,6 +207,7 @@ class Distinct:
     per_unit: bool
 
 
+@stored("perunit", source="source", keys="keys", columns="columns")
 @dataclass(frozen=True)
 class PerUnit:
     """One row per owner and value of `keys`, exact aggregates of the owner's rows; the owner stays."""
@@ -201,6 +217,7 @@ class PerUnit:
     columns: tuple[Named, ...]
 
 
+@stored("group", source="source", keys="keys", columns="columns")
 @dataclass(frozen=True)
 class Group:
     """One row per value of `keys` that occurs, over all owners: no row has an owner any more."""
@@ -210,6 +227,7 @@ class Group:
     columns: tuple[Named, ...]
 
 
+@stored("sampleunits", source="source", rate="rate")
 @dataclass(frozen=True)
 class SampleUnits:
     """All rows of the units drawn with probability `rate`, by a key that the kernel draws for each release."""
@@ -218,6 +236,7 @@ class SampleUnits:
     rate: Fraction
 
 
+@stored("limitgroups", source="source", keys="keys", groups="groups")
 @dataclass(frozen=True)
 class LimitGroups:
     """The rows of at most `groups` values of `keys` per owner, chosen by the owner's own hash of the keys."""
@@ -230,6 +249,7 @@ class LimitGroups:
 Plan: TypeAlias = Scan | Filter | Project | Join | UnionAll | Distinct | PerUnit | Group | SampleUnits | LimitGroups
 
 
+@stored("cells", plan="plan", keys="keys", columns="columns")
 @dataclass(frozen=True)
 class Cells:
     """One integer per key and aggregate: the query of counts and sums. Its shape is public."""
@@ -239,6 +259,7 @@ class Cells:
     columns: tuple[Aggregate, ...]
 
 
+@stored("keys", plan="plan", keys="keys")
 @dataclass(frozen=True)
 class Keys:
     """The values of undeclared keys, each with its number of distinct owners: what private key selection reads."""
@@ -247,6 +268,7 @@ class Keys:
     keys: tuple[str, ...]
 
 
+@stored("quantiles", plan="plan", keys="keys", column="column", shares="shares", ends="ends")
 @dataclass(frozen=True)
 class Quantiles:
     """The values of a column at some shares of its rows, in every cell; nulls are skipped. Shares increase strictly.
@@ -304,10 +326,10 @@ def conditions_of(plan: Plan) -> tuple[Condition, ...]:
 
 def to_json(node: Any) -> dict[str, Any]:
     """Canonical dict of a query, plan, expression, condition or aggregate."""
-    tree: dict[str, Any] = {"type": type(node).__name__.lower(), "v": 1}
-    for item in fields(node):
-        if (value := getattr(node, item.name)) is not None:
-            tree[item.name] = _value(value)
+    tree: dict[str, Any] = {"type": stored_name(type(node)), "v": 1}
+    for key, value in stored_items(node):
+        if value is not None:
+            tree[key] = _value(value)
     return tree
 
 

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from dither.stored import stored
+
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
 Constant: TypeAlias = Fraction | str
 Kind = Literal["number", "date", "timestamp", "boolean", "category", "text", "id"]
 
 
+@stored("column", name="name")
 @dataclass(frozen=True)
 class Column:
     """A column of the source, by its name."""
@@ -26,6 +29,7 @@ class Column:
     name: str
 
 
+@stored("value", kind="kind", value="value")
 @dataclass(frozen=True)
 class Value:
     """A constant. Days and seconds count from 1970-01-01 (UTC), truth values are 0 and 1, texts are texts."""
@@ -34,6 +38,7 @@ class Value:
     value: Constant
 
 
+@stored("call", function="function", arguments="arguments")
 @dataclass(frozen=True)
 class Call:
     """A function of the table, applied."""
@@ -45,6 +50,7 @@ class Call:
 Expression: TypeAlias = Column | Value | Call
 
 
+@stored("compare", column="column", operator="operator", constant="constant")
 @dataclass(frozen=True)
 class Compare:
     """column <operator> constant; a Fraction for numbers, days and truth values, a text for categories."""
@@ -54,6 +60,7 @@ class Compare:
     constant: Constant
 
 
+@stored("isnull", column="column")
 @dataclass(frozen=True)
 class IsNull:
     """column IS NULL: true or false, never unknown."""
@@ -61,6 +68,7 @@ class IsNull:
     column: str
 
 
+@stored("holds", expression="expression")
 @dataclass(frozen=True)
 class Holds:
     """A boolean expression is true (not false, not unknown)."""
@@ -68,6 +76,7 @@ class Holds:
     expression: Expression
 
 
+@stored("not", condition="condition")
 @dataclass(frozen=True)
 class Not:
     """NOT condition; unknown stays unknown."""
@@ -75,6 +84,7 @@ class Not:
     condition: Condition
 
 
+@stored("and", conditions="conditions")
 @dataclass(frozen=True)
 class And:
     """All of at least one condition."""
@@ -82,6 +92,7 @@ class And:
     conditions: tuple[Condition, ...]
 
 
+@stored("or", conditions="conditions")
 @dataclass(frozen=True)
 class Or:
     """Any of at least one condition."""

@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Literal, get_args
 from dither.canonical import Number, dumps, fraction_text, positive
 from dither.errors import ParameterError
 from dither.privacy.numbers import Exact, count, not_negative, order, probability, rate
+from dither.stored import stored, stored_items, stored_keys
 
 Neighbours = Literal["add_remove", "replace"]
 _RELATIONS = get_args(Neighbours)
@@ -45,6 +46,7 @@ def _given(check: Callable[[Number, str], Any] | None = None, **default: Any) ->
     return field(metadata={"check": check} if check else {}, **default)
 
 
+@stored(neighbours="neighbours", unit="unit")
 @dataclass(frozen=True, repr=False, eq=False)
 class Loss:
     """Base of all losses: neighbours, unit, exact JSON, `a + b` and `loss * k`."""
@@ -89,15 +91,13 @@ class Loss:
 
     def _tree(self, arrange: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
         tree: dict[str, Any] = {"type": self.type, "v": self.version}
-        for item in fields(self):
-            value = getattr(self, item.name)
+        for key, value in stored_items(self):
             if isinstance(value, Loss):
-                value = value._tree(arrange)
+                tree[key] = value._tree(arrange)
             elif isinstance(value, tuple):
-                value = arrange([part._tree(arrange) for part in value])
-            elif isinstance(value, Fraction):
-                value = fraction_text(value)
-            tree[item.name] = value
+                tree[key] = arrange([part._tree(arrange) for part in value])
+            else:
+                tree[key] = fraction_text(value) if isinstance(value, Fraction) else value
         return tree
 
     def __eq__(self, other: object) -> bool:
@@ -123,6 +123,7 @@ class Loss:
         return f"{self._short()[:-1]}, neighbours={self.neighbours!r}, unit={self.unit!r})"
 
 
+@stored(epsilon="epsilon")
 @dataclass(frozen=True, repr=False, eq=False)
 class Pure(Loss):
     """epsilon-DP and nothing else known."""
@@ -131,6 +132,7 @@ class Pure(Loss):
     epsilon: Exact = _given(not_negative)
 
 
+@stored(epsilon="epsilon", delta="delta")
 @dataclass(frozen=True, repr=False, eq=False)
 class Approx(Loss):
     """(epsilon, delta)-DP and nothing else known."""
@@ -140,6 +142,7 @@ class Approx(Loss):
     delta: Exact = _given(probability)
 
 
+@stored(scale="scale", sensitivity="sensitivity")
 @dataclass(frozen=True, repr=False, eq=False)
 class Laplace(Loss):
     """*Continuous* Laplace noise towards an L1 sensitivity. No mechanism of dither emits it."""
@@ -149,6 +152,7 @@ class Laplace(Loss):
     sensitivity: Exact = _given(positive, default=Fraction(1))
 
 
+@stored(sigma="sigma", sensitivity="sensitivity")
 @dataclass(frozen=True, repr=False, eq=False)
 class Gaussian(Loss):
     """*Continuous* Gaussian noise towards an L2 sensitivity. No mechanism of dither emits it."""
@@ -158,6 +162,7 @@ class Gaussian(Loss):
     sensitivity: Exact = _given(positive, default=Fraction(1))
 
 
+@stored(scale="scale", sensitivity="sensitivity")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteLaplace(Loss):
     """Integer noise P(z) ~ exp(-|z|/scale) on *one* integer that one unit moves by at most `sensitivity`.
@@ -170,6 +175,7 @@ class DiscreteLaplace(Loss):
     sensitivity: int = _given(count)
 
 
+@stored(sigma="sigma", sensitivity="sensitivity")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteGaussian(Loss):
     """Integer noise P(z) ~ exp(-z^2 / 2 sigma^2) on *one* integer that one unit moves by at most `sensitivity`.
@@ -182,6 +188,7 @@ class DiscreteGaussian(Loss):
     sensitivity: int = _given(count)
 
 
+@stored(sigma="sigma", l2_squared="l2_squared")
 @dataclass(frozen=True, repr=False, eq=False)
 class DiscreteGaussianVector(Loss):
     """Independent integer Gaussian noise on a vector of integers with squared L2 sensitivity `l2_squared`.
@@ -194,6 +201,7 @@ class DiscreteGaussianVector(Loss):
     l2_squared: int = _given(count)
 
 
+@stored(epsilon="epsilon")
 @dataclass(frozen=True, repr=False, eq=False)
 class RandomizedResponse(Loss):
     """Binary randomised response that tells the truth with probability e^eps / (1 + e^eps)."""
@@ -203,6 +211,7 @@ class RandomizedResponse(Loss):
     neighbours: Neighbours = field(default="replace", kw_only=True)
 
 
+@stored(epsilon="epsilon")
 @dataclass(frozen=True, repr=False, eq=False)
 class BoundedRange(Loss):
     """The loss of the exponential mechanism at epsilon, whose log-ratios span a range of at most epsilon."""
@@ -211,6 +220,7 @@ class BoundedRange(Loss):
     epsilon: Exact = _given(positive)
 
 
+@stored(rho="rho", delta="delta")
 @dataclass(frozen=True, repr=False, eq=False)
 class ZCDP(Loss):
     """delta-approximate rho-zero-concentrated DP (delta = 0: plain zCDP)."""
@@ -220,6 +230,7 @@ class ZCDP(Loss):
     delta: Exact = _given(probability, default=Fraction(0))
 
 
+@stored(alpha="alpha", epsilon="epsilon")
 @dataclass(frozen=True, repr=False, eq=False)
 class RDP(Loss):
     """Renyi DP at one order: D_alpha <= epsilon."""
@@ -229,6 +240,7 @@ class RDP(Loss):
     epsilon: Exact = _given(not_negative)
 
 
+@stored()
 @dataclass(frozen=True, repr=False, eq=False)
 class _Wrapping(Loss):
     """A loss made of others: takes neighbours and unit from them, and refuses to mix."""
@@ -254,6 +266,7 @@ class _Wrapping(Loss):
         raise AssertionError("each wrapping loss names its parts")
 
 
+@stored(q="q", loss="loss")
 @dataclass(frozen=True, repr=False, eq=False)
 class PoissonSampled(_Wrapping):
     """The loss run on a sample that holds each unit independently with probability q, sample kept secret."""
@@ -266,6 +279,7 @@ class PoissonSampled(_Wrapping):
         return (self.loss,)
 
 
+@stored(sample_size="sample_size", population_size="population_size", loss="loss")
 @dataclass(frozen=True, repr=False, eq=False)
 class SampledWithoutReplacement(_Wrapping):
     """The loss run on a uniform sample of fixed size out of a public number of units, sample kept secret."""
@@ -284,6 +298,7 @@ class SampledWithoutReplacement(_Wrapping):
         return (self.loss,)
 
 
+@stored(loss="loss", count="count")
 @dataclass(frozen=True, repr=False, eq=False)
 class Repeated(_Wrapping):
     """The same loss `count` times, the query (not the noise) chosen adaptively."""
@@ -296,6 +311,7 @@ class Repeated(_Wrapping):
         return (self.loss,)
 
 
+@stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
 class Composed(_Wrapping):
     """Several losses on the same data, one after another; flat, and equal in any order."""
@@ -311,6 +327,7 @@ class Composed(_Wrapping):
         return self.losses
 
 
+@stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
 class Parallel(_Wrapping):
     """Losses on disjoint parts of the data, the part a function of the unit (privacy-rules 15)."""
@@ -347,20 +364,23 @@ def from_json(tree: dict[str, Any]) -> Loss:
     kind = _TYPES[name]
     if type(tree.get("v")) is not int or tree["v"] != kind.version:
         raise ParameterError(f"loss {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
-    names = {item.name for item in fields(kind)}
-    if set(tree) != names | {"type", "v"}:
-        raise ParameterError(f"loss {kind.type} has the keys {sorted(names)}, got {sorted(set(tree) - {'type', 'v'})}")
-    values = dict(tree)
-    for name in names:
-        if isinstance(values[name], dict):
-            values[name] = from_json(values[name])
-        elif isinstance(values[name], list):
-            values[name] = tuple(from_json(part) for part in values[name])
-        elif isinstance(values[name], float):
-            raise ParameterError(f"loss {kind.type}: {name} is a float; canonical JSON writes fractions as 'p/q'")
-    return kind(**{name: values[name] for name in names})
+    keys = stored_keys(kind)
+    if set(tree) != {*keys, "type", "v"}:
+        raise ParameterError(f"loss {kind.type} has the keys {sorted(keys)}, got {sorted(set(tree) - {'type', 'v'})}")
+    values: dict[str, Any] = {}
+    for key, attribute in keys.items():
+        value = tree[key]
+        if isinstance(value, dict):
+            value = from_json(value)
+        elif isinstance(value, list):
+            value = tuple(from_json(part) for part in value)
+        elif isinstance(value, float):
+            raise ParameterError(f"loss {kind.type}: {key} is a float; canonical JSON writes fractions as 'p/q'")
+        values[attribute] = value
+    return kind(**values)
 
 
+@stored(sigma="sigma", clip_norm="clip_norm")
 @dataclass(frozen=True, repr=False, eq=False)
 class GaussianSum(Loss):
     """*Continuous* Gaussian noise of `sigma` on a sum of vectors, one per unit, each of L2 norm at most `clip_norm`.
@@ -380,6 +400,7 @@ def _theorem(value: Any, name: str) -> str:
     return str(value)
 
 
+@stored(epsilon="epsilon", users="users", theorem="theorem")
 @dataclass(frozen=True, repr=False, eq=False)
 class Shuffled(Loss):
     """One report of each of `users` by an `epsilon`-local randomiser, mixed by a trusted shuffler, to who sees the mix.

@@ -88,7 +88,7 @@ def repeat_key(request: Request, steps: tuple[Calibrated, ...], loss: Loss, delt
             "price": asked["price"],
             "delta": delta,
             "facts": at.facts.hash,
-            "mechanisms": [[type(each.mechanism).__name__, each.loss().to_json()] for each in steps],
+            "mechanisms": [[each.mechanism.stored_name, each.loss().to_json()] for each in steps],
             "widths": [each.width for each in steps],
             "loss": loss.to_json(),
             "loss_version": LOSS_VERSION,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -38,6 +38,8 @@ MOST_SIDES = 4
 @dataclass(frozen=True)
 class IntegerBox:
     """Adds noise to the numbers of each cell together, independently of other cells."""
+
+    stored_name: ClassVar[str] = "IntegerBox"  # in digests of stored releases: never changes
 
     scale: Fraction
     sides: tuple[int, ...]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -35,6 +35,8 @@ from dither.privacy.noise.samplers import LARGEST, SMALLEST
 @dataclass(frozen=True)
 class IntegerGaussian:
     """Adds independent integer Gaussian noise of one sigma to every cell."""
+
+    stored_name: ClassVar[str] = "IntegerGaussian"  # in digests of stored releases: never changes
 
     sigma: Fraction
     sensitivity: Sensitivity

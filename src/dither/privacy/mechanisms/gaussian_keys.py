@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ _BITS = 192
 @dataclass(frozen=True)
 class GaussianKeys:
     """Shows keys whose noisy number of distinct owners reaches a threshold."""
+
+    stored_name: ClassVar[str] = "GaussianKeys"  # in digests of stored releases: never changes
 
     sigma: Fraction
     threshold: int

@@ -23,7 +23,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,8 @@ class KeyChance:
 @dataclass(frozen=True)
 class TruncatedGeometricKeys:
     """The optimal rule of which keys to show, for one price and at most `groups` keys per unit."""
+
+    stored_name: ClassVar[str] = "TruncatedGeometricKeys"  # in digests of stored releases: never changes
 
     epsilon: Fraction
     delta: Fraction

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -31,6 +31,8 @@ from dither.privacy.noise.samplers import LARGEST, SMALLEST
 @dataclass(frozen=True)
 class IntegerLaplace:
     """Adds independent integer Laplace noise of one scale to every cell."""
+
+    stored_name: ClassVar[str] = "IntegerLaplace"  # in digests of stored releases: never changes
 
     scale: Fraction
     sensitivity: Sensitivity

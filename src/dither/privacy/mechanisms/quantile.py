@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,8 @@ class QuantileError:
 class Quantile:
     """One q-quantile for one price."""
 
+    stored_name: ClassVar[str] = "Quantile"  # in digests of stored releases: never changes
+
     q: Fraction
     epsilon: Fraction
     rows_per_unit: int = 1
@@ -149,6 +151,8 @@ class FlippedQuantile(Quantile):
     >>> median.release([0, 0, 10_000, 0]), median.loss()
     (2, Pure(epsilon=1, neighbours='add_remove', unit='unit'))
     """
+
+    stored_name: ClassVar[str] = "FlippedQuantile"  # in digests of stored releases: never changes
 
     def loss(self) -> Loss:
         """What one quantile costs, and nothing tighter."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,8 @@ from dither.privacy.noise.source import check_source
 @dataclass(frozen=True)
 class QuantilesWithEnds:
     """The quantiles of `point`, and two ends for each at `epsilon_each`, over a public grid of `cells`."""
+
+    stored_name: ClassVar[str] = "QuantilesWithEnds"  # in digests of stored releases: never changes
 
     point: Quantile | JointQuantiles
     epsilon_each: Fraction

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ _FEW = 32  # rows in a cell up to which each row draws its own place
 @dataclass(frozen=True)
 class JointQuantiles:
     """Several quantiles of one column for one price."""
+
+    stored_name: ClassVar[str] = "JointQuantiles"  # in digests of stored releases: never changes
 
     shares: tuple[Fraction, ...]
     epsilon: Fraction

@@ -1,0 +1,113 @@
+"""One sample of everything that is stored under a name of its own: plans, losses, protocols, and keys of releases."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from clinic import catalog
+from dither.local.subjects import EXAMPLES
+from dither.plan import algebra as plans
+from dither.privacy import losses
+from dither.privacy.calibrate import calibrate, loss_of
+from dither.privacy.release import Version, repeat_key
+from dither.privacy.request import Price, Request, Step
+
+HALF = Fraction(1, 2)
+VISITS = plans.Scan("visits")
+AGE = plans.Column("age")
+NORTH = plans.Compare("ward", "=", "north")
+
+
+def plan_samples() -> list[Any]:
+    """Every node of the algebra at least once."""
+    call = plans.Call("add", (AGE, plans.Value("number", Fraction(2))))
+    conditions = (NORTH, plans.IsNull("age"), plans.Not(NORTH), plans.Holds(call))
+    aggregates = (
+        plans.Count(),
+        plans.CountValues("age"),
+        plans.CountDistinct("ward"),
+        plans.CountUnits(),
+        plans.Sum("age"),
+        plans.Minimum("age"),
+        plans.Maximum("age"),
+    )
+    named = tuple(plans.Named(f"n{at}", aggregate) for at, aggregate in enumerate(aggregates))
+    return [
+        VISITS,
+        plans.Filter(VISITS, plans.And((plans.Or(conditions), NORTH))),
+        plans.Project(VISITS, (plans.Named("later", call),)),
+        plans.Join(VISITS, plans.Scan("wards"), (("ward", "ward"),), "left"),
+        plans.UnionAll(VISITS, VISITS),
+        plans.Distinct(VISITS, per_unit=True),
+        plans.PerUnit(VISITS, ("ward",), named),
+        plans.Group(VISITS, ("ward",), named),
+        plans.SampleUnits(VISITS, HALF),
+        plans.LimitGroups(VISITS, ("ward",), 2),
+        plans.Cells(VISITS, ("ward",), aggregates),
+        plans.Keys(VISITS, ("ward",)),
+        plans.Quantiles(VISITS, ("ward",), "age", (HALF,), (Fraction(19, 20), Fraction(1, 8))),
+    ]
+
+
+def loss_samples() -> list[losses.Loss]:
+    """Every loss."""
+    gaussian = losses.Gaussian("1.1")
+    summed = losses.GaussianSum("1.1", 1)
+    return [
+        losses.Pure(1, unit="person"),
+        losses.Approx(1, "1e-6"),
+        losses.ZCDP("0.1", "1e-9"),
+        losses.RDP(8, "0.5"),
+        losses.BoundedRange("0.5"),
+        losses.Laplace(2),
+        gaussian,
+        summed,
+        losses.DiscreteLaplace(10, 3),
+        losses.DiscreteGaussian(10, 3),
+        losses.DiscreteGaussianVector(10, 9),
+        losses.RandomizedResponse(1),
+        losses.PoissonSampled("0.01", gaussian) * 3,
+        losses.SampledWithoutReplacement(100, 10_000, losses.Gaussian("1.1", neighbours="replace")),
+        losses.Parallel((losses.Pure(1), losses.Pure("0.5"))),
+        losses.Shuffled(1, 1000, theorem="FMT21"),
+        losses.Pure(1) + losses.Pure("0.5"),
+    ]
+
+
+def release_keys() -> dict[str, str]:
+    """The keys under which releases of each family are stored, on the clinic of the tests."""
+    at = Version(1, catalog(), "ab" * 32, "prod")
+    count = plans.Cells(VISITS, ("ward",), (plans.Count(),))
+    both = plans.Cells(VISITS, ("ward",), (plans.Count(), plans.Sum("age")))
+    quantile = plans.Quantiles(VISITS, ("ward",), "age", (HALF,))
+    with_ends = plans.Quantiles(VISITS, ("ward",), "age", (HALF,), (Fraction(19, 20), Fraction(1, 8)))
+    two = plans.Quantiles(VISITS, (), "age", (Fraction(1, 4), HALF))
+    queries: dict[str, tuple[Any, Any]] = {
+        "laplace": (count, "laplace"),
+        "gaussian": (count, "gaussian"),
+        "box": (both, "box"),
+        "exponential": (quantile, "exponential"),
+        "with_ends": (with_ends, "exponential"),
+        "joint": (two, "exponential"),
+        "permute_and_flip": (quantile, "permute_and_flip"),
+    }
+    return {name: _release_key(at, query, family) for name, (query, family) in queries.items()}
+
+
+def _release_key(at: Version, query: Any, family: Any) -> str:
+    price = Price(rho=Fraction(1, 10)) if family == "gaussian" else Price(epsilon=HALF)
+    request = Request((Step(query, family, Fraction(1)),), price, "total")
+    delta = Fraction(1, 10**9)
+    steps = calibrate(request, at.catalog, delta, at.facts)
+    return repeat_key(request, steps, loss_of(steps), delta, at)
+
+
+def stored_texts() -> dict[str, Any]:
+    """Everything, as it is stored; by number, since class names may change."""
+    return {
+        "plans": [plans.to_json(sample) for sample in plan_samples()],
+        "losses": [sample.to_json() for sample in loss_samples()],
+        "protocols": [sample.document() for sample in EXAMPLES],
+        "releases": release_keys(),
+    }
