@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -142,12 +143,13 @@ def test_a_trigger_is_found_before_it_fires(full: Place) -> None:
         full.open()
 
 
-def rewrite(place: Place, seq: int, **changes: object) -> None:
+def rewrite(place: Place, seq: int, respell: Callable[[str], str] = str, **changes: object) -> None:
     """Changes a body and every hash after it: the chain is consistent again, only the head and the rules disagree."""
     previous = GENESIS
     for number, kind, text in place.rows("SELECT seq, kind, body_json FROM entry ORDER BY seq"):
         body = json.loads(text) | (changes if number == seq else {})
         text = chain.canonical_text(body, "body")
+        text = respell(text) if number == seq else text
         hashed = chain.entry_hash(number, kind, text, previous)
         quoted = text.replace("'", "''")
         place.change(
@@ -208,6 +210,23 @@ def test_even_with_good_hashes_the_rules_are_checked(
     report = full.verify()
     expected = 3 if seq == 1 and problem in ("cannot pay", "no sum") else seq
     assert report.first_bad == expected and problem in report.problem
+
+
+AMBIGUOUS = {
+    "a key twice": lambda text: text[:-1] + ',"reason":"the engine has more memory now"}',
+    "a key twice, of two values": lambda text: '{"reason":"nothing was wrong at all",' + text[1:],
+    "a space": lambda text: text + " ",
+    "an escape": lambda text: text.replace("engine", "\\u0065ngine"),
+}
+
+
+@pytest.mark.parametrize("respell", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_a_body_that_two_readers_could_read_differently_is_named(full: Place, respell: Callable[[str], str]) -> None:
+    """With good hashes: of a key written twice this reader keeps the last and another the first."""
+    rewrite(full, 8, respell)
+    full.head.unlink()
+    report = full.verify()
+    assert report.first_bad == 8 and "not written as dither writes it" in report.problem
 
 
 def test_what_is_no_ledger_is_said_to_be_none(place: Place, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select
 
-from dither.canonical import exact
+from dither.canonical import dumps, exact
 from dither.errors import DitherError
 from dither.privacy.ledger import pots, rows, tables, tree
 from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, entry_hash
@@ -63,6 +63,8 @@ class Replay:
             if kind not in tables.BODIES:
                 raise Broken(seq, f"is of the unknown kind {kind!r}")
             body = json.loads(body_json)
+            if dumps(body) != body_json:  # of a key written twice, another reader may keep the other value
+                raise Broken(seq, "its body is not written as dither writes it")
             if set(body) != tables.BODIES[kind]:
                 raise Broken(seq, f"its body is not that of a {kind} entry")
             getattr(self, f"_{kind}")(seq, body)
