@@ -48,7 +48,11 @@ WRONG = [
     ("limits", "none", "limits: not of the kind that it has in a certificate"),
     ("limits", [["none"]], "limits[0]: not of the kind that it has in a certificate"),
     ("pots", [], "pots: not of the kind that it has in a certificate"),
-    ("mechanisms/0/sensitivity", {"rows": 3}, "mechanisms[0].sensitivity: not of the kind that it has in a certificate"),
+    (
+        "mechanisms/0/sensitivity",
+        {"rows": 3},
+        "mechanisms[0].sensitivity: not of the kind that it has in a certificate",
+    ),
     ("price/loss/note", "x", "price.loss: no loss that this version of dither knows"),
     ("price/loss/type", "nothing", "price.loss: no loss that this version of dither knows"),
     ("price/loss/epsilon", None, "price.loss.epsilon: not of the kind that it has in a certificate"),

@@ -16,7 +16,7 @@ from dither.answer import seal
 from dither.answer.commitment import commitment, opens
 from dither.cli.main import app
 from dither.errors import DitherError
-from dither.strict_json import MAX_CHARACTERS, MAX_DEPTH, MAX_DIGITS, read_json
+from dither.strict_json import MAX_CHARACTERS, MAX_DEPTH, MAX_DIGITS
 
 NOT_A_CERTIFICATE = ("this is not a certificate of dither",)
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -86,25 +86,6 @@ def test_the_bounds_leave_room_for_every_certificate():
     body["release"]["sql"] = "SELECT " + "x" * 100_000
     body["bounds"]["visits.ward"]["values"] = [f"{number:03x}" for number in range(250_000)]
     assert len(seal.to_text(sign_sample() | {"body": body})) < MAX_CHARACTERS
-
-
-class TestReader:
-    def test_it_reads_what_json_reads(self):
-        for value in ({"a": [1, "é\n", None, True, {}]}, [], "x", 0, -5, 10**MAX_DIGITS // 10, {"a": {"a": 1}}):
-            assert read_json(json.dumps(value)) == value
-        assert read_json('[1.5, 1e3, -0.0, NaN, {"": 1}]', allow_floats=True, allow_empty_keys=True)[:2] == [1.5, 1e3]
-        assert read_json("[" * MAX_DEPTH + '"[[[{"' + "]" * MAX_DEPTH)
-
-    @pytest.mark.parametrize("text", [*RAW.values(), "-0", "[1,]", "\ufeff{}", "{} {}", "1e400", '"\ud800"'])
-    def test_it_refuses_with_a_value_error(self, text):
-        deep = f"[{text}]" if text.startswith("[[") else text
-        with pytest.raises(ValueError):  # noqa: PT011
-            read_json(deep)
-
-    def test_floats_too_large_or_too_long_are_refused_where_floats_are_not(self):
-        for text in ("1e400", "-1e999999999", "1." + "1" * MAX_DIGITS):
-            with pytest.raises(ValueError, match="number"):
-                read_json(text, allow_floats=True)
 
 
 # -- the command --------------------------------------------------------------------------------------------------
