@@ -98,7 +98,7 @@ def test_a_loss_and_a_history_have_one_reading(tmp_path):
 def test_a_lineage_file_has_one_reading(tmp_path, monkeypatch):
     """A second `opened` must not hide that a budget was opened."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    first = lineages.Known(**{name: "x" for name in lineages.Known.__dataclass_fields__} | {"opened": True})
+    first = lineages.Known(**dict.fromkeys(lineages.Known.__dataclass_fields__, "x") | {"opened": True})
     lineages.remember(first)
     (file,) = Path(tmp_path).rglob("x.json")
     assert lineages.known("y") == (first,)
