@@ -18,7 +18,9 @@ from dither.strict_json import MAX_DEPTH, MAX_DIGITS, read_json
 
 
 @pytest.mark.parametrize(
-    "value", [{"a": [1, "é\n", None, True, {}]}, [], "x", 0, -5, 10 ** (MAX_DIGITS - 1), {"a": {"a": 1}}], ids=str
+    "value",
+    [{"a": [1, "é\n", None, True, {}]}, [], "x", 0, -5, 10 ** (MAX_DIGITS - 1), {"a": {"a": 1}}],
+    ids=str,
 )
 def test_it_reads_what_json_writes(value):
     assert read_json(json.dumps(value)) == value
@@ -63,12 +65,12 @@ def test_floats_and_empty_keys_where_they_are_allowed():
             read_json(large, allow_floats=True)
 
 
-# -- where it is used ---------------------------------------------------------------------------------------------
+# -- where it is used ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("spoil", ['"rejected":0,', '"x":' + "[" * 5000 + "]" * 5000 + ","])
 def test_a_stored_aggregator_has_one_reading(spoil):
-    """A number of reports written twice, or nesting without end, is refused like any other unreadable head."""
+    """A count written twice, or nesting without end, is refused like any other unreadable head."""
     stored = local.Aggregator(local.Direct(1, 3)).to_bytes()
     length = int.from_bytes(stored[5:9], "little")
     head = ("{" + spoil + stored[10 : 9 + length].decode()).encode()

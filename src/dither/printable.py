@@ -1,7 +1,7 @@
 """Text from outside made harmless for a terminal and for JSON that people read.
 
-Control characters move the cursor and change colours; bidirectional marks make a line read otherwise than it is; other
-invisible characters hide that two texts differ. They are shown by their escapes.
+Control characters move the cursor and change colours; bidirectional marks make a line read otherwise
+than it is; other invisible characters hide that two texts differ. They are shown by their escapes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ def escape_unprintable(text: str) -> str:
     >>> escape_unprintable("2\u202e1\x1b[31m\n")
     '2\\u202e1\\x1b[31m\\n'
     """
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in text
-    )
+    return "".join(map(_escape_for_terminal, text))
+
+
+def _escape_for_terminal(letter: str) -> str:
+    return letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
 
 
 def escape_json(text: str) -> str:
@@ -28,10 +30,10 @@ def escape_json(text: str) -> str:
     >>> escape_json('["\x9b1m", "é"]')
     '["\\u009b1m", "é"]'
     """
-    return _UNPRINTABLE_IN_JSON.sub(_escape_letter, text)
+    return _UNPRINTABLE_IN_JSON.sub(_escape_for_json, text)
 
 
-def _escape_letter(match: re.Match[str]) -> str:
+def _escape_for_json(match: re.Match[str]) -> str:
     letter = match[0]
     if letter.isprintable():
         return letter

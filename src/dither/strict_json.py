@@ -1,8 +1,9 @@
 """JSON from outside, read so that every reader sees the same document, in bounded time.
 
-Of a key written twice one program keeps the first value and another the last, so a document that was checked by one
-is not the document that the other shows. Such texts are refused, and so are empty keys, numbers that have several
-spellings, halves of characters, and whatever is too long, too deep or too large to be ours.
+Of a key written twice one program keeps the first value and another the last, so a document that
+was checked by one is not the document that the other shows. Such texts are refused, and so are
+empty keys, numbers that have several spellings, halves of characters, and whatever is too long, too
+deep or too large to be ours.
 
 >>> read_json('{"n": 1}')
 {'n': 1}
@@ -25,9 +26,13 @@ _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+\\?"?|[\[{]|[\]}]', re.DOTALL
 
 
 def read_json(
-    text: str, *, max_characters: int = MAX_CHARACTERS, allow_floats: bool = False, allow_empty_keys: bool = False
+    text: str,
+    *,
+    max_characters: int = MAX_CHARACTERS,
+    allow_floats: bool = False,
+    allow_empty_keys: bool = False,
 ) -> Any:
-    """The document that the text holds; ValueError if two readers could see two, or if it exceeds a bound."""
+    """The document that the text holds; ValueError if readers could differ, or past a bound."""
     if len(text) > max_characters:
         raise ValueError(f"the text has more than {max_characters} characters")
     _check_depth(text)
@@ -47,7 +52,7 @@ def read_json(
         parse_float=_read_float if allow_floats else _refuse_number,
         parse_constant=None if allow_floats else _refuse_number,
     )
-    json.dumps(tree, ensure_ascii=False).encode()  # a lone half of a surrogate pair has no UTF-8 form: ValueError
+    json.dumps(tree, ensure_ascii=False).encode()  # ValueError: half of a surrogate pair has no UTF-8
     return tree
 
 
@@ -87,4 +92,4 @@ def _read_float(text: str) -> float:
 
 
 def _refuse_number(text: str) -> Any:
-    raise ValueError(f"{text[:20]} is no integer: exact numbers are integers, or texts such as '1/3'")
+    raise ValueError(f"{text[:20]} is no integer: write other numbers as texts, such as '1/3'")

@@ -1,8 +1,9 @@
-"""Structural mutations of a signed document, and the search for one that verifies though it says something else.
+"""Mutations of a signed document, and the search for one that verifies and says something else.
 
-A document is held as `Members` (the pairs of an object, a key twice if need be), lists and scalars, so that every JSON
-text can be written. Two documents say the same if `describe` gives one text for both; that text is written here, not
-by dither. Choices come from a seeded generator: the verdict is the same in every run.
+A document is held as `Members` (the pairs of an object, a key twice if need be), lists and scalars,
+so that every JSON text can be written. Two documents say the same if `describe` gives one text for
+both; that text is written here, not by dither. Choices come from a seeded generator: the verdict is
+the same in every run.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def read_members(text: str) -> Members:
 
 
 def describe(tree: Any) -> str:
-    """One text for all documents that say the same: objects sorted, spaces and escapes gone, types kept."""
+    """One text for all documents that say the same: objects sorted, types kept."""
     if isinstance(tree, Members):
         return "{" + ",".join(sorted(f"{json.dumps(key)}:{describe(value)}" for key, value in tree)) + "}"
     if isinstance(tree, list):
@@ -85,7 +86,7 @@ def write_escaping(letters: str) -> Callable[[str], str]:
 ESCAPING_STYLES = tuple(map(write_escaping, ["aeiou", "0123456789", "./ {}:,", "ABCüÅﬁ"]))
 
 
-# -- places in a document -----------------------------------------------------------------------------------------
+# -- places in a document --------------------------------------------------------------------------
 
 
 def list_objects(tree: Any) -> Iterator[Members]:
@@ -125,16 +126,32 @@ def get(tree: Members, key: str) -> Members:
     return next((value for name, value in tree if name == key and isinstance(value, Members)), Members())
 
 
-# -- mutations ----------------------------------------------------------------------------------------------------
+# -- mutations -------------------------------------------------------------------------------------
 
-NAMES = ("", " ", "x", "body", "epsilon", "guarantee", "guarantee.epsilon", "\\", ".", "unit\u200b", "Unit", "\u0000")
+NAMES = (
+    "",
+    " ",
+    "x",
+    "body",
+    "epsilon",
+    "guarantee",
+    "guarantee.epsilon",
+    "\\",
+    ".",
+    "unit\u200b",
+    "Unit",
+    "\u0000",
+)
 SCALARS = ("", "0.1", "0", "x", 0, 1, -1, True, False, None, 10**30)
 NUMBERS = ("1.0", "1e0", "-0", "10E-1", "0.3", "NaN", "-Infinity", "1" * 2000)
 
 
 def add_member(tree: Members, choose: random.Random) -> None:
     target = choose_object(tree, choose)
-    target.insert(choose.randint(0, len(target)), (choose.choice(NAMES), copy.deepcopy(choose_value(tree, choose))))
+    target.insert(
+        choose.randint(0, len(target)),
+        (choose.choice(NAMES), copy.deepcopy(choose_value(tree, choose))),
+    )
 
 
 def choose_value(tree: Members, choose: random.Random) -> Any:
@@ -169,7 +186,10 @@ def change_member(tree: Members, choose: random.Random) -> None:
 def rename_member(tree: Members, choose: random.Random) -> None:
     target, index = choose_member(tree, choose)
     key, value = target[index]
-    target[index] = (choose.choice([*NAMES, key.upper(), key + " ", f"{key}.{key}", key[:-1]]), value)
+    target[index] = (
+        choose.choice([*NAMES, key.upper(), key + " ", f"{key}.{key}", key[:-1]]),
+        value,
+    )
 
 
 def swap_values(tree: Members, choose: random.Random) -> None:
@@ -186,7 +206,7 @@ def duplicate_member(tree: Members, choose: random.Random) -> None:
 
 
 def hide_under_key(tree: Members, choose: random.Random) -> None:
-    """The forgery of version 1 and its relatives: the signed object below a key of the object that is shown."""
+    """The forgery of version 1 and its relatives: the signed object below a key of another."""
     target = choose.choice([get(tree, "body"), choose_object(tree, choose), get(tree, "header")]) or tree
     signed = copy.deepcopy(target)
     if choose.random() < 0.5:
@@ -199,7 +219,10 @@ def hide_under_key(tree: Members, choose: random.Random) -> None:
 def nest_value(tree: Members, choose: random.Random) -> None:
     target, index = choose_member(tree, choose)
     key, value = target[index]
-    target[index] = (key, choose.choice([Members([("", value)]), Members([(key, value)]), [value], Members()]))
+    target[index] = (
+        key,
+        choose.choice([Members([("", value)]), Members([(key, value)]), [value], Members()]),
+    )
 
 
 def flatten_object(tree: Members, choose: random.Random) -> None:
@@ -229,9 +252,19 @@ def retype_value(tree: Members, choose: random.Random) -> None:
     key, value = target[index]
     forms: list[Any] = [[value], None, Verbatim(choose.choice(NUMBERS))]
     if isinstance(value, (bool, int)):
-        forms += [str(value).lower(), bool(value), int(value), Verbatim(f"{int(value)}.0"), Verbatim(f"0{int(value)}")]
+        forms += [
+            str(value).lower(),
+            bool(value),
+            int(value),
+            Verbatim(f"{int(value)}.0"),
+            Verbatim(f"0{int(value)}"),
+        ]
     elif isinstance(value, str):
-        forms += [Verbatim(value) if value[:1].isdigit() else value.swapcase(), [*value], value == "true"]
+        forms += [
+            Verbatim(value) if value[:1].isdigit() else value.swapcase(),
+            [*value],
+            value == "true",
+        ]
     else:
         forms += ["", False, Members() if not isinstance(value, Members) else []]
     target[index] = (key, choose.choice(forms))
@@ -254,7 +287,13 @@ def normalise_text(tree: Members, choose: random.Random) -> None:
     if isinstance(value, str) and value:
         wide = "".join(chr(ord(letter) + 0xFEE0) if letter.isdigit() else letter for letter in value)
         value = choose.choice(
-            [wide, value + "\u200b", "\u202e" + value, value.replace("a", "\u0430"), value + "\u0301"]
+            [
+                wide,
+                value + "\u200b",
+                "\u202e" + value,
+                value.replace("a", "\u0430"),
+                value + "\u0301",
+            ]
         )
     target[index] = (key, value)
 
@@ -321,12 +360,12 @@ MUTATIONS: tuple[Mutation, ...] = (
 )  # fmt: skip
 
 
-# -- the search ---------------------------------------------------------------------------------------------------
+# -- the search ------------------------------------------------------------------------------------
 
 
 @dataclass
 class Search:
-    """What a search saw: forgeries verify and say something else, lost copies say the same and do not verify."""
+    """Forgeries verify and say something else; lost copies say the same and do not verify."""
 
     forgeries: list[tuple[str, str]] = field(default_factory=list)
     lost_copies: list[str] = field(default_factory=list)
@@ -335,14 +374,17 @@ class Search:
 
 
 def search_forgeries(text: str, verifies: Callable[[str], bool], count: int, seed: int) -> Search:
-    """Try `count` mutants of one to three mutations each; a verifier that raises has not verified."""
+    """Try `count` mutants of one to three mutations each."""
     choose = random.Random(seed)
     meaning = describe(read_members(text))
     search = Search()
     for number in range(count):
         mutant = read_members(text)
         names = []
-        for mutate in [MUTATIONS[number % len(MUTATIONS)], *choose.choices(MUTATIONS, k=choose.choice([0, 0, 1, 2]))]:
+        for mutate in [
+            MUTATIONS[number % len(MUTATIONS)],
+            *choose.choices(MUTATIONS, k=choose.choice([0, 0, 1, 2])),
+        ]:
             names.append(mutate.__name__)
             try_mutation(mutate, mutant, choose)
         written = write_styled(mutant, choose)

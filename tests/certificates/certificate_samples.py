@@ -16,7 +16,7 @@ from dither.answer import seal
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = KEY.public_key().public_bytes_raw().hex()
 VERSION_ONE = tuple(sorted((Path(__file__).parent / "version_one").glob("*.json")))
-"""Written by the code of three earlier commits: before over_all_windows, before values, the last of version 1."""
+"""Written by the code of three earlier commits; the first two lack fields that came later."""
 
 
 def sample_body() -> dict[str, Any]:
@@ -33,7 +33,7 @@ def sign_sample() -> dict[str, Any]:
 
 
 def list_fields(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Fields of a body by path, as version 1 defined them; the empty key at the top is lost, as it was then."""
+    """Fields of a body by path, as version 1 defined them: an empty key at the top has no name."""
     if isinstance(tree, dict) and tree:
         for key, value in tree.items():
             name = key.replace("\\", "\\\\").replace(".", "\\.")
@@ -65,7 +65,7 @@ def sign_version_one(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_as_version_one_did(text: str) -> bool:
-    """The check that was forged: (path, value) pairs against the digests, the header against the signature."""
+    """The check that was forged: pairs of path and value against the digests of a signed header."""
     certificate = json.loads(text)
     header = certificate["header"]
     fields = dict(list_fields(certificate["body"]))

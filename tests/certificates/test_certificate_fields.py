@@ -1,4 +1,4 @@
-"""The body of a certificate has known fields of known kinds; what a key holder signs beside them is refused too."""
+"""The body of a certificate has known fields of known kinds; others are refused though signed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,11 @@ WRONG = [
     ),
     ("price/loss/note", "x", "price.loss: no loss that this version of dither knows"),
     ("price/loss/type", "nothing", "price.loss: no loss that this version of dither knows"),
-    ("price/loss/epsilon", None, "price.loss.epsilon: not of the kind that it has in a certificate"),
+    (
+        "price/loss/epsilon",
+        None,
+        "price.loss.epsilon: not of the kind that it has in a certificate",
+    ),
     ("price/loss", "pure", "price.loss: no loss that this version of dither knows"),
 ]
 
@@ -121,7 +125,13 @@ RULES: dict[str, dict[str, str]] = {
     "pure": {"epsilon": "9", "ceiling": "10"},
     "approx": {"epsilon": "9", "ceiling": "10", "delta": "1e-5", "delta_per_question": "1e-7"},
     "zcdp": {"rho": "9", "ceiling": "10", "delta_conversion": "1e-6", "delta_selection": "1e-7"},
-    "rdp": {"renyi": "9", "ceiling": "10", "alpha": "8", "delta_conversion": "1e-6", "delta_selection": "1e-7"},
+    "rdp": {
+        "renyi": "9",
+        "ceiling": "10",
+        "alpha": "8",
+        "delta_conversion": "1e-6",
+        "delta_selection": "1e-7",
+    },
 }
 
 

@@ -1,4 +1,4 @@
-"""A verifier reads what strangers wrote: bounded work, one verdict, and nothing of theirs acts on the terminal."""
+"""A verifier reads what strangers wrote: bounded work, one verdict, a terminal left in peace."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def test_no_text_takes_more_than_one_pass(text):
 
 
 def test_the_bounds_leave_room_for_every_certificate():
-    """A catalog has at most a million characters and a question 100,000: names and lists of both fit."""
+    """A catalog has at most a million characters, and a question 100,000: lists of both fit."""
     body = sample_body()
     body["release"]["sql"] = "SELECT " + "x" * 100_000
     body["bounds"]["visits.ward"]["values"] = [f"{number:03x}" for number in range(250_000)]
     assert len(seal.to_text(sign_sample() | {"body": body})) < MAX_CHARACTERS
 
 
-# -- the command --------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 HOSTILE = "2\x1b[2J\x9b31m\u202e0\u2066\u200b\r\n:heart: [red]\x07"
 UNPRINTABLE = set("\x1b\x9b\u202e\u2066\u200b\r\x07")
@@ -128,7 +128,7 @@ def test_the_file_itself_holds_nothing_that_does_not_print(tmp_path):
 
 
 def test_what_is_shown_is_the_document_that_was_checked(tmp_path, monkeypatch):
-    """The file is read once: what is put in its place while the check runs is neither checked nor shown."""
+    """The file is read once: what replaces it while the check runs is not shown."""
     file = tmp_path / "certificate.json"
     file.write_text(seal.to_text(sign_sample()))
     forged = sample_body()
@@ -173,7 +173,7 @@ def test_what_is_no_key_is_said_to_be_none(tmp_path, key):
     assert code == 1 and "64 hex digits" in shown
 
 
-# -- values -------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
 def write_values(**changes: object) -> str:
@@ -185,7 +185,10 @@ PROMISED = commitment({"n": [1, 2.5], "": ["é"]}, NONCE)
 
 def test_values_open_the_commitment_whatever_their_style():
     assert opens(write_values(), PROMISED) and opens(write_values(info={"charged": "1/2"}), PROMISED)
-    assert opens(json.dumps(json.loads(write_values()), indent=3, sort_keys=True, ensure_ascii=False), PROMISED)
+    assert opens(
+        json.dumps(json.loads(write_values()), indent=3, sort_keys=True, ensure_ascii=False),
+        PROMISED,
+    )
     assert not opens(write_values(columns={"n": [1, 2.5], "": ["e\u0301"]}), PROMISED)
     assert not opens(write_values(columns={"n": [True, 2.5], "": ["é"]}), PROMISED)
     assert not opens(write_values(), "é")  # a commitment is any text to the reader of a certificate

@@ -1,7 +1,8 @@
 """The fields that the body of a certificate may have, and the kind of each.
 
-A field that no version wrote is refused, so that nobody can be shown a line that dither does not know. Version 1 had
-bodies without three of the fields; version 2 has them all. A field that is added later is a new version.
+A field that no version wrote is refused, so that nobody can be shown a line that dither does not
+know. Version 1 had bodies without three of the fields; version 2 has them all. A field that is
+added later is a new version.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dither.privacy.losses import Loss
 
 @dataclass(frozen=True)
 class Named:
-    """An object whose keys are names of pots, columns and the like, each with a value of one kind."""
+    """An object whose keys are names (of pots, of columns), each with a value of one kind."""
 
     kind: Any
 
@@ -28,29 +29,33 @@ class AnyOf:
 
 
 LOSS = "loss"
+_MISSING = ": is missing"
 _NORMS = {"l0": str, "l1": str, "l2_squared": str, "linf": str}
 _MECHANISM = {
-    "mechanism": str, "family": str, "share": str, "answers": str, "loss": LOSS, "scale?": str, "sigma?": str,
-    "sensitivity?": AnyOf((_NORMS, {"rows": int, "sides": [int]})),
+    "mechanism": str, "family": str, "share": str, "answers": str, "loss": LOSS, "scale?": str,
+    "sigma?": str, "sensitivity?": AnyOf((_NORMS, {"rows": int, "sides": [int]})),
 }  # fmt: skip
 _BOUND = {
-    "values?": AnyOf((str, [str])), "other?": str, "lower?": str, "upper?": str, "resolution?": str, "nulls?": str,
-    "provenance": str,
+    "values?": AnyOf((str, [str])), "other?": str, "lower?": str, "upper?": str,
+    "resolution?": str, "nulls?": str, "provenance": str,
 }  # fmt: skip
 _RULE = {
-    "name": str, "delta?": str, "delta_per_question?": str, "delta_conversion?": str, "delta_selection?": str,
-    "alpha?": str,
+    "name": str, "delta?": str, "delta_per_question?": str, "delta_conversion?": str,
+    "delta_selection?": str, "alpha?": str,
 }  # fmt: skip
 _POT = {
-    "kind": str, "rule": _RULE, "measure": str, "paid": str, "paid_delta": str, "cumulative": str, "cap": str,
-    "ceiling": str, "whatever_is_asked": {"epsilon": str, "delta": str},
+    "kind": str, "rule": _RULE, "measure": str, "paid": str, "paid_delta": str, "cumulative": str,
+    "cap": str, "ceiling": str, "whatever_is_asked": {"epsilon": str, "delta": str},
     "purpose": {"question": str, "population": str, "recipient": str},
 }  # fmt: skip
 BODY: dict[str, Any] = {
     "release": {
-        "id": str, "released_at": str, "repeated": bool, "sql": str, "request_hash": str, "plan_hash": str,
+        "id": str, "released_at": str, "repeated": bool, "sql": str, "request_hash": str,
+        "plan_hash": str,
     },
-    "dataset": {"name": str, "lineage": str, "population": str, "version": int, "catalog_hash": str},
+    "dataset": {
+        "name": str, "lineage": str, "population": str, "version": int, "catalog_hash": str,
+    },
     "context": str,
     "mode": {"name": str, "not_promised": [str]},
     "guarantee": {
@@ -80,10 +85,8 @@ def find_field_problems(body: dict[str, Any], version: int) -> list[str]:
     'badge: no field of a certificate'
     """
     optional = ABSENT_IN_VERSION_ONE if version == 1 else ()
-    return [problem for problem in _check(body, BODY, "") if problem.removesuffix(_MISSING) not in optional]
-
-
-_MISSING = ": is missing"
+    problems = _check(body, BODY, "")
+    return [problem for problem in problems if problem.removesuffix(_MISSING) not in optional]
 
 
 def _check(value: Any, kind: Any, path: str) -> Iterator[str]:
@@ -112,7 +115,8 @@ def _check_members(value: Any, kind: dict[str, Any] | Named, path: str) -> Itera
         if key in value:
             yield from _check(value[key], member_kind, _join(path, key))
     if isinstance(kind, dict):
-        yield from (f"{_join(path, key)}{_MISSING}" for key in kind if not key.endswith("?") and key not in value)
+        missing = [key for key in kind if not key.endswith("?") and key not in value]
+        yield from (f"{_join(path, key)}{_MISSING}" for key in missing)
 
 
 def _list_kinds(value: dict[str, Any], kind: dict[str, Any] | Named) -> dict[str, Any]:
@@ -130,7 +134,7 @@ def _check_items(value: Any, kind: Any, path: str) -> Iterator[str]:
 
 
 def _check_loss(value: Any, path: str) -> Iterator[str]:
-    """The shape of a loss that this version knows. Its numbers are texts, and no arithmetic is done with them."""
+    """The shape of a loss that this version knows; no arithmetic is done with its numbers."""
     names = _LOSS_FIELDS.get(str(value.get("type"))) if isinstance(value, dict) else None
     if names is None or set(value) != names | {"type", "v"}:
         yield f"{path}: no loss that this version of dither knows"

@@ -1,9 +1,10 @@
 """Signing and checking certificates: Ed25519 over the canonical bytes of the whole document.
 
-Version 2, the one that is written, signs header and body together. The header also holds one digest for each field of
-the body; they say *which* field was changed, and nothing rests on them. Version 1 signed the header alone, so there
-the digests are all that ties the body to the signature: it is read, not written (docs/proofs/certificates.md).
-Checking needs the public key alone.
+Version 2, the one that is written, signs header and body together. The header also holds one digest
+for each field of the body: they say *which* field was changed, and nothing rests on them. Version 1
+signed the header alone, so there the digests are all that ties the body to the signature. It is
+read, strictly, and no longer written (docs/proofs/certificates.md). Checking needs the public key
+alone.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def leaves(tree: Any, path: str | None = None) -> Iterator[tuple[str, Any]]:
     """
     if isinstance(tree, dict) and tree:
         for key, value in tree.items():
-            yield from leaves(value, escape_key(key) if path is None else f"{path}.{escape_key(key)}")
+            name = escape_key(key)
+            yield from leaves(value, name if path is None else f"{path}.{name}")
     else:
         yield path or "", tree
 
@@ -64,7 +66,7 @@ def sign(body: dict[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
     certificate = {"body": body, "header": header, "signature": signature}
     problems = check(to_text(certificate), [public_key]).problems
     if problems:
-        raise DitherError(f"the certificate would not verify ({problems[0]}): please report this fault of dither")
+        raise DitherError(f"the certificate would not verify: {problems[0]}; please report it")
     return certificate
 
 
@@ -79,16 +81,17 @@ def public_hex(key: Ed25519PublicKey) -> str:
 
 
 def to_text(certificate: dict[str, Any]) -> str:
-    """The certificate as a file: JSON, indented for people; its meaning does not depend on the spacing."""
+    """The certificate as a file: JSON, indented for people; spacing and escapes mean nothing."""
     return escape_json(json.dumps(certificate, indent=2, sort_keys=True, ensure_ascii=False)) + "\n"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a check. `known` says that the key was one the checker trusts, not just the one in the file.
+    """The outcome of a check.
 
-    `body` is what was signed, read back from the very bytes that were checked; None unless all is as signed. Whoever
-    shows a certificate shows this, and does not read the file again.
+    `known` says that the key was one the checker trusts, not just the one in the file. `body` is
+    what was signed, read back from the very bytes that were checked; None unless all is as signed.
+    Whoever shows a certificate shows this, and does not read the file again.
     """
 
     key: str
@@ -102,7 +105,10 @@ class Verdict:
 
 
 def check(text: str, trusted: Iterable[str] = ()) -> Verdict:
-    """Check a certificate against public keys in hex. Every field that was changed, added or removed is named."""
+    """Check a certificate against public keys in hex.
+
+    Every field that was changed, added or removed is named. No text makes this raise or hang.
+    """
     keys = [_key_hex(key) for key in trusted]
     try:
         header, body, signature = _read_document(text)
@@ -110,21 +116,26 @@ def check(text: str, trusted: Iterable[str] = ()) -> Verdict:
     except ValueError:
         return Verdict("", False, (NOT_A_CERTIFICATE,))
     key = header["public_key"]
-    problems = [*_find_header_problems(header, keys), *_find_signature_problems(header, body, signature), *changed]
+    problems = list(_find_header_problems(header, keys))
+    if not _is_signed(_signed_text(header, body), signature, key):
+        problems.append("signature: this document is not the one that was signed")
+    problems += changed
     problems = problems or find_field_problems(body, header["v"])
     shown = None if problems else read_json(dumps(body))
     return Verdict(key if _is_hex(key, 64) else "", key in keys, tuple(problems), shown)
 
 
 def _read_document(text: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """Header, body and signature; ValueError where the text does not have the shape of a certificate."""
+    """Header, body and signature; ValueError where the text has not the shape of a certificate."""
     document = read_json(text)
     if not isinstance(document, dict) or set(document) != _DOCUMENT:
         raise ValueError("not header, body and signature")
     header = document["header"]
     body = document["body"]
-    if not isinstance(header, dict) or set(header) != _HEADER or not isinstance(header["digests"], dict):
+    if not isinstance(header, dict) or set(header) != _HEADER:
         raise ValueError("not the header of a certificate")
+    if not isinstance(header["digests"], dict):
+        raise ValueError("not the digests of a certificate")
     if not isinstance(body, dict) or not body:
         raise ValueError("not the body of a certificate")
     return header, body, document["signature"]
@@ -143,13 +154,11 @@ def _find_header_problems(header: dict[str, Any], keys: list[str]) -> Iterator[s
         yield "header.public_key: signed by another key than the one given"
 
 
-def _find_signature_problems(header: dict[str, Any], body: dict[str, Any], signature: Any) -> Iterator[str]:
-    if not _is_signed(_signed_text(header, body), signature, header["public_key"]):
-        yield "signature: this document is not the one that was signed"
-
-
 def _find_changes(body: dict[str, Any], digests: dict[str, Any]) -> list[str]:
-    """Fields that differ from their digests; ValueError where two fields have one path, so that one could hide."""
+    """Fields that differ from their digests; ValueError where two fields have one path.
+
+    Of two such fields one could hide behind the other.
+    """
     fields = list(leaves(body))
     values = dict(fields)
     if len(values) != len(fields) or "" in values:
@@ -168,14 +177,15 @@ def _is_signed(text: str, signature: Any, key: Any) -> bool:
     if not _is_hex(signature, 128) or not _is_hex(key, 64):
         return False
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), text.encode())
+        public_key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        public_key.verify(bytes.fromhex(signature), text.encode())
     except (InvalidSignature, ValueError):
         return False
     return True
 
 
 def _is_hex(value: Any, digits: int) -> bool:
-    """Whether a value is text of so many hex digits in their one spelling: no capitals, no spaces."""
+    """Whether a value is a text of so many hex digits, without capitals and spaces."""
     return isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{digits}}}", value) is not None
 
 

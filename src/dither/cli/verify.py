@@ -76,18 +76,20 @@ def _check_values(verdict: seal.Verdict, body: dict[str, Any], values: Path) -> 
     promised = body["values"]["commitment"] if "values" in body else ""
     if opens(_read(values, MAX_VALUES), promised):
         return verdict
-    return replace(verdict, problems=("values: not the numbers that this certificate is of",), body=None)
+    problem = "values: not the numbers that this certificate is of"
+    return replace(verdict, problems=(problem,), body=None)
 
 
 def _describe(verdict: seal.Verdict, file: Path, values: Path | None) -> Iterator[str]:
-    """The verdict in lines. What was written by others is escaped: a certificate cannot draw on the terminal."""
+    """The verdict in lines; what others wrote is escaped, so that it cannot draw on the terminal."""
     name = escape_unprintable(str(file))
     if verdict.body is None:
         yield f"{name}: {typer.style('not what was signed', fg='red', bold=True)}"
         for problem in verdict.problems[:_MOST_PROBLEMS]:
             yield f"  {_shorten(escape_unprintable(problem))}"
         if len(verdict.problems) > _MOST_PROBLEMS:
-            yield f"  and {len(verdict.problems) - _MOST_PROBLEMS} more: dither verify --json lists them all"
+            more = len(verdict.problems) - _MOST_PROBLEMS
+            yield f"  and {more} more: dither verify --json lists them all"
         return
     yield f"{name}: intact, every field as signed"
     if values is not None:
@@ -97,8 +99,8 @@ def _describe(verdict: seal.Verdict, file: Path, values: Path | None) -> Iterato
     yield f"  {escape_unprintable(verdict.body['guarantee']['stated'])}"
     if not verdict.known:
         yield (
-            "  no key was given, and none known here matches: ask the curator for theirs (dither verify --show-key "
-            "CATALOG) and check again with --key"
+            "  no key was given, and none known here matches: ask the curator for theirs "
+            "(dither verify --show-key CATALOG) and check again with --key"
         )
 
 
@@ -107,7 +109,7 @@ def _shorten(line: str) -> str:
 
 
 def _read(file: Path, most_characters: int = MAX_CHARACTERS) -> str:
-    """The text of a file, no more of it than is needed to see that it is too long; nothing of what is no UTF-8."""
+    """The text of a file, cut where it is seen to be too long; empty where it is no UTF-8."""
     try:
         with file.open("rb") as opened:
             return opened.read(4 * most_characters + 4).decode("utf-8")
