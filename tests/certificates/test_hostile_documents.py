@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from dither.answer import seal
 from dither.answer.commitment import commitment, opens
+from dither.cli.demo_report import say_verdict
 from dither.cli.main import app
 from dither.errors import DitherError
 from dither.strict_json import MAX_CHARACTERS, MAX_DEPTH, MAX_DIGITS
@@ -171,6 +172,13 @@ def test_what_is_no_key_is_said_to_be_none(tmp_path, key):
     (tmp_path / "certificate.json").write_text(seal.to_text(sign_sample()))
     code, shown = verify(tmp_path / "certificate.json", "--key", key)
     assert code == 1 and "64 hex digits" in shown
+
+
+def test_the_page_of_the_demo_says_the_verdict_on_what_it_shows():
+    certificate = sign_sample()
+    assert say_verdict(certificate).startswith("Checked with the public key alone")
+    certificate["body"]["guarantee"]["epsilon"] = "0.001"
+    assert "guarantee.epsilon: was changed" in say_verdict(certificate)
 
 
 # -- values ----------------------------------------------------------------------------------------
