@@ -8,7 +8,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from certificate_mutations import MUTATIONS, Search, search_forgeries
+from certificate_mutations import MUTATIONS
 from certificate_samples import (
     KEY,
     PUBLIC,
@@ -21,6 +21,7 @@ from certificate_samples import (
     sign_version_one,
     write_canonical,
 )
+from certificate_search import Search, search_forgeries
 
 from dither.answer import seal
 

@@ -79,7 +79,9 @@ AMBIGUOUS = {
     "a field twice inside": "deployment:\n  basic: {name: a, name: b}\n",
     "an alias": "status: &x Draft\nurl_slug: *x\n",
     "lists in lists": "status: " + "[" * 20_000,
+    "mappings in mappings": "".join(" " * depth + "a:\n" for depth in range(300)),
     "a long number": "tier: " + "9" * 5000,
+    "a long text": "status: " + "x" * 10**6,
     "no text": "\x00",
     "a list as a key": "? [a]\n: 1\n",
 }

@@ -20,7 +20,15 @@ from dither.errors import DitherError
 from dither.version import __version__
 
 PROMPT = "PLEASE WRITE: "
-_MOST_CHARACTERS = 1_000_000
+_MOST_CHARACTERS = 100_000
+_MOST_DEPTH = 16
+_OPENING = (
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.BlockMappingStartToken,
+)
+_CLOSING = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
 _VARIANT = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP", "rdp": "Renyi DP"}
 _STATUS = ("Converted", "Draft", "Pending", "Changes Required", "Approved", "Approved (Update Requested)",
            "Approved (Pending)")  # fmt: skip
@@ -138,13 +146,24 @@ class _StrictLoader(yaml.SafeLoader):
 def read_entry(text: str) -> Any:
     """The entry that a YAML text holds; refused where two readers could see two, or where it has no end."""
     try:
-        if len(text) > _MOST_CHARACTERS or any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-            raise ValueError("too long, or an alias")
+        _check_size(text)
         return yaml.load(text, _StrictLoader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         raise DitherError(
             "this is no register entry: YAML with each field once, without aliases, as 'dither registry export' writes"
         ) from None
+
+
+def _check_size(text: str) -> None:
+    """Refuse what is long or deep before it is built, and aliases, by which a short text grows without end."""
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError("too long")
+    depth = 0
+    for token in yaml.scan(text):
+        depth += isinstance(token, _OPENING)
+        depth -= isinstance(token, _CLOSING)
+        if depth > _MOST_DEPTH or isinstance(token, yaml.AliasToken):
+            raise ValueError("too deep, or an alias")
 
 
 def problems(found: Any) -> list[str]:

@@ -62,9 +62,9 @@ class Replay:
                 raise Broken(seq, "its content does not have its hash")
             if kind not in tables.BODIES:
                 raise Broken(seq, f"is of the unknown kind {kind!r}")
-            body = json.loads(body_json)
-            if dumps(body) != body_json:  # of a key written twice, another reader may keep the other value
+            if not is_canonical(body_json):
                 raise Broken(seq, "its body is not written as dither writes it")
+            body = json.loads(body_json)
             if set(body) != tables.BODIES[kind]:
                 raise Broken(seq, f"its body is not that of a {kind} entry")
             getattr(self, f"_{kind}")(seq, body)
@@ -152,6 +152,14 @@ class Replay:
         self.version, self.lineage = self.version + 1, lineage
 
 
+def is_canonical(text: str) -> bool:
+    """Whether a text is the one spelling of its JSON: of a key written twice, readers keep different values."""
+    try:
+        return dumps(json.loads(text)) == text
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
 def check_reissue(
     seq: int,
     reissue: dict[str, Any],
@@ -198,6 +206,8 @@ def check_releases(transaction: Transaction, replay: Replay, errors: tuple[type[
         whole = isinstance(nonce, bytes) and isinstance(arrow_bytes, bytes) and isinstance(meta_json, str)
         if not whole or len(nonce) != NONCE_BYTES or commitment(nonce, arrow_bytes, meta_json) != promised:
             raise Broken(commit, other)
+        if not is_canonical(meta_json):
+            raise Broken(commit, f"what is said of its release (reserve {seq}) is not written as dither writes it")
         if (request_hash, commit_seq) != (replay.reserves[seq].request_hash, commit):
             raise Broken(commit, f"its release (reserve {seq}) is filed under another request")
     stored = {row[0] for row in transaction.each(_RELEASES)}
