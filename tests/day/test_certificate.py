@@ -161,7 +161,8 @@ def test_every_removed_field_is_named(certificate):
 
 def test_an_added_field_is_named(certificate):
     certificate["body"]["unit"]["badge"] = "verified"
-    assert seal.check(seal.to_text(certificate), [PUBLIC]).problems == ("unit.badge: was added",)
+    signature, added = seal.check(seal.to_text(certificate), [PUBLIC]).problems
+    assert signature.startswith("signature") and added == "unit.badge: was added"
 
 
 def test_a_field_moved_to_another_place_is_noticed(certificate):
@@ -181,7 +182,7 @@ def test_a_changed_field_with_its_digest_still_breaks_the_signature(certificate)
     assert [p.split(":")[0] for p in seal.check(seal.to_text(certificate), [PUBLIC]).problems] == ["signature"]
 
 
-@pytest.mark.parametrize(("field", "value"), [("format", "other"), ("v", 2), ("algorithm", "none")])
+@pytest.mark.parametrize(("field", "value"), [("format", "other"), ("v", 3), ("algorithm", "none")])
 def test_the_header_is_covered(certificate, field, value):
     certificate["header"][field] = value
     assert any(f"header.{field}" in p for p in seal.check(seal.to_text(certificate), [PUBLIC]).problems)
@@ -215,7 +216,8 @@ def test_a_key_written_twice_or_a_float_is_refused(certificate):
     twice = text.replace('"context": "prod"', '"context": "dev", "context": "prod"')
     assert twice != text
     assert seal.check(twice, [PUBLIC]).problems == ("this is not a certificate of dither",)
-    assert not seal.check(text.replace('"v": 1', '"v": 1.0'), [PUBLIC]).intact
+    assert '"v": 2' in text
+    assert not seal.check(text.replace('"v": 2', '"v": 2.0'), [PUBLIC]).intact
 
 
 def test_a_key_that_is_none_is_refused():

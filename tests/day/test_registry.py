@@ -9,13 +9,16 @@ from fractions import Fraction as F
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 import clinic
+from dither import DitherError
 from dither.answer.deployment import Deployment
 from dither.answer.hazards import hazards
-from dither.answer.registry import PROMPT, entry, problems, prompts
+from dither.answer.registry import PROMPT, entry, problems, prompts, read_entry
 from dither.answer.statement import statement
 from dither.catalog import parse
+from dither.cli.main import app
 from dither.privacy.ledger import Charge, Incident, Record, Rule
 from dither.privacy.ledger.pots import opened
 from dither.privacy.losses import DiscreteLaplace
@@ -70,6 +73,38 @@ def test_a_completed_entry_is_complete_also_after_yaml():
     assert problems(yaml.safe_load(yaml.safe_dump(done))) == []
 
 
+AMBIGUOUS = {
+    "a field twice": "status: Draft\nstatus: Approved\n",
+    "a field twice, spelled twice": "tier: 3\n'tier': 1\n",
+    "a field twice inside": "deployment:\n  basic: {name: a, name: b}\n",
+    "an alias": "status: &x Draft\nurl_slug: *x\n",
+    "lists in lists": "status: " + "[" * 20_000,
+    "mappings in mappings": "".join(" " * depth + "a:\n" for depth in range(300)),
+    "a long number": "tier: " + "9" * 5000,
+    "a long text": "status: " + "x" * 10**6,
+    "no text": "\x00",
+    "a list as a key": "? [a]\n: 1\n",
+}
+
+
+@pytest.mark.parametrize("text", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_an_entry_that_two_readers_could_read_differently_is_refused(text):
+    with pytest.raises(DitherError, match="no register entry"):
+        read_entry(text)
+
+
+def test_an_entry_is_read_as_yaml_writes_it():
+    done = complete(entry(deployed()))
+    assert read_entry(yaml.safe_dump(done)) == done
+
+
+def test_what_is_wrong_with_an_entry_cannot_draw_on_the_terminal(tmp_path):
+    (tmp_path / "registry.yaml").write_text('"\\e[2J\\u202e[red]": 1\n')
+    shown = CliRunner().invoke(app, ["registry", "check", str(tmp_path / "registry.yaml")])
+    assert shown.exit_code == 1 and r"\x1b[2J\u202e[red]: no such field" in shown.output
+    assert not {"\x1b", "\u202e"} & set(shown.output)
+
+
 def fields(tree, path=()):
     for key, value in tree.items():
         yield (*path, key)
@@ -96,7 +131,10 @@ def test_every_missing_field_is_named_and_none_can_be_added():
     ("path", "value"),
     [("status", "Done"), ("tier", 4), ("deployment.basic.publication_date", "March"),
      ("deployment.basic.data_curators", []), ("deployment.dp_variant.variant_name", "k-anonymity"),
-     ("deployment.privacy_loss.privacy_parameters.epsilon", "small"), ("deployment.accounting.composition", "")],
+     ("deployment.privacy_loss.privacy_parameters.epsilon", "small"), ("deployment.accounting.composition", ""),
+     ("tier", True), ("tier", "3"), ("deployment.privacy_loss.privacy_parameters.epsilon", "inf"),
+     ("deployment.privacy_loss.privacy_parameters.epsilon", 10**400),
+     ("deployment.privacy_loss.privacy_parameters.delta", float("nan"))],
 )  # fmt: skip
 def test_a_wrong_value_is_named(path, value):
     done = complete(entry(deployed()))

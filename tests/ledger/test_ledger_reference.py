@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from ledger_place import Place, release, reserve
 
+from dither.privacy.ledger.chain import entry_hash
+from dither.privacy.ledger.head import Anchor
+
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "ledger.md"
 
 
@@ -58,3 +61,25 @@ def test_it_finds_tampering(place: Place, audit: Callable[[Path, Path], Any], st
     with pytest.raises(AssertionError):
         audit(place.path, place.head)
     assert not place.verify().ok
+
+
+def test_it_finds_a_body_that_two_readers_could_read_differently(
+    place: Place, audit: Callable[[Path, Path], Any]
+) -> None:
+    """Hashes and head are good; only the spelling of the last body is not the one that dither writes."""
+    ledger = place.create()
+    ledger.raise_cap("total", 2, "the board asked for more")
+    ledger.close()
+    connection = sqlite3.connect(place.path)
+    seq, kind, text, previous = connection.execute(
+        "SELECT seq, kind, body_json, prev_hash FROM entry ORDER BY seq DESC LIMIT 1"
+    ).fetchone()
+    twice = '{"cap":"9/1",' + text[1:]
+    hashed = entry_hash(seq, kind, twice, previous)
+    connection.execute("UPDATE entry SET body_json=?, hash=? WHERE seq=?", (twice, hashed, seq))
+    connection.commit()
+    connection.close()
+    place.head.write_text(Anchor(seq, hashed).text())
+    with pytest.raises(AssertionError, match=f"entry {seq}"):
+        audit(place.path, place.head)
+    assert place.verify().first_bad == seq

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -160,7 +161,7 @@ def test_a_trigger_is_found_before_it_fires(full: Place) -> None:
         full.open()
 
 
-def rewrite(place: Place, seq: int, **changes: object) -> None:
+def rewrite(place: Place, seq: int, respell: Callable[[str], str] = str, **changes: object) -> None:
     """Changes a body and every hash after it: the chain is consistent again, only the head and the rules disagree.
 
     Unless digests of totals are what changes, they go: the chain then looks like one of the first version.
@@ -175,6 +176,7 @@ def rewrite(place: Place, seq: int, **changes: object) -> None:
             if body.get("totals") == "":
                 del body["totals"]
         text = chain.canonical_text(body, "body")
+        text = respell(text) if number == seq else text
         hashed = chain.entry_hash(number, kind, text, previous)
         quoted = text.replace("'", "''")
         place.change(
@@ -238,6 +240,34 @@ def test_even_with_good_hashes_the_rules_are_checked(
     report = full.verify()
     expected = 3 if seq == 1 and problem in ("cannot pay", "no sum") else seq
     assert report.first_bad == expected and problem in report.problem
+
+
+AMBIGUOUS = {
+    "a key twice": lambda text: '{"reason":"nothing was wrong at all",' + text[1:],
+    "a space": lambda text: text + " ",
+    "an escape": lambda text: text.replace("engine", "\\u0065ngine"),
+}
+
+
+@pytest.mark.parametrize("respell", AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_a_body_that_two_readers_could_read_differently_is_named(full: Place, respell: Callable[[str], str]) -> None:
+    """With good hashes: of a key written twice this reader keeps the last and another the first."""
+    rewrite(full, 8, respell)
+    full.head.unlink()
+    report = full.verify()
+    assert report.first_bad == 8 and "not written as dither writes it" in report.problem
+
+
+@pytest.mark.parametrize("meta", ['{"rows":3,"rows":4}', "[" * 5000], ids=["a key twice", "no end"])
+def test_a_release_whose_facts_two_readers_could_read_differently_is_named(full: Place, meta: str) -> None:
+    """With a commitment and a chain that fit: the facts beside a release are canonical JSON, as they were written."""
+    ((nonce, arrow_bytes),) = full.rows("SELECT nonce, arrow_bytes FROM release WHERE seq=9")
+    full.change(f"UPDATE release SET meta_json='{meta}' WHERE seq=9")
+    rewrite(full, 10, commitment=chain.commitment(bytes(nonce), bytes(arrow_bytes), meta))
+    ((hashed,),) = full.rows("SELECT hash FROM entry WHERE seq=10")
+    full.head.write_text(Anchor(10, hashed).text())
+    report = full.verify()
+    assert report.first_bad == 10 and "not written as dither writes it" in report.problem
 
 
 def test_what_is_no_ledger_is_said_to_be_none(place: Place, tmp_path: Path) -> None:

@@ -7,15 +7,28 @@ refused there and here. `problems` checks an entry, also one that a person has f
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from typing import Any
+
+import yaml
 
 from dither.answer.certificate import EMBEDDED, rounded_up
 from dither.answer.deployment import Deployment
 from dither.catalog import UNPROTECTED, Category, Date, Decimal, Integer, Timestamp
+from dither.errors import DitherError
 from dither.version import __version__
 
 PROMPT = "PLEASE WRITE: "
+_MOST_CHARACTERS = 100_000
+_MOST_DEPTH = 16
+_OPENING = (
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.BlockMappingStartToken,
+)
+_CLOSING = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
 _VARIANT = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP", "rdp": "Renyi DP"}
 _STATUS = ("Converted", "Draft", "Pending", "Changes Required", "Approved", "Approved (Update Requested)",
            "Approved (Pending)")  # fmt: skip
@@ -120,6 +133,39 @@ def entry(of: Deployment) -> dict[str, Any]:
     }  # fmt: skip
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """YAML in which each field stands once; plain YAML keeps the last of two and says nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        if len(set(keys)) != len(keys):
+            raise yaml.YAMLError("a field is there twice")
+        return dict(super().construct_mapping(node, deep))
+
+
+def read_entry(text: str) -> Any:
+    """The entry that a YAML text holds; refused where two readers could see two, or where it has no end."""
+    try:
+        _check_size(text)
+        return yaml.load(text, _StrictLoader)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        raise DitherError(
+            "this is no register entry: YAML with each field once, without aliases, as 'dither registry export' writes"
+        ) from None
+
+
+def _check_size(text: str) -> None:
+    """Refuse what is long or deep before it is built, and aliases, by which a short text grows without end."""
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError("too long")
+    depth = 0
+    for token in yaml.scan(text):
+        depth += isinstance(token, _OPENING)
+        depth -= isinstance(token, _CLOSING)
+        if depth > _MOST_DEPTH or isinstance(token, yaml.AliasToken):
+            raise ValueError("too deep, or an alias")
+
+
 def problems(found: Any) -> list[str]:
     """What is wrong with an entry by the schema, field by field; prompts that are left count as problems of it."""
     return [*_check(found, SCHEMA, ""), *(f"{path}: {text}" for path, text in prompts(found))]
@@ -150,7 +196,8 @@ def _check(found: Any, want: Any, path: str) -> list[str]:
     if isinstance(found, str) and PROMPT in found:
         return []
     if isinstance(want, tuple):
-        return [] if found in want else [f"{where}: one of {', '.join(map(str, want))}"]
+        listed = any(type(found) is type(choice) and found == choice for choice in want)  # 1 == True
+        return [] if listed else [f"{where}: one of {', '.join(map(str, want))}"]
     if want == LIST:
         return [] if isinstance(found, list) and found and all(found) else [f"{where}: a list with at least one name"]
     if want == NUMBER:
@@ -162,8 +209,8 @@ def _check(found: Any, want: Any, path: str) -> list[str]:
 
 def _is_number(found: Any) -> bool:
     try:
-        return not isinstance(found, bool) and float(found) >= 0
-    except (TypeError, ValueError):
+        return not isinstance(found, bool) and 0 <= float(found) < math.inf
+    except (TypeError, ValueError, OverflowError):
         return False
 
 

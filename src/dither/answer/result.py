@@ -35,6 +35,7 @@ from dither.answer.text import as_text
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Keys
+from dither.printable import escape_json
 from dither.privacy.kernel import Release
 
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
@@ -161,7 +162,8 @@ class Result:
         """
         told = {"columns": self.to_dict(), "nonce": self._nonce}
         if file is not None:
-            Path(file).write_text(json.dumps(told, default=plain, ensure_ascii=False, indent=2), encoding="utf-8")
+            text = escape_json(json.dumps(told, default=plain, ensure_ascii=False, indent=2))
+            Path(file).write_text(text, encoding="utf-8")
         return told
 
     def nonnegative(self, *columns: str) -> Result:

@@ -23,6 +23,7 @@ from dither.privacy.accounting.explain import Explanation, explain
 from dither.privacy.accounting.expressions import parse
 from dither.privacy.accounting.planning import cautions
 from dither.privacy.accounting.readers import from_opacus, parse_dp_event
+from dither.strict_json import read_json
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 
@@ -35,7 +36,7 @@ def read_loss(
         relation: Any = neighbours or "add_remove"
         return parse_dp_event(dp_event.read_text(), neighbours=relation, unit=unit or "unit")
     if opacus is not None:
-        history = json.loads(opacus.read_text())
+        history = read_json(opacus.read_text(), allow_floats=True)
         history = history["history"] if isinstance(history, dict) else history  # accountant.state_dict()
         return from_opacus([(row[0], row[1], row[2]) for row in history], unit=unit or "unit")
     if text is None:
@@ -44,7 +45,7 @@ def read_loss(
         )
     source = Path(text).read_text() if text.endswith(".json") else text
     if source.lstrip().startswith("{"):
-        return ls.from_json(json.loads(source))
+        return ls.from_json(read_json(source, allow_floats=True))
     return parse(source, neighbours=neighbours, unit=unit)  # type: ignore[arg-type]
 
 
@@ -69,7 +70,7 @@ def account(
         notes = cautions(tree, delta, units)
         if plot is not None:
             ladder.plot().figure.savefig(plot)
-    except (DitherError, OSError, json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
+    except (DitherError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
     if as_json:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dither.answer import seal
 from dither.answer.charts import Point, dots, number
 from dither.answer.hazards import hazards
 from dither.answer.interpret import of_pot
@@ -120,10 +121,18 @@ def demo_report(
         unprotected=UNPROTECTED,
         hazards=tuple(f"{each.name}: {each.message}" for each in hazards(facts)),
         certificate=certificate,
-        verified="Checked with the public key alone: every field is as it was signed (dither verify certificate.json).",
+        verified=say_verdict(certificate),
         catalog=guarantee(con.catalog),
     )
     return page(report)
+
+
+def say_verdict(certificate: dict[str, Any]) -> str:
+    """The verdict on the certificate that the page shows, as a sentence for the page."""
+    verdict = seal.check(seal.to_text(certificate), [certificate["header"]["public_key"]])
+    if not verdict.intact:
+        return f"NOT what was signed: {'; '.join(verdict.problems)}"
+    return "Checked with the public key alone: every field is as it was signed (dither verify certificate.json)."
 
 
 def _answered(told: Told) -> Answered:

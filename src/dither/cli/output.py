@@ -9,6 +9,7 @@ import typer
 
 from dither.answer.commitment import plain
 from dither.errors import BudgetError, DitherError, UnavailableError
+from dither.printable import escape_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 UNKNOWN_KEY, CANNOT_PAY, UNAVAILABLE, BROKEN, INTERRUPTED = 3, 4, 5, 70, 130
@@ -17,7 +18,7 @@ UNKNOWN_KEY, CANNOT_PAY, UNAVAILABLE, BROKEN, INTERRUPTED = 3, 4, 5, 70, 130
 
 def print_json(value: Any) -> None:
     """One JSON value on standard output; fractions as p/q text, times and decimals as text."""
-    typer.echo(json.dumps(value, default=plain, ensure_ascii=False, indent=2))
+    typer.echo(escape_json(json.dumps(value, default=plain, ensure_ascii=False, indent=2)))
 
 
 def exit_code(error: DitherError) -> int:

@@ -12,11 +12,12 @@ from rich.console import Console
 from dither import steward
 from dither.answer.deployment import Deployment
 from dither.answer.hazards import hazards
-from dither.answer.registry import entry, problems, prompts
+from dither.answer.registry import entry, problems, prompts, read_entry
 from dither.answer.statement import statement
 from dither.cli.output import AsJson, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import DitherError
+from dither.printable import escape_unprintable
 from dither.state import State
 
 app = typer.Typer(
@@ -78,15 +79,14 @@ def check(
 ) -> None:
     """Check a register entry against the schema, and list the prompts that are left. Exit code 1 if any."""
     try:
-        found = problems(yaml.safe_load(file.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        found = problems(read_entry(file.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
         raise DitherError(f"cannot read {file}: {error}") from None
     if as_json:
         print_json({"complete": not found, "problems": found})
     else:
-        console = Console()
-        console.print(f"{file}: " + ("complete" if not found else f"{len(found)} things left"), highlight=False)
+        typer.echo(f"{escape_unprintable(str(file))}: " + ("complete" if not found else f"{len(found)} things left"))
         for line in found:
-            console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
+            typer.echo(f"  {escape_unprintable(line)}")
     if found:
         raise typer.Exit(1)

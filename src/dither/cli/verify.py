@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from dither.answer import seal
-from dither.answer.commitment import opens
+from dither.answer.commitment import MAX_VALUES, opens
 from dither.cli.output import UNKNOWN_KEY, AsJson, print_json
 from dither.cli.register import StateFolder
 from dither.errors import DitherError, ParameterError
+from dither.printable import escape_unprintable
 from dither.signing import known_keys, signing_key
 from dither.state import State
+from dither.strict_json import MAX_CHARACTERS
+
+_MOST_PROBLEMS = 100
+_MOST_LETTERS = 400
 
 
 def verify(
@@ -48,52 +54,65 @@ def verify(
         return
     if file is None:
         raise ParameterError("say which certificate to check: dither verify certificate.json")
-    verdict = seal.check(_read(file), [_key(each) for each in key] if key else ())
+    verdict = seal.check(_read(file), [_key(text) for text in key] if key else ())
     if not key and verdict.key in known_keys():
         verdict = replace(verdict, known=True)
-    if values is not None and verdict.intact and not opens(_read(values), _promised(file)):
-        verdict = replace(verdict, problems=("values: not the numbers that this certificate is of",))
-    unknown = verdict.intact and not verdict.known
+    if values is not None and verdict.body is not None:
+        verdict = _check_values(verdict, verdict.body, values)
     if as_json:
         print_json({"intact": verdict.intact, "known_key": verdict.known, "key": verdict.key,
                     "problems": list(verdict.problems)})  # fmt: skip
     else:
-        _tell(file, verdict, unknown, values)
+        for line in _describe(verdict, file, values):
+            typer.echo(line)
     if not verdict.intact:
         raise typer.Exit(1)
-    if unknown:
+    if not verdict.known:
         raise typer.Exit(UNKNOWN_KEY)
 
 
-def _promised(file: Path) -> str:
-    body = seal.parse(_read(file))["body"]
-    return str(body["values"]["commitment"]) if "values" in body else ""
+def _check_values(verdict: seal.Verdict, body: dict[str, Any], values: Path) -> seal.Verdict:
+    """The verdict on certificate and values together."""
+    promised = body["values"]["commitment"] if "values" in body else ""
+    if opens(_read(values, MAX_VALUES), promised):
+        return verdict
+    problem = "values: not the numbers that this certificate is of"
+    return replace(verdict, problems=(problem,), body=None)
 
 
-def _tell(file: Path, verdict: seal.Verdict, unknown: bool, values: Path | None) -> None:
-    console = Console()
-    if not verdict.intact:
-        console.print(f"{file}: [bold red]not what was signed[/]", highlight=False)
-        for problem in verdict.problems:
-            console.print(f"  {problem}", markup=False, highlight=False, soft_wrap=True)
+def _describe(verdict: seal.Verdict, file: Path, values: Path | None) -> Iterator[str]:
+    """The verdict in lines; what others wrote is escaped, so that it cannot draw on the terminal."""
+    name = escape_unprintable(str(file))
+    if verdict.body is None:
+        yield f"{name}: {typer.style('not what was signed', fg='red', bold=True)}"
+        for problem in verdict.problems[:_MOST_PROBLEMS]:
+            yield f"  {_shorten(escape_unprintable(problem))}"
+        if len(verdict.problems) > _MOST_PROBLEMS:
+            more = len(verdict.problems) - _MOST_PROBLEMS
+            yield f"  and {more} more: dither verify --json lists them all"
         return
-    body = seal.parse(_read(file))["body"]
-    console.print(f"{file}: intact, every field as signed", highlight=False)
+    yield f"{name}: intact, every field as signed"
     if values is not None:
-        console.print(f"  {values}: the numbers that it is of", highlight=False)
-    console.print(f"  signed by {verdict.key}", highlight=False, soft_wrap=True)
-    console.print(f"  {body['guarantee']['stated']}", highlight=False, markup=False, soft_wrap=True)
-    if unknown:
-        console.print(
-            "  no key was given, and none known here matches: ask the curator for theirs (dither verify --show-key "
-            "CATALOG) and check again with --key",
-            soft_wrap=True,
+        covered = "its columns are the numbers that it is of; nothing else in it is signed"
+        yield f"  {escape_unprintable(str(values))}: {covered}"
+    yield f"  signed by {verdict.key}"
+    yield f"  {escape_unprintable(verdict.body['guarantee']['stated'])}"
+    if not verdict.known:
+        yield (
+            "  no key was given, and none known here matches: ask the curator for theirs "
+            "(dither verify --show-key CATALOG) and check again with --key"
         )
 
 
-def _read(file: Path) -> str:
+def _shorten(line: str) -> str:
+    return line if len(line) <= _MOST_LETTERS else f"{line[:_MOST_LETTERS]} ..."
+
+
+def _read(file: Path, most_characters: int = MAX_CHARACTERS) -> str:
+    """The text of a file, cut where it is seen to be too long; empty where it is no UTF-8."""
     try:
-        return file.read_text(encoding="utf-8")
+        with file.open("rb") as opened:
+            return opened.read(4 * most_characters + 4).decode("utf-8")
     except UnicodeDecodeError:
         return ""
     except OSError as error:
@@ -101,5 +120,10 @@ def _read(file: Path) -> str:
 
 
 def _key(text: str) -> str:
-    path = Path(text)
-    return path.read_text().strip() if len(text) != 64 and path.is_file() else text
+    """The key itself, or what the file of that name holds."""
+    if re.fullmatch(r"[0-9A-Fa-f]{64}", text.strip()):
+        return text
+    try:
+        return _read(Path(text))
+    except (DitherError, ValueError):  # no such file: the check says what a key is
+        return text

@@ -17,7 +17,6 @@ vector: their payloads are kept, a few bytes a report.) Reports that no client c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -29,6 +28,7 @@ from dither.local import wire
 from dither.local.estimate import Estimate
 from dither.local.protocol import UNPROTECTED, Protocol, from_json
 from dither.local.wire import Payloads
+from dither.strict_json import read_json
 
 _MAGIC = b"dLAG\x01"
 _STEP = 1 << 16
@@ -136,7 +136,8 @@ class Aggregator:
             raise ParameterError("not a stored aggregator in format 1")
         end = 9 + int.from_bytes(stored[5:9], "little")
         try:
-            head = json.loads(stored[9:end])
+            text = stored[9:end].decode("utf-8")
+            head = read_json(text, max_characters=len(text))
             counts = head["reports"], head["rejected"]
             document = head["protocol"]
         except (ValueError, TypeError, KeyError):

@@ -15,6 +15,7 @@ from typing import Any
 from dither.canonical import Number, positive
 from dither.errors import ParameterError
 from dither.local.device import DeviceBudget
+from dither.strict_json import read_json
 
 
 def budget_file(
@@ -33,7 +34,7 @@ def budget_file(
     lock = _Lock(place)
     if place.exists():
         try:
-            state = json.loads(place.read_text("utf-8"))
+            state = read_json(place.read_text("utf-8"))
             found = DeviceBudget.from_json(state, known_answers=known_answers)
         except (ValueError, KeyError, TypeError) as problem:  # ParameterError is a ValueError
             if isinstance(problem, ParameterError):

@@ -8,7 +8,6 @@ is a dataset of its own to the file system; opening its total then asks for the 
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from dither.canonical import dumps
 from dither.errors import RefusedError
 from dither.privacy.ledger.head import default_head_path
+from dither.strict_json import read_json
 
 _RULE = "privacy-rules 21: opening a budget declares its relation to existing lineages"
 
@@ -74,7 +74,7 @@ def _all(installation: str) -> tuple[Known, ...]:
     found = []
     for file in sorted(_folder(installation).glob("*.json")):
         try:
-            found.append(Known(**json.loads(file.read_text(encoding="utf-8"))))
+            found.append(Known(**read_json(file.read_text(encoding="utf-8"))))
         except (OSError, ValueError, TypeError):
             raise RefusedError(f"the lineage file {file} cannot be read: restore or remove it", rule=_RULE) from None
     return tuple(found)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select
 
-from dither.canonical import exact
+from dither.canonical import dumps, exact
 from dither.errors import DitherError
 from dither.privacy.ledger import pots, rows, tables, tree
 from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, digest_totals, entry_hash
@@ -68,6 +68,8 @@ class Replay:
                 raise Broken(seq, "its content does not have its hash")
             if kind not in tables.BODIES:
                 raise Broken(seq, f"is of the unknown kind {kind!r}")
+            if not is_canonical(body_json):
+                raise Broken(seq, "its body is not written as dither writes it")
             body = json.loads(body_json)
             totals = body.pop("totals", None)
             if set(body) != tables.BODIES[kind]:
@@ -219,6 +221,14 @@ class Replay:
         self.version, self.lineage = self.version + 1, lineage
 
 
+def is_canonical(text: str) -> bool:
+    """Whether a text is the one spelling of its JSON: of a key written twice, readers keep different values."""
+    try:
+        return dumps(json.loads(text)) == text
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
 def check_reissue(
     seq: int,
     reissue: dict[str, Any],
@@ -265,6 +275,8 @@ def check_releases(transaction: Transaction, replay: Replay, errors: tuple[type[
         whole = isinstance(nonce, bytes) and isinstance(arrow_bytes, bytes) and isinstance(meta_json, str)
         if not whole or len(nonce) != NONCE_BYTES or commitment(nonce, arrow_bytes, meta_json) != promised:
             raise Broken(commit, other)
+        if not is_canonical(meta_json):
+            raise Broken(commit, f"what is said of its release (reserve {seq}) is not written as dither writes it")
         if (request_hash, commit_seq) != (replay.reserves[seq].request_hash, commit):
             raise Broken(commit, f"its release (reserve {seq}) is filed under another request")
     stored = {row[0] for row in transaction.each(_RELEASES)}

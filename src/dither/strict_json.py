@@ -1,0 +1,95 @@
+"""JSON from outside, read so that every reader sees the same document, in bounded time.
+
+Of a key written twice one program keeps the first value and another the last, so a document that
+was checked by one is not the document that the other shows. Such texts are refused, and so are
+empty keys, numbers that have several spellings, halves of characters, and whatever is too long, too
+deep or too large to be ours.
+
+>>> read_json('{"n": 1}')
+{'n': 1}
+>>> read_json('{"n": 1, "n": 2}')
+Traceback (most recent call last):
+ValueError: the key 'n' appears twice
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+MAX_CHARACTERS = 8 * 2**20
+MAX_DEPTH = 64
+MAX_DIGITS = 1000
+_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+\\?"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def read_json(
+    text: str,
+    *,
+    max_characters: int = MAX_CHARACTERS,
+    allow_floats: bool = False,
+    allow_empty_keys: bool = False,
+) -> Any:
+    """The document that the text holds; ValueError if readers could differ, or past a bound."""
+    if len(text) > max_characters:
+        raise ValueError(f"the text has more than {max_characters} characters")
+    _check_depth(text)
+
+    def read_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            raise ValueError(f"the key {_first_repeated(pairs)!r} appears twice")
+        if "" in members and not allow_empty_keys:
+            raise ValueError("a key is empty")
+        return members
+
+    tree = json.loads(
+        text,
+        object_pairs_hook=read_members,
+        parse_int=_read_integer,
+        parse_float=_read_float if allow_floats else _refuse_number,
+        parse_constant=None if allow_floats else _refuse_number,
+    )
+    json.dumps(tree, ensure_ascii=False).encode()  # ValueError: half of a surrogate pair has no UTF-8
+    return tree
+
+
+def _check_depth(text: str) -> None:
+    """Count brackets outside texts before anything recurses; one pass, whatever the text holds."""
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+        elif token in "]}":
+            depth -= 1
+
+
+def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
+    keys = [key for key, _ in pairs]
+    return next(key for position, key in enumerate(keys) if key in keys[:position])
+
+
+def _read_integer(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"a number has more than {MAX_DIGITS} digits")
+    if text == "-0":
+        raise ValueError("zero is written 0")
+    return int(text)
+
+
+def _read_float(text: str) -> float:
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"a number has more than {MAX_DIGITS} digits")
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _refuse_number(text: str) -> Any:
+    raise ValueError(f"{text[:20]} is no integer: write other numbers as texts, such as '1/3'")
