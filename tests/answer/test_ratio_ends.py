@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dither.answer import intervals
-from dither.answer.intervals import _angles, _inverted, _outermost
+from dither.answer import ratios
+from dither.answer.ratios import _angles, _inverted, _outermost
 
 
 def kept(phi, x, y, bounds):
@@ -42,7 +42,7 @@ def test_many_rows_are_taken_in_pieces(monkeypatch):
     bounds = np.full(len(_angles()), 1.5)
     x, y = draw.normal(0, 4, 50), np.ones(1)  # one numerator for all
     whole = _inverted(x, y, bounds, 2.0)
-    monkeypatch.setattr(intervals, "_ROWS", 7)
+    monkeypatch.setattr(ratios, "_ROWS", 7)
     for one, other in zip(whole, _inverted(x, y, bounds, 2.0), strict=True):
         np.testing.assert_array_equal(one, other)
     assert all(len(end) == 0 for end in _inverted(np.zeros(0), np.zeros(0), bounds, 1.0))
