@@ -65,6 +65,21 @@ def alternatives(formula: Formula) -> tuple[Alternative, ...]:
         return ()
 
 
+def noisy_values(formula: Formula) -> dict[Formula, tuple[Alternative, ...]]:
+    """The different estimates that the formula may show, each with the alternatives that show it."""
+    found: dict[Formula, tuple[Alternative, ...]] = {}
+    for each in alternatives(formula):
+        if each.is_noisy:
+            found[each.value] = (*found.get(each.value, ()), each)
+    return found
+
+
+def is_chosen_by_noise(formula: Formula) -> bool:
+    """Whether released numbers decide what the formula shows, or how many alternatives it has is not known."""
+    shown = alternatives(formula)
+    return not shown or any(each.is_chosen_by_noise for each in shown)
+
+
 def rows_where(conditions: Conditions, at: Given, rows: int) -> NDArray[np.bool_]:
     """Which rows meet all conditions."""
     kept = np.ones(rows, np.bool_)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives
+from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives, is_chosen_by_noise
 from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.expressions import Noisy
 from dither.answer.intervals import ADDITIVE, noise_scale, seen
@@ -23,6 +23,9 @@ _LAWS = {
     "BoxSide": "P(z) ~ exp(-max |z_i| / scale_i) over the numbers of a cell, on multiples of the resolution",
     "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
 }
+
+OF_WHAT_IS_SHOWN = "an interval is that of the value shown, whichever it is; a constant that noise chose has none"
+TOO_MANY = f"more than {MOST_ALTERNATIVES} alternatives, chosen by noisy values: it has no intervals"
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def _choice_notes(output: Output, selection: Selection, level: Fraction) -> list
     """What noisy values chose to show, and what that does to intervals."""
     shown = alternatives(output.formula)
     if not shown:
-        return [f"more than {MOST_ALTERNATIVES} alternatives, chosen by noisy values: it has no intervals"]
+        return [TOO_MANY]
     notes = []
     if selection.is_choice:
         things = "rows" if len(shown) == 1 else "values"
@@ -103,6 +106,6 @@ def _choice_notes(output: Output, selection: Selection, level: Fraction) -> list
             f"{selection.shown} of {selection.of} {things} were chosen by noisy values: intervals are widened so that "
             f"of the {things} shown at most {float(1 - level) * 100:.4g}% miss, on average"
         )
-    if any(each.is_chosen_by_noise for each in shown):
-        notes.append("an interval is that of the value shown, whichever it is; a constant that noise chose has none")
+    if is_chosen_by_noise(output.formula):
+        notes.append(OF_WHAT_IS_SHOWN)
     return notes

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.alternatives import Alternative, alternatives, rows_where
+from dither.answer.alternatives import alternatives, noisy_values, rows_where
 from dither.answer.blocks import Block
 from dither.answer.evaluate import Given, evaluate, given, is_null
 from dither.answer.expressions import Formula
@@ -94,12 +94,8 @@ def count_shown(formula: Formula, at: Given, rows: int) -> int:
 
 def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
     """How many estimates the rows of a block might show: different noisy values that public conditions allow."""
-    by_value: dict[Formula, list[Alternative]] = {}
-    for each in alternatives(formula):
-        if each.is_noisy:
-            by_value.setdefault(each.value, []).append(each)
     count = 0
-    for same in by_value.values():
+    for same in noisy_values(formula).values():
         conditions = [each.public_conditions() for each in same]
         if not all(conditions):
             count += block.rows

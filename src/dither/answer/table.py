@@ -68,7 +68,7 @@ class Rows:
 def rows_shown(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     """HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values."""
     found = blocks(recipe, values)
-    kept = [np.flatnonzero(_holds(_conjuncts(recipe.having), recipe, block)) for block in found]
+    kept = [np.flatnonzero(_holds(conjuncts(recipe.having), recipe, block)) for block in found]
     of_block = np.repeat(np.arange(len(found)), [len(rows) for rows in kept])
     in_block = np.concatenate([np.zeros(0, np.int64), *kept]).astype(np.int64)
     order = _ordered(recipe, [block.taken(rows) for block, rows in zip(found, kept, strict=True)], len(in_block))
@@ -79,7 +79,7 @@ def rows_shown(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
         places = np.flatnonzero(of_block[order] == i)
         chosen.append((block.taken(in_block[order][places]), places))
     by_noise = chooses_rows_by_noise(recipe)
-    public = [part for part in _conjuncts(recipe.having) if not atoms_of(part)]
+    public = [part for part in conjuncts(recipe.having) if not atoms_of(part)]
     listed = [_holds(public, recipe, block) for block in found]
     of = sum(int(kept.sum()) for kept in listed)
     candidates = tuple(block for block, _ in chosen)
@@ -105,11 +105,12 @@ def selection_of(recipe: Recipe, output: Output, rows: Rows) -> Selection:
     return Selection(shown, of)
 
 
-def _conjuncts(formula: Formula | None) -> list[Formula]:
+def conjuncts(formula: Formula | None) -> list[Formula]:
+    """The conditions that must all hold."""
     if formula is None:
         return []
     if isinstance(formula, Apply) and formula.name == "and":
-        return [part for argument in formula.arguments for part in _conjuncts(argument)]
+        return [part for argument in formula.arguments for part in conjuncts(argument)]
     return [formula]
 
 
