@@ -1,7 +1,9 @@
 """Ends of a ratio of two affine functions of released numbers, by Fieller's test inverted (AVG, shares, percentages).
 
 A number r is kept iff |N - r D| is no larger than the noise of N - r D is with the probability asked for. As an angle,
-r = tan(phi), the size of the noise of cos(phi) N - sin(phi) D is tabulated. Proof: docs/proofs/intervals.md#ratios.
+r = tan(phi), the size of the noise of cos(phi) N - sin(phi) D is tabulated: as a certain bound where noises are
+independent (coverage is at least the level), by points where several numbers share a box (about the level). Proof:
+docs/proofs/intervals.md#ratios.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from dither.answer import draws
 from dither.answer.draws import Law
-from dither.answer.sums import sum_bound
+from dither.answer.sums import sum_bound, union_bound
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
@@ -26,6 +28,9 @@ FEW = 6
 _ANGLES = 128
 _DIGITS = 1e-9
 _ROWS = 1 << 12
+_CELLS = 1 << 12
+_TURNING = Fraction(1, 50)
+"""The part of the miss that pays for angles between those of the table."""
 
 
 def ratio_ends(top: Weights, bottom: Weights, y: Floats, x: Floats, level: Fraction) -> Ends:
@@ -51,16 +56,45 @@ def _angles() -> Floats:
 
 @lru_cache(maxsize=64)
 def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float, ...], level: Fraction) -> Floats:
-    """For every angle the size that the noise of cos(phi) N - sin(phi) D keeps with this probability."""
-    angles, upper, lower = _angles(), np.array(above), np.array(below)
+    """At every angle a size that the noise of cos(phi) N - sin(phi) D keeps with this probability.
+
+    Between two angles the larger of their sizes holds: for certain where noises are independent, about where several
+    are numbers of one box.
+    """
+    upper, lower = np.array(above), np.array(below)
     count = draws.enough_sizes(float(level))
-    if not count or len(laws) > FEW:
-        weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
-        return np.array([sum_bound(laws, tuple(each), level, 1 << 12) for each in weights])
-    drawn = draws.sizes_at(laws, count)
+    if len(laws) > 1 and any(law.joint is not None for law in laws) and count and len(laws) <= FEW:
+        return _sizes_at_points(draws.sizes_at(laws, count), upper, lower, level)
+    return _certain_sizes(laws, upper, lower, level)
+
+
+def _sizes_at_points(drawn: Floats, upper: Floats, lower: Floats, level: Fraction) -> Floats:
     of_above, of_below = drawn @ upper, drawn @ lower
-    sizes = [draws.size_quantile(math.cos(a) * of_above - math.sin(a) * of_below, float(level)) for a in angles[:-1]]
+    sizes = [
+        draws.size_quantile(math.cos(angle) * of_above - math.sin(angle) * of_below, float(level))
+        for angle in _angles()[:-1]
+    ]
     return np.array([*sizes, sizes[0]])  # a quarter turn to either side is the same line
+
+
+def _certain_sizes(laws: tuple[Law, ...], upper: Floats, lower: Floats, level: Fraction) -> Floats:
+    """Certain bounds at angles twice as dense, and what noise can add on the way to the nearest of them.
+
+    A turn by t moves cos(phi) A - sin(phi) B by at most t sqrt(A^2 + B^2), which is at most t times the sum of
+    |noise| sqrt(upper^2 + lower^2). A fiftieth of the miss pays for the bound of that sum.
+    """
+    miss = 1 - level
+    angles = np.linspace(-math.pi / 2, math.pi / 2, 2 * _ANGLES + 1)
+    weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
+    is_mirrored = not np.any(upper * lower)  # then a weight and its mirror image have one size
+    first = _ANGLES if is_mirrored else 0
+    sizes = np.array([sum_bound(laws, tuple(each), 1 - miss * (1 - _TURNING), _CELLS) for each in weights[first:]])
+    sizes = np.concatenate([sizes[:0:-1], sizes]) if is_mirrored else sizes
+    turn = math.pi / (4 * _ANGLES)
+    added = turn * union_bound(laws, tuple(np.hypot(upper, lower)), 1 - miss * _TURNING)
+    around = np.concatenate([sizes[-2:-1], sizes, sizes[1:2]])  # half a turn further is the same line
+    largest: Floats = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])[::2]
+    return largest + added
 
 
 def _inverted(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
