@@ -4,7 +4,7 @@
 * An affine function of several: the law of the weighted sum of noises, at fixed points; of more than six, or at a level
   beyond the reach of points, a certain bound by convolution.
 * A ratio of two such (AVG): r is kept iff |N - r D| is no larger than the noise of N - r D is with that probability:
-  Fieller's test inverted, with the true law in place of the normal. Exact coverage however small the group; where the
+  Fieller's test inverted, with the true law in place of the normal (`ratios.py`), however small the group. Where the
   denominator cannot be told from 0 no finite interval exists, and both ends are null.
 * sqrt, exp, ln, round, ... of any of these: the ends go through the function.
 * CASE, IF, COALESCE, NULLIF: the interval of the alternative that a row shows; none for a constant that noise chose.

@@ -1,8 +1,9 @@
 """Results: what was asked for, with intervals, and everything a reader needs to judge it. Frozen.
 
 Every value column is followed by its pointwise interval: `n, n_low, n_high`. An interval covers the exact answer on the
-*registered* table at least as often as its level says; what limits and clamps did to the data is named in `columns`,
-not covered. An end that is null is no bound. Values are raw noisy values: nothing is clamped or rounded to look nice,
+*registered* table as often as its level says: at least so often for counts, sums and ratios of independent noise, about
+so often otherwise. Of values that noise chose to show, so many on average. What limits and clamps did to the data is
+named in `columns`, not covered. An end that is null is no bound. Values are raw noisy values: nothing is clamped or rounded to look nice,
 unless `nonnegative()` or `consistent()` derives another result, which says what it did and with which bias. Columns,
 intervals and tables are made when they are first read, from what was released.
 """
