@@ -59,42 +59,33 @@ def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float,
     """At every angle a size that the noise of cos(phi) N - sin(phi) D keeps with this probability.
 
     Between two angles the larger of their sizes holds: for certain where noises are independent, about where several
-    are numbers of one box.
+    are numbers of one box. Sizes are found at angles twice as dense, and what noise can add on the way to the nearest
+    of them is added: a turn by t moves cos(phi) A - sin(phi) B by at most t sqrt(A^2 + B^2), hence by at most t times
+    the sum of |noise| sqrt(upper^2 + lower^2). A fiftieth of the miss pays for the bound of that sum.
     """
     upper, lower = np.array(above), np.array(below)
-    count = draws.enough_sizes(float(level))
-    if len(laws) > 1 and any(law.joint is not None for law in laws) and count and len(laws) <= FEW:
-        return _sizes_at_points(draws.sizes_at(laws, count), upper, lower, level)
-    return _certain_sizes(laws, upper, lower, level)
-
-
-def _sizes_at_points(drawn: Floats, upper: Floats, lower: Floats, level: Fraction) -> Floats:
-    of_above, of_below = drawn @ upper, drawn @ lower
-    sizes = [
-        draws.size_quantile(math.cos(angle) * of_above - math.sin(angle) * of_below, float(level))
-        for angle in _angles()[:-1]
-    ]
-    return np.array([*sizes, sizes[0]])  # a quarter turn to either side is the same line
-
-
-def _certain_sizes(laws: tuple[Law, ...], upper: Floats, lower: Floats, level: Fraction) -> Floats:
-    """Certain bounds at angles twice as dense, and what noise can add on the way to the nearest of them.
-
-    A turn by t moves cos(phi) A - sin(phi) B by at most t sqrt(A^2 + B^2), which is at most t times the sum of
-    |noise| sqrt(upper^2 + lower^2). A fiftieth of the miss pays for the bound of that sum.
-    """
-    miss = 1 - level
-    angles = np.linspace(-math.pi / 2, math.pi / 2, 2 * _ANGLES + 1)
-    weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
-    is_mirrored = not np.any(upper * lower)  # then a weight and its mirror image have one size
-    first = _ANGLES if is_mirrored else 0
-    sizes = np.array([sum_bound(laws, tuple(each), 1 - miss * (1 - _TURNING), _CELLS) for each in weights[first:]])
-    sizes = np.concatenate([sizes[:0:-1], sizes]) if is_mirrored else sizes
+    turning = (1 - level) * _TURNING
+    sizes = _sizes(laws, upper, lower, level + turning)
     turn = math.pi / (4 * _ANGLES)
-    added = turn * union_bound(laws, tuple(np.hypot(upper, lower)), 1 - miss * _TURNING)
+    added = turn * union_bound(laws, tuple(np.hypot(upper, lower)), 1 - turning)
     around = np.concatenate([sizes[-2:-1], sizes, sizes[1:2]])  # half a turn further is the same line
     largest: Floats = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])[::2]
     return largest + added
+
+
+def _sizes(laws: tuple[Law, ...], upper: Floats, lower: Floats, level: Fraction) -> Floats:
+    """The size of the noise at twice as many angles, from one quarter turn to the other."""
+    angles = np.linspace(-math.pi / 2, math.pi / 2, 2 * _ANGLES + 1)
+    weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
+    is_mirrored = not np.any(upper * lower)  # noise is symmetric: then an angle and its mirror image have one size
+    kept = weights[_ANGLES:] if is_mirrored else weights
+    count = draws.enough_sizes(float(level))
+    if len(laws) > 1 and any(law.joint is not None for law in laws) and count and len(laws) <= FEW:
+        drawn = draws.sizes_at(laws, count)
+        sizes = np.array([draws.size_quantile(drawn @ each, float(level)) for each in kept])
+    else:
+        sizes = np.array([sum_bound(laws, tuple(each), level, _CELLS) for each in kept])
+    return np.concatenate([sizes[:0:-1], sizes]) if is_mirrored else sizes
 
 
 def _inverted(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:

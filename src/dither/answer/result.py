@@ -3,9 +3,9 @@
 Every value column is followed by its pointwise interval: `n, n_low, n_high`. An interval covers the exact answer on the
 *registered* table as often as its level says: at least so often for counts, sums and ratios of independent noise, about
 so often otherwise. Of values that noise chose to show, so many on average. What limits and clamps did to the data is
-named in `columns`, not covered. An end that is null is no bound. Values are raw noisy values: nothing is clamped or rounded to look nice,
-unless `nonnegative()` or `consistent()` derives another result, which says what it did and with which bias. Columns,
-intervals and tables are made when they are first read, from what was released.
+named in `columns`, not covered. An end that is null is no bound. Values are raw noisy values: nothing is clamped or
+rounded to look nice, unless `nonnegative()` or `consistent()` derives another result, which says what it did and with
+which bias. Columns, intervals and tables are made when they are first read, from what was released.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Result:
         names: list[str] = []
         arrays: list[pa.Array] = []
         for output in self._recipe.outputs:
-            level = self._selections[output].level(self._level)
+            level = self._selections[output].level(self._level) if intervals else self._level
             found = column(self._recipe, output, self._rows, noises, widths, level, intervals)
             names += output.names if intervals else output.names[:1]
             arrays += found.arrays()
