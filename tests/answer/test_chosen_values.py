@@ -17,9 +17,11 @@ from handmade import COUNT, VALUES, apply, number
 
 from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives
 from dither.answer.draws import law_of
+from dither.answer.evaluate import Given, evaluate
 from dither.answer.expressions import Constant, KeyValue
 from dither.answer.recipe import Order, Output
 from dither.answer.result import build
+from dither.answer.selection import pieces_of
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.mechanisms import IntegerLaplace
 
@@ -212,3 +214,39 @@ def test_the_type_of_a_column_does_not_tell_what_noise_chose():
 
 def replace_steps(found: SimpleNamespace, steps: list[SimpleNamespace]) -> SimpleNamespace:
     return SimpleNamespace(values=found.values, priced=SimpleNamespace(steps=steps))
+
+
+def random_formula(draw, depth: int):
+    """Choices inside arithmetic inside choices, over two noisy numbers and a key."""
+    if depth == 0:
+        return [COUNT, VALUES, number(3), NOTHING, KeyValue(0)][draw.integers(5)]
+    inner = [random_formula(draw, depth - 1) for _ in range(3)]
+    condition = apply(str(draw.choice(["gt", "eq", "le"])), *inner[:2])
+    made = [
+        apply("case", condition, inner[0], inner[2]),
+        apply("case", condition, inner[1], apply("is_null", inner[2]), inner[0], inner[2]),
+        apply("coalesce", *inner),
+        apply("nullif", *inner[:2]),
+        apply(str(draw.choice(["add", "divide", "multiply", "least", "greatest"])), *inner[:2]),
+        apply("or", condition, apply("is_null", inner[2])),
+    ]
+    return made[draw.integers(len(made))]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_pieces_show_what_the_formula_shows(seed):
+    draw = np.random.default_rng(seed)
+    told_apart = 0
+    for _ in range(60):
+        formula = random_formula(draw, 3)
+        numbers = tuple(draw.integers(-3, 5, 40).astype(float) for _ in range(3))
+        at = Given(numbers, {0: np.where(draw.random(40) < 0.3, np.nan, 2.0)}, {})
+        expected = np.broadcast_to(evaluate(formula, at), (40,))
+        shown = np.full(40, -99.0)
+        for piece in pieces_of(formula, at, 40):
+            rows = np.arange(40) if piece.rows is None else piece.rows
+            assert (shown[rows] == -99.0).all()  # every row shows one alternative
+            shown[rows] = evaluate(piece.value, piece.given(at))
+        np.testing.assert_array_equal(shown, expected)
+        told_apart += len(alternatives(formula)) > 1
+    assert told_apart > 30

@@ -59,10 +59,16 @@ class _TooMany(Exception):
 @lru_cache(maxsize=256)
 def alternatives(formula: Formula) -> tuple[Alternative, ...]:
     """All that the formula may show; empty where there are more than 64, whose intervals are not made."""
+    splitter = _Splitter()
     try:
-        return tuple(_alternatives(formula))
+        shown = splitter.split(formula)
     except _TooMany:
         return ()
+    conditions = list(splitter.numbers)
+    return tuple(
+        Alternative(value, tuple((conditions[number], is_true) for number, is_true in chosen.items()))
+        for value, chosen in shown
+    )
 
 
 def noisy_values(formula: Formula) -> dict[Formula, tuple[Alternative, ...]]:
@@ -88,91 +94,104 @@ def rows_where(conditions: Conditions, at: Given, rows: int) -> NDArray[np.bool_
     return kept
 
 
-def _alternatives(formula: Formula) -> list[Alternative]:
-    match formula:
-        case Apply("case", arguments):
-            return _of_case(arguments)
-        case Apply("coalesce", arguments):
-            return _of_coalesce(arguments)
-        case Apply("divide", (above, Apply("nullif", (below, Constant(value))))) if value == 0:
-            return _alternatives(Apply("divide", (above, below)))  # null where below is 0, with NULLIF or without
-        case Apply("nullif", (value, other)):
-            equal = Apply("eq", (value, other))
-            different = _given(((equal, False),), _alternatives(value))
-            return _check_number([Alternative(_NULL, ((equal, True),)), *different])
-        case Apply(name, arguments):
-            return _of_function(name, [_alternatives(each) for each in arguments])
-    return [Alternative(formula)]
+def rows_by_alternative(formula: Formula, at: Given, rows: int) -> list[tuple[Alternative, NDArray[np.int64]]]:
+    """Every alternative with the rows that show it; each condition is evaluated once."""
+    shown = alternatives(formula)
+    conditions = dict.fromkeys(condition for each in shown for condition, _ in each.conditions)
+    true = {condition: rows_where(((condition, True),), at, rows) for condition in conditions}
+    pairs = []
+    for each in shown:
+        kept = np.ones(rows, np.bool_)
+        for condition, is_true in each.conditions:
+            kept &= true[condition] if is_true else ~true[condition]
+        pairs.append((each, np.flatnonzero(kept)))
+    return pairs
 
 
-def _of_case(arguments: tuple[Formula, ...]) -> list[Alternative]:
-    pairs = list(zip(arguments[:-1:2], arguments[1::2], strict=False))
-    otherwise = arguments[-1] if len(arguments) % 2 else _NULL
-    shown: list[Alternative] = []
-    skipped: Conditions = ()
-    for condition, value in pairs:
-        if (condition, False) in skipped:
-            continue
-        shown += _given((*skipped, (condition, True)), _alternatives(value))
-        skipped = (*skipped, (condition, False))
-        _check_number(shown)
-    shown += _given(skipped, _alternatives(otherwise))
-    return _check_number(shown)
+_Chosen = dict[int, bool]
+"""Conditions by number, each with whether it must be true."""
+_Shown = list[tuple[Formula, _Chosen]]
 
 
-def _of_coalesce(arguments: tuple[Formula, ...]) -> list[Alternative]:
-    shown: list[Alternative] = []
-    skipped: Conditions = ()
-    for value in arguments[:-1]:
-        if isinstance(value, Noisy) or (isinstance(value, Constant) and value != _NULL):  # never null
-            return _check_number(shown + _given(skipped, _alternatives(value)))
-        missing = Apply("is_null", (value,))
-        if (missing, True) in skipped:
-            continue
-        values = [each for each in _alternatives(value) if each.value != _NULL]
-        shown += _given((*skipped, (missing, False)), values)
-        skipped = (*skipped, (missing, True))
-        _check_number(shown)
-    return _check_number(shown + _given(skipped, _alternatives(arguments[-1])))
+class _Splitter:
+    """Splits one formula. Conditions have numbers, since comparing long formulas over and over takes long."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Formula, int] = {}
+
+    def split(self, formula: Formula) -> _Shown:
+        match formula:
+            case Apply("case", arguments):
+                return self._case(arguments)
+            case Apply("coalesce", arguments):
+                return self._coalesce(arguments)
+            case Apply("divide", (above, Apply("nullif", (below, Constant(value))))) if value == 0:
+                return self.split(Apply("divide", (above, below)))  # null where below is 0, with NULLIF or without
+            case Apply("nullif", (inner, other)):
+                equal = self._number(Apply("eq", (inner, other)))
+                return _checked([(_NULL, {equal: True}), *_given({equal: False}, self.split(inner))])
+            case Apply(name, arguments):
+                return _of_function(name, [self.split(each) for each in arguments])
+        return [(formula, {})]
+
+    def _number(self, condition: Formula) -> int:
+        return self.numbers.setdefault(condition, len(self.numbers))
+
+    def _case(self, arguments: tuple[Formula, ...]) -> _Shown:
+        otherwise = arguments[-1] if len(arguments) % 2 else _NULL
+        shown: _Shown = []
+        skipped: _Chosen = {}
+        for condition, value in zip(arguments[:-1:2], arguments[1::2], strict=False):
+            number = self._number(condition)
+            if number not in skipped:
+                shown = _checked([*shown, *_given({**skipped, number: True}, self.split(value))])
+                skipped = {**skipped, number: False}
+        return _checked([*shown, *_given(skipped, self.split(otherwise))])
+
+    def _coalesce(self, arguments: tuple[Formula, ...]) -> _Shown:
+        shown: _Shown = []
+        skipped: _Chosen = {}
+        for value in arguments[:-1]:
+            if isinstance(value, Noisy) or (isinstance(value, Constant) and value != _NULL):  # never null
+                return _checked([*shown, *_given(skipped, self.split(value))])
+            missing = self._number(Apply("is_null", (value,)))
+            if missing not in skipped:
+                values = [pair for pair in self.split(value) if pair[0] != _NULL]
+                shown = _checked([*shown, *_given({**skipped, missing: False}, values)])
+                skipped = {**skipped, missing: True}
+        return _checked([*shown, *_given(skipped, self.split(arguments[-1]))])
 
 
-def _of_function(name: str, arguments: list[list[Alternative]]) -> list[Alternative]:
+def _of_function(name: str, arguments: list[_Shown]) -> _Shown:
     """A function of choices is a choice among the function's values."""
-    combined: list[tuple[tuple[Formula, ...], Conditions]] = [((), ())]
+    combined: list[tuple[tuple[Formula, ...], _Chosen]] = [((), {})]
     for argument in arguments:
         combined = [
-            ((*values, each.value), conditions)
+            ((*values, value), together)
             for values, before in combined
-            for each in argument
-            if (conditions := _joined(before, each.conditions)) is not None
+            for value, chosen in argument
+            if (together := _joined(before, chosen)) is not None
         ]
         if len(combined) > MOST_ALTERNATIVES:
             raise _TooMany
     is_strict = name in FUNCTIONS and name not in _NOT_STRICT
-    return [
-        Alternative(_NULL if is_strict and _NULL in values else Apply(name, values), conditions)
-        for values, conditions in combined
-    ]
+    return [(_NULL if is_strict and _NULL in values else Apply(name, values), chosen) for values, chosen in combined]
 
 
-def _given(conditions: Conditions, shown: list[Alternative]) -> list[Alternative]:
+def _given(conditions: _Chosen, shown: _Shown) -> _Shown:
     """Alternatives that show under more conditions; those that contradict them never do."""
-    joined = ((each.value, _joined(conditions, each.conditions)) for each in shown)
-    return [Alternative(value, together) for value, together in joined if together is not None]
+    joined = ((value, _joined(conditions, chosen)) for value, chosen in shown)
+    return [(value, together) for value, together in joined if together is not None]
 
 
-def _joined(first: Conditions, second: Conditions) -> Conditions | None:
+def _joined(first: _Chosen, second: _Chosen) -> _Chosen | None:
     """All conditions at once; None if they contradict each other."""
-    if not first or not second:
-        return first or second
-    conditions = dict(first)
-    for condition, is_true in second:
-        if conditions.setdefault(condition, is_true) != is_true:
-            return None
-    return tuple(conditions.items())
+    if any(first.get(number, is_true) != is_true for number, is_true in second.items()):
+        return None
+    return {**first, **second}
 
 
-def _check_number(shown: list[Alternative]) -> list[Alternative]:
+def _checked(shown: _Shown) -> _Shown:
     if len(shown) > MOST_ALTERNATIVES:
         raise _TooMany
     return shown

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.alternatives import alternatives, noisy_values, rows_where
+from dither.answer.alternatives import alternatives, noisy_values, rows_by_alternative, rows_where
 from dither.answer.blocks import Block
 from dither.answer.evaluate import Given, evaluate, given, is_null
 from dither.answer.expressions import Formula
@@ -69,13 +69,11 @@ def pieces_of(formula: Formula, at: Given, rows: int) -> list[Piece]:
         return [Piece(formula, rows, has_ends=False)]
     if not shown[0].conditions:
         return [Piece(shown[0].value, rows)]
-    pieces = []
-    for each in shown:
-        chosen = np.flatnonzero(rows_where(each.conditions, at, rows))
-        has_ends = each.is_noisy or not each.is_chosen_by_noise
-        if len(chosen):
-            pieces.append(Piece(each.value, len(chosen), has_ends, chosen))
-    return pieces
+    return [
+        Piece(each.value, len(chosen), each.is_noisy or not each.is_chosen_by_noise, chosen)
+        for each, chosen in rows_by_alternative(formula, at, rows)
+        if len(chosen)
+    ]
 
 
 def count_shown(formula: Formula, at: Given, rows: int) -> int:
