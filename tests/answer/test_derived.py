@@ -123,6 +123,23 @@ class TestConsistent:
         assert (hits >= binom.ppf(1e-9, repetitions, 0.9)).all()
         assert after.sum() < 0.8 * before.sum()
 
+    def test_fitted_rows_that_noise_chose_hold_all_at_once(self):
+        """They share their noise: no share of misses is known for those shown, only that none misses."""
+        counts = replace(handmade.rollup(), outputs=handmade.rollup().outputs[:3])
+        having = handmade.apply("ge", handmade.COUNT, handmade.number(300))
+        plain = released(counts, self.EXACT, [2] * 6)
+        chosen = replace(plain, _recipe=replace(counts, having=having)).consistent().to_dict()
+        assert chosen["ward"] == [None]  # the total alone
+        law = IntegerLaplace(F(2), Sensitivity.of()).error()
+        fitted = plain.consistent().to_dict()
+        wider = F(law.interval(1 - F(1, 10) / 13), law.interval(F(9, 10)))
+        half = fitted["n_high"][-1] - fitted["n"][-1]
+        assert chosen["n_high"][0] - chosen["n"][0] == pytest.approx(half * float(wider))
+        two = handmade.apply("ge", handmade.COUNT, handmade.number(130))
+        both = replace(plain, _recipe=replace(counts, having=two)).consistent().to_dict()
+        assert len(both["n"]) == 2
+        assert both["n_high"][-1] - both["n"][-1] == pytest.approx(half * float(wider))
+
     def test_refusals(self):
         with pytest.raises(RefusedError, match="ROLLUP"):
             released(handmade.by_ward(), [[0] * 4] * 3, [1, 1, 1]).consistent()

@@ -14,6 +14,7 @@ from dither import ParameterError
 from dither.answer.explain import Explanation
 from dither.answer.preview import joint_level
 from dither.answer.wanted import least_price
+from dither.builder import count
 from dither.data.measure import Measurer
 from dither.privacy import noise
 
@@ -166,3 +167,74 @@ class TestHistory:
         assert "from visits by ward" in shown.asked[0].asks and "epsilon" in str(shown)
         with pytest.raises(Exception, match="paid for no release"):
             shown.raw(999)
+
+
+COUNTS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+CHOICES = {
+    "having": f"{COUNTS} HAVING COUNT(*) > 30",
+    "outer where": f"SELECT ward, n FROM ({COUNTS}) WHERE n > 30",
+    "limit": f"{COUNTS} ORDER BY n DESC LIMIT 2",
+    "case": "SELECT ward, CASE WHEN COUNT(*) > 30 THEN COUNT(*) END AS n FROM visits GROUP BY ward",
+    "else": "SELECT ward, CASE WHEN COUNT(*) > 30 THEN COUNT(*) ELSE 0 END AS n FROM visits GROUP BY ward",
+    "if": "SELECT ward, IF(COUNT(*) > 30, COUNT(*), COUNT_IF(urgent)) AS n FROM visits GROUP BY ward",
+    "nullif": "SELECT ward, NULLIF(COUNT(*), 7) AS n FROM visits GROUP BY ward",
+    "coalesce": f"SELECT ward, COALESCE(n, 0) AS n FROM ({COUNTS.replace('COUNT(*)', 'NULLIF(COUNT(*), 7)')})",
+    "public": "SELECT ward, CASE WHEN ward = 'north' THEN COUNT(*) END AS n FROM visits GROUP BY ward",
+}
+CANDIDATES = {"limit": (2, 4), "if": (4, 8), "public": (1, 1)}
+
+
+class TestChoices:
+    """Where noisy values choose what is shown, a preview states the widest interval that the result can have."""
+
+    @pytest.mark.parametrize("name", CHOICES)
+    def test_no_interval_is_wider_than_its_preview(self, con, name):
+        shown = con.preview(CHOICES[name], epsilon=F(1, 20)).column("n")
+        fewest, candidates = CANDIDATES.get(name, (1, 4))
+        assert shown.half_width == pytest.approx(_half_width(con, CHOICES[name], fewest, candidates), abs=1)
+        table = con.sql(CHOICES[name], epsilon=F(1, 20)).to_dict()
+        rows = zip(table["n"], table["n_low"], table["n_high"], strict=True)
+        assert all(high - value <= shown.half_width for value, _, high in rows if high is not None)
+        assert (name == "public") == (not shown.notes)
+
+    def test_a_built_question_is_previewed_as_its_sql(self, con):
+        built = con.table("visits").group_by("ward").agg(n=count()).having("n > 30")
+        assert built.preview(epsilon=1).column("n") == con.preview(built.sql, epsilon=1).column("n")
+        assert "noisy values choose what is shown" in str(built.preview(epsilon=1))
+
+    def test_keys_that_are_not_listed_have_no_figure(self, con):
+        shown = con.preview(f"{KEYS} HAVING COUNT(*) > 30", epsilon=1)
+        assert shown.column("n").half_width is None and "pass group_size=" not in str(shown)
+        assert "not known either" in " ".join(str(shown).split())
+        with pytest.raises(ParameterError, match="declare the keys"):
+            con.preview(f"{KEYS} HAVING COUNT(*) > 30", within=50)
+
+    def test_constants_and_texts_have_no_figure(self, con):
+        for value in ("1", "'busy'"):
+            sql = f"SELECT ward, CASE WHEN COUNT(*) > 30 THEN {value} END AS n FROM visits GROUP BY ward"
+            shown = con.preview(sql, epsilon=1, group_size=100)
+            assert shown.column("n").half_width is None is shown.column("n").relative_error
+            with pytest.raises(ParameterError, match="has no interval"):
+                con.preview(sql, within=50)
+
+    def test_a_level_that_the_result_does_not_reach_has_no_figure(self, con):
+        """Points reach this level for one row, and not for four."""
+        sql = "SELECT ward, VARIANCE(cost) AS v FROM visits GROUP BY ward"
+        terms = {"epsilon": F(1, 20), "confidence": 1 - F(1, 60_000)}
+        assert con.preview(sql, group_size=10**7, **terms).column("v").half_width is None
+        assert set(con.sql(sql, **terms).to_dict()["v_high"]) == {None}
+
+    def test_the_least_price_pays_for_the_widest(self, con):
+        plain, chosen = (con.preview(sql, within=200).asked for sql in (COUNTS, CHOICES["having"]))
+        assert chosen > plain
+
+
+def _half_width(con, sql, fewest, candidates):
+    mechanisms = [each.mechanism for each in con.kernel.price(con.request(sql, epsilon=F(1, 20))).steps]
+    level = 1 - F(5, 100) * F(fewest, candidates)
+    sides = [side for each in mechanisms for side in _sides(each)]
+    return max(side.error().interval(level) for side in sides)
+
+
+def _sides(mechanism):
+    return [mechanism.side(i) for i in range(len(mechanism.sides))] if hasattr(mechanism, "sides") else [mechanism]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from fractions import Fraction as F
 
 import numpy as np
 import pytest
 
-from dither.answer import intervals
-from dither.answer.intervals import _angles, _inverted, _outermost
+from dither.answer import ratios
+from dither.answer.draws import law_of
+from dither.answer.ratios import _angles, _bounds, _inverted, _outermost
+from dither.privacy.mechanisms import IntegerBox
+from dither.privacy.mechanisms.error import GaussianError, LaplaceError
 
 
 def kept(phi, x, y, bounds):
@@ -42,7 +47,49 @@ def test_many_rows_are_taken_in_pieces(monkeypatch):
     bounds = np.full(len(_angles()), 1.5)
     x, y = draw.normal(0, 4, 50), np.ones(1)  # one numerator for all
     whole = _inverted(x, y, bounds, 2.0)
-    monkeypatch.setattr(intervals, "_ROWS", 7)
+    monkeypatch.setattr(ratios, "_ROWS", 7)
     for one, other in zip(whole, _inverted(x, y, bounds, 2.0), strict=True):
         np.testing.assert_array_equal(one, other)
     assert all(len(end) == 0 for end in _inverted(np.zeros(0), np.zeros(0), bounds, 1.0))
+
+
+PAIRS = [
+    (LaplaceError(F(3)), GaussianError(F(1, 2))),  # the table of points held 93.6 % at 95 %, and 78.3 % at 80 %
+    (GaussianError(F(1)), GaussianError(F(2))),
+    (LaplaceError(F(1, 2)), LaplaceError(F(2))),
+]
+
+
+@pytest.mark.parametrize("level", [F(8, 10), F(95, 100), F(999, 1000)])
+@pytest.mark.parametrize("errors", PAIRS)
+def test_independent_noise_keeps_its_bound_at_every_angle(errors, level):
+    """Between the tabulated angles too; against the law itself, summed over all pairs of integers."""
+    laws = tuple(map(law_of, errors))
+    reaches = [error.interval(1 - F(1, 10**10)) for error in errors]
+    lattice = [np.arange(-reach, reach + 1) for reach in reaches]
+    masses = [np.array([error.pmf(int(z)) for z in places]) for error, places in zip(errors, lattice, strict=True)]
+    together = np.outer(*masses)
+    upper, lower = (1 / law.deviation for law in laws)
+    bounds = _bounds(laws, (upper, 0.0), (0.0, lower), level)
+    segment = np.maximum(bounds[:-1], bounds[1:])
+    for phi in np.linspace(-math.pi / 2, math.pi / 2, 202)[1:-1]:
+        place = int(np.searchsorted(_angles(), phi, side="right")) - 1
+        size = np.abs(np.add.outer(math.cos(phi) * upper * lattice[0], -math.sin(phi) * lower * lattice[1]))
+        assert together[size <= segment[place]].sum() >= float(level) - 1e-9, phi
+
+
+@pytest.mark.parametrize(("scale", "level"), [(F(1, 2), F(1, 2)), (F(1), F(99, 100))])
+def test_numbers_of_a_box_keep_their_bound_at_every_angle(scale, level):
+    """Up to 4 % of a miss open; 15 % and 10 % were, at angles between those of the table."""
+    box = IntegerBox(scale, (1, 1), 1)
+    laws = tuple(replace(law_of(box.side(i).error()), joint=0) for i in range(2))
+    places = np.arange(-math.ceil(30 * scale), math.ceil(30 * scale) + 1)
+    mass = np.exp(-np.maximum.outer(np.abs(places), np.abs(places)) / float(scale))
+    mass /= mass.sum()
+    unit = 1 / laws[0].deviation
+    bounds = _bounds(laws, (unit, 0.0), (0.0, unit), level)
+    segment = np.maximum(bounds[:-1], bounds[1:])
+    for phi in np.linspace(-1.57, 1.57, 331):
+        place = int(np.searchsorted(_angles(), phi, side="right")) - 1
+        size = np.abs(np.add.outer(math.cos(phi) * places, -math.sin(phi) * places)) * unit
+        assert mass[size > segment[place] + 1e-12].sum() <= 1.04 * float(1 - level), phi

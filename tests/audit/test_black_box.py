@@ -107,6 +107,19 @@ def test_outputs_of_every_kind():
         assert verdict.violated, mechanism
 
 
+def test_false_and_zero_are_different_outputs():
+    """They are equal in Python: a matrix of numbers showed the same for both, and the tester acquitted."""
+
+    def told_by_type(count):
+        return 0 if count else False
+
+    def told_by_share(count):
+        return [0 if bernoulli(0.8 if count else 0.2) else False]
+
+    for mechanism in (told_by_type, told_by_share):
+        assert audit.test(mechanism, 0, 1, epsilon=0.3, budget=audit.Budget(400, 1e-9)).violated
+
+
 def test_an_output_is_read_the_same_way_whatever_came_with_it():
     """Else an event would not be a function of the output, and the confidence would be false."""
     read = Reader.of([1, 2], [2, 3])

@@ -78,6 +78,7 @@ PURE_LOSSES: list[tuple[Loss, Fraction]] = [
     (losses.Parallel(tuple(Pure(e, neighbours="replace") for e in (1, 3, 2))), Fraction(5)),
     (losses.Parallel((Pure(1, neighbours="replace"),)), Fraction(1)),
     ((losses.Parallel((Pure(1), Pure(2) + Pure(2))) + Pure(1)) * 2, Fraction(10)),
+    (losses.PoissonSampled("0.1", Pure(1, neighbours="replace")), Fraction(1)),
 ]
 
 
@@ -96,14 +97,15 @@ IMPURE: list[tuple[Loss, str]] = [
     (losses.ZCDP("0.1"), "Renyi"),
     (losses.RDP(2, 1), "Renyi"),
     (losses.PoissonSampled("0.1", losses.Gaussian(1)), "divergence"),
-    (losses.SampledWithoutReplacement(1, 10, Pure(1)), "divergence"),
+    (losses.SampledWithoutReplacement(1, 10, Pure(1)), "for 'replace' neighbours only. What fits: losses with"),
 ]
 
 
 @pytest.mark.parametrize(("loss", "why"), IMPURE, ids=lambda item: getattr(item, "type", item))
 def test_what_is_not_pure_is_refused_wherever_it_hides(loss: Loss, why: str) -> None:
     for tree in (loss, loss + Pure(1), loss * 2, losses.Parallel((Pure(1), loss))):
-        with pytest.raises(RefusedError, match=f"{why}.*What fits: Laplace") as caught:
+        told = why if "What fits" in why else f"{why}.*What fits: Laplace"
+        with pytest.raises(RefusedError, match=told) as caught:
             charge_pure(tree)
         assert caught.value.rule == "privacy-rules 14"
 
@@ -147,6 +149,19 @@ def test_a_pot_opens_once_and_keeps_its_terms(both: Place) -> None:
     pot = both.open().pot("total")
     assert (pot.cap, pot.ceiling, pot.rule, pot.unit) == (Fraction(1, 10), Fraction(3, 10), "pure", "person")
     assert pot.question == TERMS["question"]
+
+
+def test_reissues_are_paid_beside_the_cap_and_inside_the_ceiling() -> None:
+    """So the ceiling is what holds, and not the cap, even if it is never raised (docs/proofs/pure-filter.md)."""
+    pot = pots.opened("total", 1, 2, reissue="1/2", **TERMS)
+    pot = pots.spend(pot, Charge(Fraction(1), Fraction(0)))
+    pot = pots.spend(pot, Charge(Fraction(1, 2), Fraction(0)), reissue=True)
+    assert pot.spent + pot.reissued == Fraction(3, 2) > pot.cap
+    for is_reissue in (False, True):
+        with pytest.raises(BudgetError):
+            pots.spend(pot, Charge(Fraction(1, 10**6), Fraction(0)), reissue=is_reissue)
+    with pytest.raises(RefusedError, match="kept for reissues"):
+        pots.raised(pot, "1.6", "the yearly report needs it")
 
 
 def test_raises_stay_below_the_ceiling_and_leave_an_entry(both: Place) -> None:

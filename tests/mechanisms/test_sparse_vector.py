@@ -117,6 +117,21 @@ def test_law_sums_to_one_and_ends_with_the_last_hit():
     assert all(sum(map(bool, outputs)) <= 2 for outputs in plain)
 
 
+def test_a_hit_whose_value_is_zero_is_no_miss():
+    """0 == False: outputs of a run with values are told apart by type, and their law has a place for both."""
+    rule = SparseVector(Fraction(2), Fraction(2), 1, value_scale=Fraction(1, 2))
+    tape = Tape()
+    with mock.patch.object(sparse_vector, "discrete_laplace", tape):
+        hit = rule.start(source=Seeded()).ask(0)
+        miss = rule.start(source=Seeded()).ask(-1)
+    assert hit == 0 and type(hit) is int
+    assert miss is None and hit != miss
+    law = exact_law(rule, (0,))
+    assert set(map(type, {outputs[0] for outputs in law})) == {int, type(None)}
+    a = math.exp(-2)  # the value is fresh noise of scale 1/2: 0 with probability (1 - a) / (1 + a), given a hit
+    assert law[(0,)] == pytest.approx((1 - law[(None,)]) * (1 - a) / (1 + a), abs=1e-5)
+
+
 def test_sparse_vector_closeness():
     """Black box: eight queries of which one unit lifts half and lowers half."""
     rule = SparseVector.for_epsilon(1, hits=3)
@@ -177,7 +192,7 @@ def test_refusals_and_adaptive_runs():
     with pytest.raises(ParameterError):
         SparseVector.for_epsilon(1, hits=1).release([1, 2], [1])
     answers = SparseVector.for_epsilon(1, hits=2, values=True).release([0, 10**6, 10**6, 10**6], 10**5)
-    assert answers[0] is False and len(answers) == 3 and abs(answers[1] - 10**6) < 10**4
+    assert answers[0] is None and len(answers) == 3 and abs(answers[1] - 10**6) < 10**4
 
 
 # The variants as printed, each at the price its authors claimed: epsilon in total. Scales of algorithms 3 to 6 of Lyu,
@@ -195,7 +210,7 @@ def broken(threshold, query, *, stops=True, shows=False, refresh=False):
     def ask(self, value, level=0):
         noise = sparse_vector.discrete_laplace(query(self._rule) / 4, source=self._source) if query else 0
         if value + noise < level + self._shift:
-            return False
+            return None if self._rule.value_scale else False
         self.hits_left -= 1 if stops else 0
         if refresh and self.hits_left:
             self._shift = sparse_vector.discrete_laplace(threshold(self._rule) / 4, source=self._source)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dither.answer.draws import law_of
-from dither.answer.intervals import _angles, _bounds, _half
+from dither.answer.intervals import _half
+from dither.answer.ratios import _angles, _bounds
 from dither.privacy.mechanisms import IntegerBox
 from dither.privacy.mechanisms.error import LaplaceError
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from dither.answer.expressions import Noisy
 from dither.answer.recipe import Output, Recipe
 from dither.answer.result import Result, column_named, names_of, noises_of
 from dither.answer.shapes import affine
-from dither.answer.table import rows_shown
+from dither.answer.table import Rows, rows_shown
 from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
 from dither.privacy.kernel import Release
@@ -99,7 +100,7 @@ def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
         deviations = [max(law.deviation, _NEXT_TO_NOTHING) for law in laws if law is not None]
         values = [numbers(recipe.atoms[atom], block.atoms[atom]) for block in found]
         fits, after = _fitted(found, finest, values, deviations)
-        level, unit = rows.level(confidence), float(recipe.atoms[atom].unit)
+        level, unit = _level_of_dependent(rows, confidence), float(recipe.atoms[atom].unit)
         normal = float(ndtri(0.5 + float(level) / 2))
         lists: list[list[Any]] = [[None] * rows.shown for _ in range(3)]
         for i, (block, places) in enumerate(rows.chosen):
@@ -123,6 +124,11 @@ def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
     )
     table = table.replace_schema_metadata(result.table.schema.metadata)
     return replace(result, _changed=table, notes=(*result.notes, note))
+
+
+def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
+    """Fitted rows share their noise: where noise chose some, all intervals must hold at once (union bound)."""
+    return 1 - (1 - confidence) / rows.of if rows.is_choice else confidence
 
 
 def _finest(recipe: Recipe) -> int:

@@ -1,6 +1,6 @@
 """What is said about each column of a result: where its numbers come from, their noise, and what was done to the rows.
 
-A function of question, catalog and price, and of how many rows are shown; no value enters.
+A function of question, catalog and price, and of how many values are shown; no value enters.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives, is_chosen_by_noise
 from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.expressions import Noisy
 from dither.answer.intervals import ADDITIVE, noise_scale, seen
 from dither.answer.recipe import Output, Recipe
+from dither.answer.selection import Selection
 from dither.answer.shapes import atoms_of
-from dither.answer.table import Rows
 from dither.privacy.kernel import Release
 
 _LAWS = {
@@ -22,6 +23,9 @@ _LAWS = {
     "BoxSide": "P(z) ~ exp(-max |z_i| / scale_i) over the numbers of a cell, on multiples of the resolution",
     "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
 }
+
+OF_WHAT_IS_SHOWN = "an interval is that of the value shown, whichever it is; a constant that noise chose has none"
+TOO_MANY = f"more than {MOST_ALTERNATIVES} alternatives, chosen by noisy values: it has no intervals"
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def describe(
     recipe: Recipe,
     release: Release,
     level: Fraction,
-    rows: Rows,
+    selection: Selection,
     bands: Bands = NO_BANDS,
 ) -> ResultColumn:
     """What is said about a column: its noise if it is one released number, its atoms in any case."""
@@ -60,12 +64,8 @@ def describe(
     found: list[Any] = [release.priced.steps[step].mechanism for step in steps]
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
     notes = [output.note] if output.note else []
-    notes += [note for atom in read if (note := bands.note(atom, rows.level(level), found))]
-    if rows.is_choice:
-        notes.append(
-            f"{rows.shown} of {rows.of} rows were chosen by noisy values: intervals are widened so that of the rows "
-            f"shown at most {float(1 - level) * 100:.4g}% miss, on average"
-        )
+    notes += [note for atom in read if (note := bands.note(atom, selection.level(level), found))]
+    notes += _choice_notes(output, selection, level)
     aggregate = output.aggregate or (recipe.atoms[read[0]].aggregate if read else "")
     common: dict[str, Any] = {
         "aggregate": aggregate,
@@ -92,3 +92,20 @@ def describe(
         resolution=unit,
         **common,
     )
+
+
+def _choice_notes(output: Output, selection: Selection, level: Fraction) -> list[str]:
+    """What noisy values chose to show, and what that does to intervals."""
+    shown = alternatives(output.formula)
+    if not shown:
+        return [TOO_MANY]
+    notes = []
+    if selection.is_choice:
+        things = "rows" if len(shown) == 1 else "values"
+        notes.append(
+            f"{selection.shown} of {selection.of} {things} were chosen by noisy values: intervals are widened so that "
+            f"of the {things} shown at most {float(1 - level) * 100:.4g}% miss, on average"
+        )
+    if is_chosen_by_noise(output.formula):
+        notes.append(OF_WHAT_IS_SHOWN)
+    return notes

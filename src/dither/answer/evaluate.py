@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -42,6 +42,11 @@ class Given:
     keys: dict[int, Array]
     absent: dict[int, float]
     guarded: bool = False
+
+    def taken(self, rows: Array) -> Given:
+        """Some of the rows, in the given order."""
+        keys = {key: values[rows] for key, values in self.keys.items()}
+        return replace(self, atoms=tuple(atom[..., rows] for atom in self.atoms), keys=keys)
 
 
 def numbers(atom: Atom, integers: Array) -> Array:

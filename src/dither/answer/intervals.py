@@ -4,11 +4,15 @@
 * An affine function of several: the law of the weighted sum of noises, at fixed points; of more than six, or at a level
   beyond the reach of points, a certain bound by convolution.
 * A ratio of two such (AVG): r is kept iff |N - r D| is no larger than the noise of N - r D is with that probability:
-  Fieller's test inverted, with the true law in place of the normal. Exact coverage however small the group; where the
+  Fieller's test inverted, with the true law in place of the normal (`ratios.py`), however small the group. Where the
   denominator cannot be told from 0 no finite interval exists, and both ends are null.
 * sqrt, exp, ln, round, ... of any of these: the ends go through the function.
-* Anything else (variances, correlations, CASE): the formula over released minus noise, at fixed points; equal tails.
-  Draws where it has no value, or past a pole, count as beyond both ends, so that doubt widens.
+* CASE, IF, COALESCE, NULLIF: the interval of the alternative that a row shows; none for a constant that noise chose.
+  `selection.py` says at which level.
+* LEAST and GREATEST of several, comparisons, AND and OR: from intervals that hold together, each at its part of the
+  miss.
+* Anything else (variances, correlations): the formula over released minus noise, at fixed points; equal tails. Draws
+  where it has no value, or past a pole, count as beyond both ends, so that doubt widens.
 
 An end that is NaN (null in the table) is no bound at all. Proof and measured coverage: docs/proofs/intervals.md.
 """
@@ -29,8 +33,10 @@ from dither.answer import draws
 from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.draws import Law, law_of
 from dither.answer.evaluate import Array, Given, evaluate, rounded
-from dither.answer.expressions import Apply, Constant, Formula
+from dither.answer.expressions import FUNCTIONS, Apply, Formula
+from dither.answer.ratios import FEW, ratio_ends
 from dither.answer.recipe import Atom
+from dither.answer.selection import pieces_of
 from dither.answer.shapes import Affine, affine, atoms_of, ratio
 from dither.answer.sums import sum_bound
 from dither.canonical import Number, exact
@@ -40,10 +46,6 @@ from dither.privacy.mechanisms.box import BoxSide
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
-_ANGLES = 128
-_DIGITS = 1e-9
-_ROWS = 1 << 12
-_FEW = 6
 _MONOTONE: dict[str, Callable[[Floats], Floats]] = {
     "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
     "exp": np.exp,
@@ -105,12 +107,23 @@ class Noises:
 
 
 def interval(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
-    """Both ends for every row, in the units of the formula; NaN where there is no bound."""
+    """Both ends for every row, in the units of the formula; NaN where there is no bound, or no value."""
+    value = evaluate(formula, at)
+    rows = int(np.prod(value.shape))
+    low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
+    if value.dtype == object:
+        return low, high
+    for piece in pieces_of(formula, at, rows):
+        if piece.has_ends:
+            chosen = ... if piece.rows is None else piece.rows
+            low[chosen], high[chosen] = _bounded_ends(piece.value, piece.given(at), noises, level)
+    return np.where(np.isnan(value), np.nan, low), np.where(np.isnan(value), np.nan, high)
+
+
+def _bounded_ends(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
     with np.errstate(all="ignore"):
-        low, high = _ends(formula, at, noises, level)
-    shape = np.broadcast_shapes(evaluate(formula, at).shape, low.shape)
-    clean = (np.where(np.isfinite(end), end, np.nan) for end in (low, high))
-    first, last = (np.broadcast_to(end, shape).astype(np.float64) for end in clean)
+        ends = _ends(formula, at, noises, level)
+    first, last = (np.where(np.isfinite(end), end, np.nan) for end in ends)
     return first, last
 
 
@@ -157,8 +170,8 @@ def _half(parts: tuple[tuple[float, Law], ...], level: Fraction) -> float:
     laws, weights = tuple(law for _, law in parts), tuple(weight for weight, _ in parts)
     count = draws.enough_sizes(float(level))
     is_joint = len(parts) > 1 and any(law.joint is not None for law in laws)
-    if not is_joint or not count or len(parts) > _FEW:  # points fill a cube of few dimensions, and few tails
-        return sum_bound(laws, weights, level, 1 << 13 if len(parts) <= _FEW else 0)
+    if not is_joint or not count or len(parts) > FEW:  # points fill a cube of few dimensions, and few tails
+        return sum_bound(laws, weights, level, 1 << 13 if len(parts) <= FEW else 0)
     return draws.size_quantile(draws.sizes_at(laws, count) @ np.array(weights), float(level))
 
 
@@ -180,22 +193,8 @@ def _banded(of: Affine, at: Given, noises: Noises, level: Fraction) -> Ends | No
 
 
 def _ratio(above: Affine, below: Affine, at: Given, noises: Noises, level: Fraction) -> Ends:
-    """All r whose |N - r D| its own noise explains; r = tan(phi) of N and D in units of their deviations."""
     top, bottom = _weights(above, noises), _weights(below, noises)
-    places = sorted({*top, *bottom})
-    laws = tuple((top.get(place) or bottom[place])[1] for place in places)
-    upper = np.array([top[place][0] if place in top else 0.0 for place in places])
-    lower = np.array([bottom[place][0] if place in bottom else 0.0 for place in places])
-    deviations = np.array([law.deviation for law in laws])
-    x, y = _affine_values(below, at), _affine_values(above, at)
-    size_below, size_above = _size(lower * deviations, x), _size(upper * deviations, y)
-    bounds = _bounds(laws, tuple(upper / size_above), tuple(lower / size_below), level)
-    return _inverted(x / size_below, y / size_above, bounds, size_above / size_below)
-
-
-def _size(deviations: Floats, values: Floats) -> float:
-    """The unit of one side of a ratio. Any will do; one far below the values would leave no digits to the angles."""
-    return max(float(np.linalg.norm(deviations)), _DIGITS * float(np.abs(values).max(initial=0.0))) or 1.0
+    return ratio_ends(top, bottom, _affine_values(above, at), _affine_values(below, at), level)
 
 
 def _affine_values(of: Affine, at: Given) -> Floats:
@@ -203,55 +202,6 @@ def _affine_values(of: Affine, at: Given) -> Floats:
     for atom, weight in of.weights:
         total = total + float(weight) * at.atoms[atom]
     return total
-
-
-def _angles() -> Floats:
-    return np.linspace(-math.pi / 2, math.pi / 2, _ANGLES + 1)
-
-
-@lru_cache(maxsize=64)
-def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float, ...], level: Fraction) -> Floats:
-    """For every angle the size that the noise of cos(phi) N - sin(phi) D keeps with this probability."""
-    angles, upper, lower = _angles(), np.array(above), np.array(below)
-    count = draws.enough_sizes(float(level))
-    if not count or len(laws) > _FEW:
-        weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
-        return np.array([sum_bound(laws, tuple(each), level, 1 << 12) for each in weights])
-    drawn = draws.sizes_at(laws, count)
-    of_above, of_below = drawn @ upper, drawn @ lower
-    sizes = [draws.size_quantile(math.cos(a) * of_above - math.sin(a) * of_below, float(level)) for a in angles[:-1]]
-    return np.array([*sizes, sizes[0]])  # a quarter turn to either side is the same line
-
-
-def _inverted(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
-    """Outermost kept angles on both sides of the released one; no bound if the vertical (D = 0) is kept."""
-    x, y = np.broadcast_arrays(x, y)
-    starts = range(0, max(1, len(x)), _ROWS)
-    ends = [_outermost(x[start : start + _ROWS], y[start : start + _ROWS], bounds) for start in starts]
-    low, high = (unit * np.tan(np.concatenate(side)) for side in zip(*ends, strict=True))
-    bounded = np.abs(x) > max(bounds[0], bounds[-1])
-    return np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
-
-
-def _outermost(x: Floats, y: Floats, bounds: Floats) -> Ends:
-    """The least and the largest phi with |y cos(phi) - x sin(phi)| <= s, where s is constant on each segment of angles.
-
-    The left side is r |sin(phi - centre)|: on a segment the kept angles are those within asin(s/r) of the centre, or of
-    the centre and half a turn, which is the same line.
-    """
-    edges, segment = _angles(), np.maximum(bounds[:-1], bounds[1:])
-    size = np.hypot(x, y)[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        centre = np.where(x != 0, np.arctan(y / x), math.pi / 2)[:, None]
-        near = np.arcsin(np.minimum(np.where(size > 0, segment / size, 1.0), 1.0)) * (1 + 1e-12) + 1e-15
-    least, most = centre[:, 0], centre[:, 0]
-    for turn in (0.0, -math.pi, math.pi):
-        first, last = np.maximum(centre + turn - near, edges[:-1]), np.minimum(centre + turn + near, edges[1:])
-        least = np.minimum(least, np.where(first <= last, first, math.inf).min(axis=1))
-        most = np.maximum(most, np.where(first <= last, last, -math.inf).max(axis=1))
-        if turn == 0.0 and bool(np.all(np.abs(centre) + near < math.pi / 2)):
-            break  # none of the other two reaches any segment
-    return least, most
 
 
 # -- through monotone functions -----------------------------------------------------------------------------------
@@ -275,10 +225,12 @@ def _through(formula: Formula, at: Given, noises: Noises, level: Fraction) -> En
         case Apply(name, (inner,)) if name in _MONOTONE:
             low, high = _open(_ends(inner, at, noises, level))
             return _MONOTONE[name](low), _MONOTONE[name](high)
-        case Apply("case", (_, inner, Constant(None))) | Apply("nullif", (inner, Constant(_))):
-            return _ends(inner, at, noises, level)
-        case Apply("add" | "subtract" | "multiply" | "divide" | "least" | "greatest" as name, (left, right)):
+        case Apply("add" | "subtract" | "multiply" | "divide" as name, (left, right)):
             return _beside(name, left, right, at, noises, level)
+        case Apply("least" | "greatest" as name, arguments):
+            return _extreme(np.fmin if name == "least" else np.fmax, _together(arguments, at, noises, level))
+        case Apply(name, arguments) if FUNCTIONS[name] == "conditions":
+            return _condition(name, arguments, at, noises, level)
     return None
 
 
@@ -304,12 +256,64 @@ def _beside(name: str, left: Formula, right: Formula, at: Given, noises: Noises,
             return low + beside, high + beside
         case "subtract":
             return (low - beside, high - beside) if noisy is left else (beside - high, beside - low)
-        case "least":
-            return np.fmin(low, beside), np.fmin(high, beside)
-        case "greatest":
-            return np.fmax(low, beside), np.fmax(high, beside)
     one, other = (low * beside, high * beside) if name == "multiply" else (low / beside, high / beside)
     return np.minimum(one, other), np.maximum(one, other)
+
+
+# -- several at once ----------------------------------------------------------------------------------------------
+
+
+def _together(arguments: tuple[Formula, ...], at: Given, noises: Noises, level: Fraction) -> list[Ends]:
+    """Intervals of all arguments that hold at once: each noisy one has an equal part of the miss (union bound)."""
+    noisy = sum(bool(atoms_of(each)) for each in arguments)
+    part = 1 - (1 - level) / max(1, noisy)
+    ends = []
+    for each in arguments:
+        if atoms_of(each):
+            ends.append(_open(_ends(each, at, noises, part)))
+        else:
+            value = evaluate(each, at)
+            ends.append((value, value) if value.dtype != object else (np.full(1, np.nan), np.full(1, np.nan)))
+    return ends
+
+
+def _extreme(keep: Callable[[Floats, Floats], Floats], ends: list[Ends]) -> Ends:
+    """The least or the largest of several numbers, which leaves nulls out: its ends are those of the ends."""
+    low, high = ends[0]
+    for other_low, other_high in ends[1:]:
+        low, high = keep(low, other_low), keep(high, other_high)
+    return low, high
+
+
+def _condition(name: str, arguments: tuple[Formula, ...], at: Given, noises: Noises, level: Fraction) -> Ends:
+    """A truth value between "true for all numbers in doubt" and "true for one of them", as 0 and 1."""
+    if name == "is_null":
+        return (np.full(1, np.nan),) * 2
+    if name in ("and", "or", "not"):
+        ends = [_doubted(each) for each in _together(arguments, at, noises, level)]
+        if name == "not":
+            ((low, high),) = ends
+            return 1 - high, 1 - low
+        return _extreme(np.minimum if name == "and" else np.maximum, ends)
+    low, high = _open(_ends(Apply("subtract", arguments), at, noises, level))
+    surely, perhaps = _SIGNS[name](low, high)
+    return surely.astype(np.float64), perhaps.astype(np.float64)
+
+
+def _doubted(ends: Ends) -> Ends:
+    """A truth value that is unknown may be either."""
+    return np.nan_to_num(np.clip(ends[0], 0, 1), nan=0.0), np.nan_to_num(np.clip(ends[1], 0, 1), nan=1.0)
+
+
+_SIGNS: dict[str, Callable[[Floats, Floats], tuple[Any, Any]]] = {
+    "lt": lambda low, high: (high < 0, low < 0),
+    "le": lambda low, high: (high <= 0, low <= 0),
+    "gt": lambda low, high: (low > 0, high > 0),
+    "ge": lambda low, high: (low >= 0, high >= 0),
+    "eq": lambda low, high: ((low == 0) & (high == 0), (low <= 0) & (high >= 0)),
+    "ne": lambda low, high: ((low > 0) | (high < 0), (low != 0) | (high != 0)),
+}
+"""Whether a difference in [low, high] compares so with 0: surely, and perhaps."""
 
 
 # -- everything else ----------------------------------------------------------------------------------------------

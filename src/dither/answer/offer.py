@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from dither.answer.alternatives import is_chosen_by_noise, noisy_values
 from dither.answer.bands import NO_BANDS, Bands, Ends, widened, without_bands
 from dither.answer.blocks import cells_of
 from dither.answer.intervals import seen
@@ -55,11 +56,14 @@ def offer(
 
 
 def _of_each(recipe: Recipe, level: Fraction) -> Fraction:
-    """The level of the rows shown where noisy values choose them: one of m rows is shown at 1 - (1 - level) / m."""
-    if recipe.having is None and recipe.limit is None and not recipe.offset:
+    """The level of what is shown where noisy values choose it: one of m values is shown at 1 - (1 - level) / m."""
+    formulas = [output.formula for output in recipe.outputs if output.role == "value"]
+    is_cut = recipe.having is not None or recipe.limit is not None or bool(recipe.offset)
+    if not is_cut and not any(map(is_chosen_by_noise, formulas)):
         return level
     cells = [cells_of(recipe, of) for of in recipe.sets]
-    return 1 - (1 - level) / max(1, sum(_UNKNOWN if each is None else each for each in cells))
+    values = max((len(noisy_values(formula)) for formula in formulas), default=1)
+    return 1 - (1 - level) / max(1, values * sum(_UNKNOWN if each is None else each for each in cells))
 
 
 def _cheapest(

@@ -3,14 +3,15 @@
 The noise of counts, sums and their affine functions is the same in every cell. An average or a ratio errs more in a
 small group: its figures are those of a *reference cell* of `group_size` rows, half of them at the lower bound of every
 column and half at the upper, which is as spread out as bounds allow. Joint half-widths hold for all cells of a column
-at once: noises are independent, so each is taken at the level's m-th root.
+at once: noises are independent, so each is taken at the level's m-th root. Where noisy values choose what is shown, the
+half-width is the widest that the result can have (`preview_selection.py`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -19,15 +20,16 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from dither.answer.alternatives import noisy_values
 from dither.answer.bands import NO_BANDS, Bands
-from dither.answer.blocks import cells_of, listed_keys, width
+from dither.answer.blocks import cells_of
 from dither.answer.evaluate import Given, evaluate, numbers
 from dither.answer.expressions import Formula, Noisy
 from dither.answer.intervals import Noises, affine_half, interval, noise_scale, seen
+from dither.answer.preview_selection import foresee, limited, listed_rows
 from dither.answer.recipe import GroupingSet, Output, Recipe
 from dither.answer.result import noises_of
 from dither.answer.shapes import affine, atoms_of
-from dither.answer.table import rows_shown
 from dither.answer.text import as_text
 from dither.catalog import Catalog
 from dither.errors import ParameterError
@@ -38,6 +40,7 @@ from dither.privacy.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
 
 SURVIVES = Fraction(95, 100)
+_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class PreviewColumn:
     relative_error: float | None = None
     notes: tuple[str, ...] = ()
     is_quantile: bool = False
+    needs_group_size: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,9 @@ class Preview:
             found.append("it does not fit the pot")
         if self.group_size:
             found.append(f"averages, ratios and relative errors are those of a group of {self.group_size:,} rows")
-        elif any(each.half_width is None and not each.is_quantile for each in self.columns):
+            if self.rows != 1:
+                found.append("a row of the answer without a value (NULL) widens the intervals of the others a little")
+        elif any(each.needs_group_size and not each.is_quantile for each in self.columns):
             found.append("a column without a figure errs by the size of the group: pass group_size=")
         if self.smallest_group is not None:
             found.append(
@@ -215,7 +221,7 @@ def preview(
         price.name,
         charged,
         measure,
-        None if any(count is None for count in cells) else _limited(recipe, _listed(recipe)),
+        None if any(count is None for count in cells) else limited(recipe, listed_rows(recipe)),
         terms.level,
         preview_columns(recipe, mechanisms, terms),
         pot,
@@ -225,22 +231,6 @@ def preview(
         within,
         terms.catalog.unit.label,
     )
-
-
-def _listed(recipe: Recipe) -> int:
-    """How many rows are listed: all declared keys, less those that a public condition leaves out."""
-    empty = tuple(_zeros(recipe, query) for query in range(len(recipe.queries)))
-    return rows_shown(replace(recipe, order=(), limit=None, offset=0), empty).of
-
-
-def _zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
-    keys = next(of.keys for of in recipe.sets if any(place[0] == query for place in of.places))
-    return (0,) * (math.prod(len(listed_keys(recipe.keys[key])) for key in keys) * width(recipe, query))
-
-
-def _limited(recipe: Recipe, rows: int) -> int:
-    rows = max(0, rows - recipe.offset)
-    return rows if recipe.limit is None else min(rows, recipe.limit)
 
 
 def preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
@@ -264,29 +254,40 @@ def _column(
 ) -> PreviewColumn:
     formula, read = output.formula, atoms_of(output.formula)
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
-    cells = cells_of(recipe, of)
-    half = _half(formula, noises, at, terms.level)
-    value = None if at is None else float(np.ravel(evaluate(formula, at))[0])
+    values = tuple(noisy_values(formula))
+    cells = (cells_of(recipe, of) or 0) * len(values)
+    foreseen = foresee(recipe, formula, terms.level)
+    half = _widest(values, noises, at, foreseen.level)
     scale = sensitivity = None
     if isinstance(formula, Noisy) and noises.laws[formula.atom] is not None:
         query, place = of.places[formula.atom]
         mechanism, unit = seen(mechanisms[query], place), float(recipe.atoms[formula.atom].unit)
         scale, sensitivity = float(noise_scale(mechanism)) * unit, mechanism.sensitivity.l1 * unit
     notes = [output.note] if output.note else []
-    notes += [note for atom in read if (note := terms.bands.note(atom, terms.level, mechanisms))]
+    level = foreseen.level or terms.level
+    notes += [note for atom in read if (note := terms.bands.note(atom, level, mechanisms))]
     return PreviewColumn(
         output.name,
         scale,
-        _deviation(formula, noises),
+        _deviation(values[0], noises) if len(values) == 1 else None,
         half,
         sensitivity,
         limits,
         ", ".join(recipe.keys[key].column for key in of.keys) or "all",
-        None if not cells else _half(formula, noises, at, joint_level(terms.level, cells)),
-        None if half is None or not value or math.isnan(value) else half / abs(value),
-        tuple(notes),
+        None if not cells else _widest(values, noises, at, joint_level(terms.level, cells)),
+        _relative(half, formula, at),
+        (*notes, *foreseen.notes),
         any(terms.bands.is_quantile(atom) for atom in read),
+        at is None and foreseen.level is not None and any(affine(value) is None for value in values),
     )
+
+
+def _relative(half: float | None, formula: Formula, at: Given | None) -> float | None:
+    """Half the length of an interval over the value at the reference cell."""
+    value = None if at is None else np.ravel(evaluate(formula, at))[0]
+    if half is None or not isinstance(value, float) or not value or math.isnan(value):
+        return None
+    return half / abs(value)
 
 
 def joint_level(level: Fraction, cells: int) -> Fraction:
@@ -297,6 +298,13 @@ def joint_level(level: Fraction, cells: int) -> Fraction:
     """
     miss = -math.expm1(math.log1p(-float(1 - level)) / cells)
     return 1 - Fraction(miss)
+
+
+def _widest(values: tuple[Formula, ...], noises: Noises, at: Given | None, level: Fraction | None) -> float | None:
+    """Half the length of the widest interval that a column may show; None where one of them is not known."""
+    halves = [None if level is None else _half(value, noises, at, level) for value in values]
+    known = [half for half in halves if half is not None]
+    return max(known, default=None) if len(known) == len(halves) else None
 
 
 def _half(formula: Formula, noises: Noises, at: Given | None, level: Fraction) -> float | None:
@@ -322,19 +330,25 @@ def _deviation(formula: Formula, noises: Noises) -> float | None:
 
 
 def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
-    """The reference cell: counts of `group_size`, sums half-way between their bounds; None without a group size."""
+    """The reference cell: counts of `group_size`, sums half-way between their bounds; None without a group size.
+
+    Repeated as the answer repeats it, up to four rows: points that serve one row may be too few for several.
+    """
     if terms.group_size is None:
         return None
     atoms = []
+    rows = min(_ROWS, cells_of(recipe, of) or _ROWS)
     for atom, (query, column) in zip(recipe.atoms, of.places, strict=True):
         asked, middle = recipe.queries[query], Fraction(1)
         aggregate = asked.columns[column] if isinstance(asked, Cells) else None
         if isinstance(asked, Cells) and isinstance(aggregate, Sum):
             between = bounds(aggregate.column, asked.plan, terms.catalog, terms.facts)
             middle = Fraction(between.low + between.high, 2)
-        atoms.append(numbers(atom, np.array([float(middle * terms.group_size)])))
+        atoms.append(numbers(atom, np.full(rows, float(middle * terms.group_size))))
     keys = {
-        key: np.array([np.nan]) if recipe.keys[key].domain.kind in ("number", "boolean") else np.array([None], object)
+        key: np.full(rows, np.nan)
+        if recipe.keys[key].domain.kind in ("number", "boolean")
+        else np.full(rows, None, object)
         for key in range(len(recipe.keys))
     }
     return Given(tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))})

@@ -1,10 +1,11 @@
 """Results: what was asked for, with intervals, and everything a reader needs to judge it. Frozen.
 
 Every value column is followed by its pointwise interval: `n, n_low, n_high`. An interval covers the exact answer on the
-*registered* table at least as often as its level says; what limits and clamps did to the data is named in `columns`,
-not covered. An end that is null is no bound. Values are raw noisy values: nothing is clamped or rounded to look nice,
-unless `nonnegative()` or `consistent()` derives another result, which says what it did and with which bias. Columns,
-intervals and tables are made when they are first read, from what was released.
+*registered* table as often as its level says: at least so often for counts, sums and ratios of independent noise, about
+so often otherwise. Of values that noise chose to show, so many on average. What limits and clamps did to the data is
+named in `columns`, not covered. An end that is null is no bound. Values are raw noisy values: nothing is clamped or
+rounded to look nice, unless `nonnegative()` or `consistent()` derives another result, which says what it did and with
+which bias. Columns, intervals and tables are made when they are first read, from what was released.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.commitment import commitment, fresh_nonce, plain
 from dither.answer.described import ResultColumn, describe
 from dither.answer.intervals import Noises, level_of
-from dither.answer.recipe import Recipe
+from dither.answer.recipe import Output, Recipe
 from dither.answer.seal import to_text
-from dither.answer.table import Rows, column, rows_shown
+from dither.answer.selection import Selection
+from dither.answer.table import Rows, column, rows_shown, selection_of
 from dither.answer.text import as_text
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
@@ -66,12 +68,22 @@ class Result:
         return rows_shown(self._recipe, self._release.values)
 
     @cached_property
+    def _selections(self) -> dict[Output, Selection]:
+        """What noisy values chose to show in every value column."""
+        nothing = Selection(0, 0)
+        return {
+            output: selection_of(self._recipe, output, self._rows) if output.role == "value" else nothing
+            for output in self._recipe.outputs
+        }
+
+    @cached_property
     def columns(self) -> tuple[ResultColumn, ...]:
         """What stands in every column of the table."""
         found: list[ResultColumn] = []
         for output in self._recipe.outputs:
             role: Literal["key", "value"] = "key" if output.role == "key" else "value"
-            told = describe(role, output, self._recipe, self._release, self._level, self._rows, self._bands)
+            selection = self._selections[output]
+            told = describe(role, output, self._recipe, self._release, self._level, selection, self._bands)
             found.append(told)
             if role == "value":
                 low, high = output.names[1:]
@@ -91,10 +103,11 @@ class Result:
     def _made(self, *, intervals: bool) -> pa.Table:
         steps = self._release.priced.steps
         noises = noises_of(self._recipe, [each.mechanism for each in steps], self._bands)
-        widths, level = _widths(self._recipe, steps), self._rows.level(self._level)
+        widths = _widths(self._recipe, steps)
         names: list[str] = []
         arrays: list[pa.Array] = []
         for output in self._recipe.outputs:
+            level = self._selections[output].level(self._level) if intervals else self._level
             found = column(self._recipe, output, self._rows, noises, widths, level, intervals)
             names += output.names if intervals else output.names[:1]
             arrays += found.arrays()

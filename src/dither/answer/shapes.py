@@ -39,8 +39,6 @@ def affine(formula: Formula) -> Affine | None:
             return Affine(((atom, Fraction(1)),), _ZERO)
         case Constant(value) if isinstance(value, Fraction):
             return Affine((), value)
-        case Apply("nullif", (inner, Constant(value))) if value == 0:
-            return affine(inner)
         case Apply("negate", (inner,)):
             return _scaled(inner, Fraction(-1))
         case Apply("add", parts):
@@ -102,7 +100,7 @@ def _fraction(formula: Formula) -> tuple[Affine, Affine] | None:
     match formula:
         case Apply("divide", _):
             return ratio(formula)
-        case Apply("nullif", (inner, Constant(value))) if value == 0:
+        case Apply("nullif", (inner, Constant(value))) if value == 0:  # below a fraction it changes nothing
             return _fraction(inner)
         case Apply("multiply", (left, right)):
             pair = _fraction(left), _fraction(right)

@@ -1,9 +1,9 @@
 """From released cells to the rows and columns that were asked for: HAVING, ORDER BY, LIMIT and intervals.
 
-HAVING and LIMIT choose rows by their noisy values, and the rows so chosen are those whose noise helped them. Intervals
-of chosen rows are therefore taken at the level 1 - (1 - level) * shown / all: of the rows shown, the expected share
-that misses is then at most 1 - level (false coverage rate; Benjamini and Yekutieli 2005). ORDER BY alone chooses
-nothing.
+HAVING and LIMIT choose rows by their noisy values, and CASE, IF, COALESCE and NULLIF choose what a row shows. What is
+chosen so is what the noise helped. Intervals of a column are therefore taken at the level
+1 - (1 - level) * shown / candidates: of the values shown, the expected share that misses is then at most 1 - level
+(`selection.py`). ORDER BY alone chooses nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dither.answer.alternatives import alternatives
 from dither.answer.blocks import Block, blocks
 from dither.answer.evaluate import Array, Given, evaluate, given, is_null
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
 from dither.answer.intervals import Noises, affine_half, interval
 from dither.answer.recipe import Atom, Output, Recipe, Shown
+from dither.answer.selection import Piece, Selection, count_candidates, count_shown, pieces_of
 from dither.answer.shapes import Affine, affine, atoms_of
 
 _TYPES = {
@@ -50,6 +52,8 @@ class Rows:
     by_noise: bool = False
     givens: tuple[Given, ...] = ()
     """The chosen blocks as formulas read them."""
+    candidates: tuple[Block, ...] = ()
+    """The rows that noisy values chose from: those that public conditions keep, or the chosen ones themselves."""
 
     @property
     def is_choice(self) -> bool:
@@ -57,14 +61,14 @@ class Rows:
         return self.by_noise and self.shown < self.of
 
     def level(self, level: Fraction) -> Fraction:
-        """The level at which intervals of the rows shown are taken."""
-        return 1 - (1 - level) * Fraction(max(1, self.shown), self.of) if self.is_choice else level
+        """The level at which intervals of the rows shown are taken, in a column that has a value in each of them."""
+        return Selection(self.shown, self.of).level(level) if self.is_choice else level
 
 
 def rows_shown(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     """HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values."""
     found = blocks(recipe, values)
-    kept = [np.flatnonzero(_holds(_conjuncts(recipe.having), recipe, block)) for block in found]
+    kept = [np.flatnonzero(_holds(conjuncts(recipe.having), recipe, block)) for block in found]
     of_block = np.repeat(np.arange(len(found)), [len(rows) for rows in kept])
     in_block = np.concatenate([np.zeros(0, np.int64), *kept]).astype(np.int64)
     order = _ordered(recipe, [block.taken(rows) for block, rows in zip(found, kept, strict=True)], len(in_block))
@@ -74,19 +78,39 @@ def rows_shown(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     for i, block in enumerate(found):
         places = np.flatnonzero(of_block[order] == i)
         chosen.append((block.taken(in_block[order][places]), places))
-    public = [part for part in _conjuncts(recipe.having) if not atoms_of(part)]
-    of = sum(int(_holds(public, recipe, block).sum()) for block in found)
-    is_cut = recipe.limit is not None or recipe.offset > 0
-    by_noise = bool(atoms_of(recipe.having)) or (is_cut and any(atoms_of(asked.formula) for asked in recipe.order))
+    by_noise = chooses_rows_by_noise(recipe)
+    public = [part for part in conjuncts(recipe.having) if not atoms_of(part)]
+    listed = [_holds(public, recipe, block) for block in found]
+    of = sum(int(kept.sum()) for kept in listed)
+    candidates = tuple(block for block, _ in chosen)
+    if by_noise:
+        pairs = zip(found, listed, strict=True)
+        candidates = tuple(block if kept.all() else block.taken(np.flatnonzero(kept)) for block, kept in pairs)
     givens = tuple(given(recipe, block) for block, _ in chosen)
-    return Rows(tuple(chosen), len(order), of, by_noise, givens)
+    return Rows(tuple(chosen), len(order), of, by_noise, givens, candidates)
 
 
-def _conjuncts(formula: Formula | None) -> list[Formula]:
+def chooses_rows_by_noise(recipe: Recipe) -> bool:
+    """Whether noisy values decide which rows are shown: in HAVING, or in ORDER BY before a LIMIT."""
+    is_cut = recipe.limit is not None or recipe.offset > 0
+    return bool(atoms_of(recipe.having)) or (is_cut and any(atoms_of(asked.formula) for asked in recipe.order))
+
+
+def selection_of(recipe: Recipe, output: Output, rows: Rows) -> Selection:
+    """How many intervals a column shows, and from how many noisy values chose them."""
+    shown = sum(
+        count_shown(output.formula, at, block.rows) for (block, _), at in zip(rows.chosen, rows.givens, strict=True)
+    )
+    of = sum(count_candidates(output.formula, recipe, block) for block in rows.candidates)
+    return Selection(shown, of)
+
+
+def conjuncts(formula: Formula | None) -> list[Formula]:
+    """The conditions that must all hold."""
     if formula is None:
         return []
     if isinstance(formula, Apply) and formula.name == "and":
-        return [part for argument in formula.arguments for part in _conjuncts(argument)]
+        return [part for argument in formula.arguments for part in conjuncts(argument)]
     return [formula]
 
 
@@ -152,26 +176,43 @@ def column(
 ) -> Triple:
     """One output for all rows shown, with the `ends` of its interval where it is a value and they are asked for."""
     kind = kind_of(output.formula, recipe)
+    count = 3 if output.role == "value" and ends else 1
     parts: list[tuple[NDArray[np.int64], list[list[Any]]]] = []
-    wide = False
+    wide = kind == "integer" and output.role == "value" and _has_wide(output.formula, recipe, widths)
     for (block, places), noise, at in zip(rows.chosen, noises, rows.givens, strict=True):
-        whole = affine(output.formula) if kind == "integer" and output.role == "value" else None
-        if whole is not None and _is_whole(whole, recipe):
-            lists = _whole(recipe, block, whole, noise, level)
-            width = max(widths[atom] for atom, _ in whole.weights)
-            if isinstance(output.formula, Noisy):  # ends saturate at the public width, like the number itself
-                lists = [[_within(value, width) for value in each] for each in lists]
-            wide = wide or width > _INT64 or any(abs(value or 0) > _INT64 for each in lists for value in each)
-        else:
-            lists = [shown(np.broadcast_to(evaluate(output.formula, at), (block.rows,)), kind)]
-            if output.role == "value" and ends:
-                low, high = interval(output.formula, at, noise, level)
-                low, high = (np.broadcast_to(end, (block.rows,)) for end in (low, high))
-                lists += [_capped(shown(low, kind, math.floor)), _capped(shown(high, kind, math.ceil))]
-        count = 3 if output.role == "value" and ends else 1
-        parts.append((places, lists[:count]))
+        for piece in pieces_of(output.formula, at, block.rows):
+            whole = affine(piece.value) if kind == "integer" and output.role == "value" else None
+            if whole is not None and _is_whole(whole, recipe):
+                lists = _whole(recipe, piece.block(block), whole, noise, level)
+                width = max(widths[atom] for atom, _ in whole.weights)
+                if isinstance(piece.value, Noisy):  # ends saturate at the public width, like the number itself
+                    lists = [[_within(value, width) for value in each] for each in lists]
+                wide = wide or any(abs(value or 0) > _INT64 for each in lists for value in each)
+            else:
+                lists = _floats(piece, piece.given(at), noise, level, kind, count)
+            parts.append((places if piece.rows is None else places[piece.rows], lists[:count]))
     joined = _joined(parts, rows.shown, count)
     return Triple(kind, wide, *joined)
+
+
+def _has_wide(formula: Formula, recipe: Recipe, widths: Sequence[int]) -> bool:
+    """Whether a whole number beyond 64 bits is among the alternatives: a public fact, whatever noise chose."""
+    sums = [affine(each.value) for each in alternatives(formula)]
+    read = [atom for of in sums if of is not None and _is_whole(of, recipe) for atom, _ in of.weights]
+    return any(widths[atom] > _INT64 for atom in read)
+
+
+def _floats(piece: Piece, at: Given, noise: Noises, level: Fraction, kind: Shown, count: int) -> list[list[Any]]:
+    """A piece of a column that is no sum of released integers; ends are null where the value is."""
+    values = np.broadcast_to(evaluate(piece.value, at), (piece.count,))
+    lists = [shown(values, kind)]
+    if count == 1:
+        return lists
+    if not piece.has_ends or values.dtype == object:
+        return [*lists, [None] * piece.count, [None] * piece.count]
+    low, high = interval(piece.value, at, noise, level)
+    low, high = (np.where(is_null(values), np.nan, np.broadcast_to(end, (piece.count,))) for end in (low, high))
+    return [*lists, _capped(shown(low, kind, math.floor)), _capped(shown(high, kind, math.ceil))]
 
 
 def _joined(parts: list[tuple[NDArray[np.int64], list[list[Any]]]], rows: int, lists: int) -> list[list[Any]]:

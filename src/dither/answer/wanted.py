@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dither.answer.alternatives import noisy_values
 from dither.answer.expressions import Formula
 from dither.answer.preview import PreviewColumn
+from dither.answer.preview_selection import foresee
 from dither.answer.recipe import Recipe
 from dither.answer.shapes import affine, atoms_of
 from dither.canonical import positive
@@ -29,9 +31,20 @@ def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[s
             raise ParameterError(
                 f"the error of a quantile in values is not known beforehand: leave {name} out of within"
             )
-        if group_size is None and affine(formulas[name]) is None:
+        _check_foreseen(recipe, name, formulas[name])
+        if group_size is None and any(affine(value) is None for value in noisy_values(formulas[name])):
             raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
     return {name: float(positive(width, f"within for {name}", "choose e.g. 50")) for name, width in asked.items()}
+
+
+def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
+    if not noisy_values(formula):
+        raise ParameterError(f"{name} has no interval: noise chooses between constants; leave it out of within")
+    if foresee(recipe, formula, Fraction(1, 2)).level is None:
+        raise ParameterError(
+            f"noisy values choose what {name} shows, of keys whose number is not known: leave it out of within, or "
+            "declare the keys in the catalog"
+        )
 
 
 def _is_quantile(recipe: Recipe, formula: Formula) -> bool:

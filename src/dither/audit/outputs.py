@@ -93,7 +93,8 @@ class Reader:
     def of(cls, *samples: Any) -> Reader:
         """For outputs like these."""
         arrays = [array for array in map(_plain, samples) if array is not None]
-        if len(arrays) == len(samples) and len({array.shape[1] for array in arrays}) == 1:
+        is_one_kind = len({array.dtype.kind == "b" for array in arrays}) == 1  # False and 0 are equal, and differ
+        if is_one_kind and len(arrays) == len(samples) and len({array.shape[1] for array in arrays}) == 1:
             width = arrays[0].shape[1]
             flat = all(np.ndim(sample[0]) == 0 for sample in samples if len(sample))
             names = ("value",) if flat else tuple(f"value[{i}]" for i in range(width))
@@ -136,6 +137,8 @@ def _plain(outputs: Any) -> NDArray[Any] | None:
     """A matrix, one row an output, if all are numbers or equally long rows of numbers; else None."""
     if isinstance(outputs, np.ndarray):
         array = outputs.reshape(len(outputs), -1) if outputs.size else outputs.reshape(len(outputs), 0)
+    elif _mixes_truth_and_numbers(outputs):
+        return None
     elif all(_number(each) for each in outputs):
         array = np.array(outputs).reshape(len(outputs), 1)
     elif all(_rectangular(each) for each in outputs) and len({np.shape(each) for each in outputs}) == 1:
@@ -144,6 +147,13 @@ def _plain(outputs: Any) -> NDArray[Any] | None:
         return None
     fits = array.dtype.kind in "bif" or (array.dtype.kind == "u" and array.dtype.itemsize < 8)
     return array if fits and array.shape[1] else None
+
+
+def _mixes_truth_and_numbers(outputs: Any) -> bool:
+    """Whether False and 0 may both occur: they are equal, and a matrix would show one where the other was."""
+    leaves = (leaf for each in outputs for leaf in (each if isinstance(each, (list, tuple)) else (each,)))
+    kinds = {isinstance(leaf, (bool, np.bool_)) for leaf in leaves if _number(leaf)}
+    return len(kinds) == 2
 
 
 def _rectangular(output: Any) -> bool:

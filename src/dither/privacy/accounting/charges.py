@@ -162,6 +162,8 @@ def _pair(event: Loss) -> Pair:
 
 def _pure(event: Loss) -> Fraction:
     found = pair(event)
+    if found is None and isinstance(event, _SAMPLED):
+        _scheme(event, "pure")
     if found is None or found[1] > 0:
         _refuse(event, "pure", "Laplace noise on declared keys, randomised response, the exponential mechanism")
     return found[0]

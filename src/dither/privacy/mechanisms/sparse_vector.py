@@ -3,7 +3,8 @@
 The noisy threshold is drawn once and kept; every query gets fresh noise of scale 2 c D / epsilon_2 (c D / epsilon_2 if
 the queries are monotone), D the sensitivity; the run ends with the c-th hit. Any number of misses is free.
 Guarantee: Pure(epsilon_1 + epsilon_2), from the rounded scales (Lyu, Su, Li 2017, algorithm 1 and theorem 4). With
-`value_scale` each hit is also answered, with noise of its own: the noise of the comparison must never be shown.
+`value_scale` each hit is also answered, with noise of its own: the noise of the comparison must never be shown. A miss
+is then None, since a noisy value may be 0, and 0 == False.
 Proof: docs/proofs/sparse-vector.md#above-threshold.
 
 >>> alarms = SparseVector.for_epsilon(1, hits=2)
@@ -11,6 +12,9 @@ Proof: docs/proofs/sparse-vector.md#above-threshold.
 [False, True, False, True]
 >>> alarms.loss().epsilon <= 1
 True
+>>> levels = SparseVector.for_epsilon(1, hits=1, values=True).release([0, 10_000], thresholds=5_000)
+>>> levels[0] is None, 9_000 < levels[1] < 11_000
+(True, True)
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ from dither.privacy.mechanisms.error import LaplaceError
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 from dither.privacy.noise.source import check_source
+
+Answer = bool | int | None
+"""A miss or a hit: False or True; with values None, or the noisy value."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +127,14 @@ class SparseVector:
 
     def release(
         self, values: Sequence[int] | Any, thresholds: Sequence[int] | int = 0, *, source: Words | None = None
-    ) -> list[bool | int]:
-        """The answers to a list of queries, up to and including the last hit."""
+    ) -> list[Answer]:
+        """The answers to a list of queries, up to and including the last hit; each as `SparseVectorRun.ask` says."""
         run = self.start(source=source)
         asked = exact_integers(values).tolist()
         levels = repeat(thresholds) if isinstance(thresholds, int) else list(thresholds)
         if isinstance(levels, list) and len(levels) != len(asked):
             raise ParameterError(f"{len(asked)} values need as many thresholds, got {len(levels)}")
-        answers: list[bool | int] = []
+        answers: list[Answer] = []
         for value, threshold in zip(asked, levels, strict=False):
             if run.hits_left:
                 answers.append(run.ask(value, threshold))
@@ -142,16 +149,20 @@ class SparseVectorRun:
         self.hits_left = rule.hits
         self._shift = discrete_laplace(rule.threshold_scale, source=source)
 
-    def ask(self, value: int, threshold: int = 0) -> bool | int:
-        """False for a miss; for a hit True, or the noisy value if the rule pays for values (never False)."""
+    def ask(self, value: int, threshold: int = 0) -> Answer:
+        """False for a miss and True for a hit. If the rule pays for values: None for a miss, the noisy value of a hit.
+
+        A noisy value is an int and never a bool, so that `answer is None` tells a miss from a hit whose value is 0.
+        """
         if not self.hits_left:
             raise ParameterError("the run is over: its hits are used up; start and pay for another")
         for name, number in (("value", value), ("threshold", threshold)):
             if isinstance(number, bool) or not isinstance(number, int):
                 raise ParameterError(f"{name} must be an exact integer, got {number!r}")
+        has_values = self._rule.value_scale is not None
         noise = discrete_laplace(self._rule.query_scale, source=self._source)
         if value + noise < threshold + self._shift:
-            return False
+            return None if has_values else False
         self.hits_left -= 1
         if self._rule.value_scale is None:
             return True

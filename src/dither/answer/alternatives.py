@@ -1,0 +1,197 @@
+"""What a formula may show: CASE, IF, COALESCE and NULLIF as alternatives, each with the conditions that choose it.
+
+An alternative's value holds no choice any more. Every row shows exactly one of them.
+
+>>> from fractions import Fraction
+>>> large = Apply("gt", (Noisy(0), Constant(Fraction(100))))
+>>> for each in alternatives(Apply("case", (large, Noisy(0), Constant(None)))):
+...     print(each.value, [is_true for _, is_true in each.conditions], each.is_noisy)
+Noisy(atom=0) [True] True
+Constant(value=None) [False] False
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.answer.evaluate import Given, evaluate
+from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Noisy
+from dither.answer.shapes import atoms_of
+
+MOST_ALTERNATIVES = 64
+_NULL = Constant(None)
+_NOT_STRICT = ("and", "or", "is_null", "least", "greatest")
+"""Functions that may have a value although an argument is null."""
+
+Conditions = tuple[tuple[Formula, bool], ...]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A value without choices, and for each condition whether it must be true (or not true) for the value to show."""
+
+    value: Formula
+    conditions: Conditions = ()
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the value is made of released numbers: then it has an interval."""
+        return bool(atoms_of(self.value))
+
+    @property
+    def is_chosen_by_noise(self) -> bool:
+        """Whether released numbers decide that it shows."""
+        return any(atoms_of(condition) for condition, _ in self.conditions)
+
+    def public_conditions(self) -> Conditions:
+        """The conditions that read keys and constants alone."""
+        return tuple(pair for pair in self.conditions if not atoms_of(pair[0]))
+
+
+class _TooMany(Exception):
+    """A formula has more alternatives than are told apart."""
+
+
+@lru_cache(maxsize=256)
+def alternatives(formula: Formula) -> tuple[Alternative, ...]:
+    """All that the formula may show; empty where there are more than 64, whose intervals are not made."""
+    splitter = _Splitter()
+    try:
+        shown = splitter.split(formula)
+    except _TooMany:
+        return ()
+    conditions = list(splitter.numbers)
+    return tuple(
+        Alternative(value, tuple((conditions[number], is_true) for number, is_true in chosen.items()))
+        for value, chosen in shown
+    )
+
+
+def noisy_values(formula: Formula) -> dict[Formula, tuple[Alternative, ...]]:
+    """The different estimates that the formula may show, each with the alternatives that show it."""
+    found: dict[Formula, tuple[Alternative, ...]] = {}
+    for each in alternatives(formula):
+        if each.is_noisy:
+            found[each.value] = (*found.get(each.value, ()), each)
+    return found
+
+
+def is_chosen_by_noise(formula: Formula) -> bool:
+    """Whether released numbers decide what the formula shows, or how many alternatives it has is not known."""
+    shown = alternatives(formula)
+    return not shown or any(each.is_chosen_by_noise for each in shown)
+
+
+def rows_where(conditions: Conditions, at: Given, rows: int) -> NDArray[np.bool_]:
+    """Which rows meet all conditions."""
+    kept = np.ones(rows, np.bool_)
+    for condition, is_true in conditions:
+        kept &= np.broadcast_to((evaluate(condition, at) == 1) == is_true, (rows,))
+    return kept
+
+
+def rows_by_alternative(formula: Formula, at: Given, rows: int) -> list[tuple[Alternative, NDArray[np.int64]]]:
+    """Every alternative with the rows that show it; each condition is evaluated once."""
+    shown = alternatives(formula)
+    conditions = dict.fromkeys(condition for each in shown for condition, _ in each.conditions)
+    true = {condition: rows_where(((condition, True),), at, rows) for condition in conditions}
+    pairs = []
+    for each in shown:
+        kept = np.ones(rows, np.bool_)
+        for condition, is_true in each.conditions:
+            kept &= true[condition] if is_true else ~true[condition]
+        pairs.append((each, np.flatnonzero(kept)))
+    return pairs
+
+
+_Chosen = dict[int, bool]
+"""Conditions by number, each with whether it must be true."""
+_Shown = list[tuple[Formula, _Chosen]]
+
+
+class _Splitter:
+    """Splits one formula. Conditions have numbers, since comparing long formulas over and over takes long."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Formula, int] = {}
+
+    def split(self, formula: Formula) -> _Shown:
+        match formula:
+            case Apply("case", arguments):
+                return self._case(arguments)
+            case Apply("coalesce", arguments):
+                return self._coalesce(arguments)
+            case Apply("divide", (above, Apply("nullif", (below, Constant(value))))) if value == 0:
+                return self.split(Apply("divide", (above, below)))  # null where below is 0, with NULLIF or without
+            case Apply("nullif", (inner, other)):
+                equal = self._number(Apply("eq", (inner, other)))
+                return _checked([(_NULL, {equal: True}), *_given({equal: False}, self.split(inner))])
+            case Apply(name, arguments):
+                return _of_function(name, [self.split(each) for each in arguments])
+        return [(formula, {})]
+
+    def _number(self, condition: Formula) -> int:
+        return self.numbers.setdefault(condition, len(self.numbers))
+
+    def _case(self, arguments: tuple[Formula, ...]) -> _Shown:
+        otherwise = arguments[-1] if len(arguments) % 2 else _NULL
+        shown: _Shown = []
+        skipped: _Chosen = {}
+        for condition, value in zip(arguments[:-1:2], arguments[1::2], strict=False):
+            number = self._number(condition)
+            if number not in skipped:
+                shown = _checked([*shown, *_given({**skipped, number: True}, self.split(value))])
+                skipped = {**skipped, number: False}
+        return _checked([*shown, *_given(skipped, self.split(otherwise))])
+
+    def _coalesce(self, arguments: tuple[Formula, ...]) -> _Shown:
+        shown: _Shown = []
+        skipped: _Chosen = {}
+        for value in arguments[:-1]:
+            if isinstance(value, Noisy) or (isinstance(value, Constant) and value != _NULL):  # never null
+                return _checked([*shown, *_given(skipped, self.split(value))])
+            missing = self._number(Apply("is_null", (value,)))
+            if missing not in skipped:
+                values = [pair for pair in self.split(value) if pair[0] != _NULL]
+                shown = _checked([*shown, *_given({**skipped, missing: False}, values)])
+                skipped = {**skipped, missing: True}
+        return _checked([*shown, *_given(skipped, self.split(arguments[-1]))])
+
+
+def _of_function(name: str, arguments: list[_Shown]) -> _Shown:
+    """A function of choices is a choice among the function's values."""
+    combined: list[tuple[tuple[Formula, ...], _Chosen]] = [((), {})]
+    for argument in arguments:
+        combined = [
+            ((*values, value), together)
+            for values, before in combined
+            for value, chosen in argument
+            if (together := _joined(before, chosen)) is not None
+        ]
+        if len(combined) > MOST_ALTERNATIVES:
+            raise _TooMany
+    is_strict = name in FUNCTIONS and name not in _NOT_STRICT
+    return [(_NULL if is_strict and _NULL in values else Apply(name, values), chosen) for values, chosen in combined]
+
+
+def _given(conditions: _Chosen, shown: _Shown) -> _Shown:
+    """Alternatives that show under more conditions; those that contradict them never do."""
+    joined = ((value, _joined(conditions, chosen)) for value, chosen in shown)
+    return [(value, together) for value, together in joined if together is not None]
+
+
+def _joined(first: _Chosen, second: _Chosen) -> _Chosen | None:
+    """All conditions at once; None if they contradict each other."""
+    if any(first.get(number, is_true) != is_true for number, is_true in second.items()):
+        return None
+    return {**first, **second}
+
+
+def _checked(shown: _Shown) -> _Shown:
+    if len(shown) > MOST_ALTERNATIVES:
+        raise _TooMany
+    return shown

@@ -1,0 +1,103 @@
+"""What noisy values chose to show, and the level that its intervals need.
+
+A column shows R intervals. Noisy values chose them from M candidates: a row that HAVING or LIMIT might have kept, times
+the different noisy values that CASE, IF, COALESCE and NULLIF might have shown in it. At the level 1 - (1 - level) R / M
+the expected share of the R that misses is at most 1 - level (false coverage rate; Benjamini and Yekutieli 2005). Proof:
+docs/proofs/intervals.md#what-was-chosen-by-its-noise.
+
+>>> Selection(37, 1480).level(Fraction(95, 100)) == 1 - Fraction(5, 100) / 40
+True
+>>> Selection(4, 4).level(Fraction(95, 100))
+Fraction(19, 20)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.answer.alternatives import alternatives, noisy_values, rows_by_alternative, rows_where
+from dither.answer.blocks import Block
+from dither.answer.evaluate import Given, evaluate, given, is_null
+from dither.answer.expressions import Formula
+from dither.answer.recipe import Recipe
+from dither.answer.shapes import affine, atoms_of
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How many intervals a column shows, and from how many candidates noisy values chose them."""
+
+    shown: int
+    of: int
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether noisy values left any candidate out."""
+        return self.shown < self.of
+
+    def level(self, level: Fraction) -> Fraction:
+        """The level at which the intervals shown are taken."""
+        return 1 - (1 - level) * Fraction(max(1, self.shown), self.of) if self.is_choice else level
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a block that show the same alternative of a formula; `rows` is None for all of them."""
+
+    value: Formula
+    count: int
+    has_ends: bool = True
+    rows: NDArray[np.int64] | None = None
+
+    def block(self, block: Block) -> Block:
+        """The piece's rows of a block."""
+        return block if self.rows is None else block.taken(self.rows)
+
+    def given(self, at: Given) -> Given:
+        """The piece's rows as a formula reads them."""
+        return at if self.rows is None else at.taken(self.rows)
+
+
+def pieces_of(formula: Formula, at: Given, rows: int) -> list[Piece]:
+    """The rows by what they show. A constant or a key that noisy values chose is no estimate: it has no ends."""
+    shown = alternatives(formula)
+    if not shown:
+        return [Piece(formula, rows, has_ends=False)]
+    if not shown[0].conditions:
+        return [Piece(shown[0].value, rows)]
+    return [
+        Piece(each.value, len(chosen), each.is_noisy or not each.is_chosen_by_noise, chosen)
+        for each, chosen in rows_by_alternative(formula, at, rows)
+        if len(chosen)
+    ]
+
+
+def count_shown(formula: Formula, at: Given, rows: int) -> int:
+    """How many rows show an estimate: a value that is made of released numbers, and is not null."""
+    shown = 0
+    for piece in pieces_of(formula, at, rows):
+        if not piece.has_ends or not atoms_of(piece.value):
+            continue
+        if affine(piece.value) is not None:  # never null
+            shown += piece.count
+        else:
+            values = np.broadcast_to(evaluate(piece.value, piece.given(at)), (piece.count,))
+            shown += int((~is_null(values)).sum())
+    return shown
+
+
+def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
+    """How many estimates the rows of a block might show: different noisy values that public conditions allow."""
+    count = 0
+    for same in noisy_values(formula).values():
+        conditions = [each.public_conditions() for each in same]
+        if not all(conditions):
+            count += block.rows
+        else:
+            at = given(recipe, block)
+            count += int(np.any([rows_where(each, at, block.rows) for each in conditions], axis=0).sum())
+    return count
