@@ -44,15 +44,17 @@ class Compiled(NamedTuple):
 class Measurer:
     """Answers queries over one registered version. `prepare` may fail freely; `measure` only after a charge."""
 
-    def __init__(self, copy: Path, catalog: Catalog, facts: Facts | None = None) -> None:
-        """`facts` are those that lie beside the copy, unless given."""
+    def __init__(
+        self, copy: Path, catalog: Catalog, facts: Facts | None = None, *, scratch: Path | None = None
+    ) -> None:
+        """`facts` and the folder `scratch`, into which the engine spills, lie beside the copy, unless given."""
         self._catalog = catalog
         if facts is None:
             facts = load_facts(copy.parent) if (copy.parent / "facts.json").exists() else NO_FACTS
         self.facts = facts
         self._compiled: dict[int, Compiled] = {}  # by identity: equal queries may differ (1 == True)
         try:
-            self._connection = open_registered(copy)
+            self._connection = open_registered(copy, scratch)
         except duckdb.Error:
             raise MeasureError("the registered copy cannot be opened: ask the steward to register again") from None
 
