@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 import yaml
-from rich.console import Console
 
 from dither import steward
 from dither.answer.deployment import Deployment
 from dither.answer.hazards import hazards
 from dither.answer.registry import entry, problems, prompts
 from dither.answer.statement import statement
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import DitherError
 from dither.state import State
@@ -60,7 +59,7 @@ def export(
     to.mkdir(parents=True, exist_ok=True)
     (to / "registry.yaml").write_text(yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=100))
     (to / "statement.md").write_text(statement(found))
-    console = Console()
+    console = make_console()
     console.print(f"wrote {to / 'registry.yaml'} and {to / 'statement.md'}", highlight=False, soft_wrap=True)
     for each in warned:
         console.print(str(each), markup=False, highlight=False, soft_wrap=True)
@@ -84,7 +83,7 @@ def check(
     if as_json:
         print_json({"complete": not found, "problems": found})
     else:
-        console = Console()
+        console = make_console()
         console.print(f"{file}: " + ("complete" if not found else f"{len(found)} things left"), highlight=False)
         for line in found:
             console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
