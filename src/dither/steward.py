@@ -24,7 +24,15 @@ from dither.data.engines.resources import Resources
 from dither.data.measure import Measurer
 from dither.data.registration import Repairs, write_copy_and_facts
 from dither.data.scratch import remove_spilled
-from dither.data.sources import SourceError, column_names, missing_columns, names_at, table_names, types_at
+from dither.data.source_types import SourceError
+from dither.data.sources import (
+    check_source_types,
+    column_names,
+    missing_columns,
+    names_at,
+    table_names,
+    types_at,
+)
 from dither.errors import CatalogError, DitherError, RefusedError
 from dither.plan.algebra import Cells, Query
 from dither.plan.facts import Facts
@@ -106,6 +114,8 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
         for table in catalog.tables:
             try:
                 missing = missing_columns(column_names(connection, catalog.source, place, table), table)
+                if not missing and catalog.source.engine != "csv":
+                    check_source_types(connection, catalog.source, place, table)
             except SourceError as error:
                 raise CatalogError(f"table {table.name}: {error}", file=catalog.file, line=table.line) from None
             if missing:
