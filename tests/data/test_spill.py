@@ -233,6 +233,18 @@ class TestLeftovers:
         scratch.remove_leftovers(tmp_path)
         assert again.is_dir()
 
+    def test_the_folder_goes_with_the_last_measurer(self, tmp_path):
+        """So that a process that opens many datasets holds no more files than it uses."""
+        measurers = [clinic.measurer(tmp_path / "x", [clinic.row("v", "p")])]
+        measurers.append(Measurer(tmp_path / "x" / "data.duckdb", clinic.catalog()))
+        parent = tmp_path / "x" / "scratch"
+        for measurer in measurers:
+            assert [path for path in parent.iterdir() if path.is_dir()]
+            measurer.close()
+            measurer.close()
+        assert not [path for path in parent.iterdir() if path.is_dir()]
+        assert parent.absolute() not in scratch._claims
+
     def test_a_folder_that_cannot_be_written_is_refused_with_the_remedy(self, tmp_path):
         (tmp_path / "scratch").write_text("a file")
         with pytest.raises(DitherError, match="let this account write there"):

@@ -25,12 +25,13 @@ from dither.state import State
 LOCK_NAME = "lock"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Claim:
-    """A folder of this process and the open lock file that says so."""
+    """A folder of this process, the open lock file that says so, and how many are using it."""
 
     folder: Path
     descriptor: int
+    users: int = 0
 
 
 _claims: dict[Path, _Claim] = {}
@@ -40,12 +41,14 @@ _guard = threading.Lock()
 def claim_folder(parent: Path) -> Path:
     """The scratch folder of this process in `parent`, made at the first call; leftovers are removed.
 
-    A forked child keeps using its parent's folder, as it does the engine's settings. The lock is
-    theirs together: the folder stays until both have ended.
+    It stays until `release_folder` was called as often, or the process ends. A forked child keeps
+    using its parent's folder, as it does the engine's settings. The lock is theirs together: the
+    folder stays until both have given it up.
     """
     with _guard:
         claim = _claims.get(parent.absolute())
         if claim is not None and claim.folder.is_dir():
+            claim.users += 1
             return claim.folder
         try:
             parent.mkdir(mode=0o700, exist_ok=True)
@@ -56,8 +59,28 @@ def claim_folder(parent: Path) -> Path:
             raise DitherError(
                 f"cannot make a scratch folder in {parent} ({error.strerror}): let this account write there"
             ) from None
+        gone = _claims.get(parent.absolute())  # somebody removed the folder of an earlier claim
+        if gone is not None:
+            os.close(gone.descriptor)
+        claim.users = 1 if gone is None else gone.users + 1
         _claims[parent.absolute()] = claim
         return claim.folder
+
+
+def release_folder(parent: Path) -> None:
+    """Give up one use of the folder in `parent`; after the last one it is removed."""
+    with _guard:
+        claim = _claims.get(parent.absolute())
+        if claim is None:
+            return
+        claim.users -= 1
+        if not claim.users:
+            _give_up(parent.absolute())
+
+
+def _give_up(parent: Path) -> None:
+    os.close(_claims.pop(parent).descriptor)
+    remove_leftovers(parent)
 
 
 def remove_leftovers(parent: Path) -> None:
@@ -133,10 +156,8 @@ def _hold_lock(file: Path, flags: int = 0) -> Iterator[None]:
 def release_folders() -> None:
     """Give up every folder of this process and remove those that no forked child shares."""
     with _guard:
-        for parent, claim in _claims.items():
-            os.close(claim.descriptor)
-            remove_leftovers(parent)
-        _claims.clear()
+        for parent in list(_claims):
+            _give_up(parent)
 
 
 def _renew_guard() -> None:

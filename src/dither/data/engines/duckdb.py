@@ -59,6 +59,7 @@ def open_registered(path: Path, scratch: Path | None = None) -> duckdb.DuckDBPyC
     given). A cursor is returned because DuckDB shows a bar with the time that a query took wherever Python has no
     script (a notebook, `python -c`), for connections but not for their cursors, and nobody may see that time.
     """
+    resources = Resources.from_environment()
     settings: dict[str, str | bool | int | float | list[str]] = {
         "python_enable_replacements": "false",
         "preserve_insertion_order": "false",
@@ -66,7 +67,6 @@ def open_registered(path: Path, scratch: Path | None = None) -> duckdb.DuckDBPyC
         "temp_directory": str(claim_folder(scratch or path.parent / "scratch")),
         "temp_file_encryption": "true",
     }
-    resources = Resources.from_environment()
     if resources.counted_memory is not None:
         settings["memory_limit"] = resources.counted_memory
     if resources.threads is not None:
