@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
@@ -24,6 +23,7 @@ from sqlglot.errors import SqlglotError
 
 from dither.canonical import Number, exact
 from dither.errors import ParameterError, QueryError
+from dither.surfaces import escape_html
 
 if TYPE_CHECKING:
     from dither.answer.preview import Preview
@@ -181,7 +181,7 @@ class Question:
         return text + (f" LIMIT {self._limit}" if self._limit is not None else "")
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.sql if self._values else self.source)}</pre>"
+        return f"<pre>{escape_html(self.sql if self._values else self.source)}</pre>"
 
     def preview(self, **terms: Any) -> Preview:
         """Price and error; reads no data. Takes what `Connection.preview` takes."""

@@ -6,9 +6,14 @@ say is an output, so an error raised after data has been read is always the one 
 
 from __future__ import annotations
 
+from dither.surfaces import escape_lines
+
 
 class DitherError(Exception):
-    """Base of all errors of dither."""
+    """Base of all errors of dither. A message may quote a question or a catalog: it is shown harmless."""
+
+    def __str__(self) -> str:
+        return escape_lines(super().__str__())
 
 
 class ParameterError(DitherError, ValueError):
@@ -54,3 +59,6 @@ class UnavailableError(DitherError):
 
 class PrivacyWarning(UserWarning):
     """A parameter is allowed but promises little, such as a delta at or above 1 / number of people."""
+
+    def __str__(self) -> str:
+        return escape_lines(super().__str__())

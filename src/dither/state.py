@@ -2,7 +2,7 @@
 
 ledger.sqlite, or ledger.url (names a PostgreSQL database) · id (names the head outside this folder) ·
 key (32 bytes, made once, never replaced) · source (where the data was read from) ·
-versions/0001/{catalog.json, facts.json, data.duckdb} · steward.log
+versions/0001/{catalog.json, facts.json, data.duckdb} · steward.log · scratch/ and spill/ (what did not fit in memory)
 """
 
 from __future__ import annotations
@@ -56,6 +56,21 @@ class State:
     @property
     def log(self) -> Path:
         return self.root / "steward.log"
+
+    @property
+    def scratch(self) -> Path:
+        """Where questions spill; a folder for each process."""
+        return self.root / "scratch"
+
+    @property
+    def spill(self) -> Path:
+        """Where registration spills, encrypted."""
+        return self.root / "spill"
+
+    @property
+    def plain_spill_file(self) -> Path:
+        """Names the folder outside, where a registration that the steward allowed to is spilling in plain."""
+        return self.root / "spill.folder"
 
     @property
     def versions(self) -> Path:

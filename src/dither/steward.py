@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,9 +21,19 @@ from dither.canonical import dumps
 from dither.catalog import Catalog, catalog_hash, from_json, load, to_json
 from dither.catalog.draft import draft
 from dither.data.engines.duckdb import open_for_schema
+from dither.data.engines.resources import Resources
 from dither.data.measure import Measurer
 from dither.data.registration import Repairs, write_copy_and_facts
-from dither.data.sources import SourceError, column_names, missing_columns, names_at, table_names, types_at
+from dither.data.scratch import remove_spilled
+from dither.data.source_types import SourceError
+from dither.data.sources import (
+    check_source_types,
+    column_names,
+    missing_columns,
+    names_at,
+    table_names,
+    types_at,
+)
 from dither.errors import CatalogError, DitherError, ParameterError, RefusedError
 from dither.plan.algebra import Cells, Query
 from dither.plan.facts import Facts
@@ -66,8 +75,7 @@ def register(
 
     It spills encrypted into the state folder, or in plain into a folder inside `spill`, removed afterwards.
     """
-    if memory is not None and not re.fullmatch(r"[1-9][0-9]{0,5}(MB|GB)", memory):
-        raise DitherError(f"memory must be written as 512MB or 2GB, got {memory[:20]!r}")
+    Resources(memory)  # refuses what is no amount of memory
     no_core_dumps()
     catalog = load(catalog_file)
     place = state or State.beside(catalog_file)
@@ -108,6 +116,8 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
         for table in catalog.tables:
             try:
                 missing = missing_columns(column_names(connection, catalog.source, place, table), table)
+                if not missing and catalog.source.engine != "csv":
+                    check_source_types(connection, catalog.source, place, table)
             except SourceError as error:
                 raise CatalogError(f"table {table.name}: {error}", file=catalog.file, line=table.line) from None
             if missing:
@@ -146,7 +156,7 @@ class _Spilling:
     plain: Path | None
 
     def folder(self, place: State) -> Path:
-        return place.root / "spill" if self.plain is None else self.plain / f"dither-{place.installation_id()}"
+        return place.spill if self.plain is None else self.plain / f"dither-{place.installation_id()}"
 
 
 def _write_version(
@@ -159,9 +169,12 @@ def _write_version(
     share: Callable[[float], None] | None,
 ) -> tuple[list[Repairs], Facts]:
     new, spill = place.versions / "new", spilling.folder(place)
+    remove_spilled(place, held=True)
     for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
+    if spilling.plain is not None:
+        _write(place.plain_spill_file, os.fsencode(spill.absolute()))
     spill.mkdir(mode=0o700)
     try:
         key = place.key_file.read_bytes()
@@ -171,6 +184,7 @@ def _write_version(
         )
         _write(new / "catalog.json", dumps(to_json(catalog)).encode())
         _write(new / "facts.json", dumps(facts.to_json()).encode())
+        os.chmod(new / "data.duckdb", 0o600)
         _sync(new / "data.duckdb")
         _sync(new)
         new.rename(place.version(version))
@@ -179,6 +193,7 @@ def _write_version(
     finally:
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(spill, ignore_errors=True)
+        place.plain_spill_file.unlink(missing_ok=True)
 
 
 def _open_or_create(place: State, ledger_url: str | None) -> Ledger:
@@ -257,7 +272,8 @@ def measured(place: State, query: Query, catalog: Catalog) -> Any:
     registered = _registered(place)
     if registered.public["context"] != "dev":
         raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
-    measurer = Measurer(place.version(registered.version) / "data.duckdb", catalog)
+    copy = place.version(registered.version) / "data.duckdb"
+    measurer = Measurer(copy, catalog, scratch=place.scratch)
     try:
         return measurer.measure(query)
     finally:
@@ -280,7 +296,7 @@ def _only_one(place: State) -> Iterator[None]:
     """One registration at a time, in a folder that nobody else can read."""
     place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chmod(place.root, 0o700)
-    with (place.root / "lock").open("w") as lock:
+    with os.fdopen(os.open(place.root / "lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

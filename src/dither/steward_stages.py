@@ -116,7 +116,8 @@ def _measurer(place: State, catalog: Catalog) -> Iterator[Measurer]:
         raise DitherError("nothing is registered: run 'dither register CATALOG' first")
     if registered.public["context"] != "dev":
         raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
-    measurer = Measurer(place.version(registered.version) / "data.duckdb", catalog)
+    copy = place.version(registered.version) / "data.duckdb"
+    measurer = Measurer(copy, catalog, scratch=place.scratch)
     try:
         yield measurer
     finally:

@@ -7,9 +7,9 @@ was seen. A running sum converted to epsilon holds only as if one had stopped at
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from html import escape
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
@@ -17,6 +17,7 @@ from rich.table import Table as RichTable
 from dither.answer.text import as_text
 from dither.privacy.ledger import Pot, Rule
 from dither.privacy.ledger.pots import shown
+from dither.surfaces import escape_html, make_rich_cell, make_rich_text
 
 Pair = tuple[Fraction, Fraction]
 AS_IF = "as if stopped at a point fixed in advance"
@@ -83,10 +84,14 @@ class Budget:
             name = pot.name if pot.inside is None else f"{pot.name} in {pot.inside}"
             rule = pot.rule if pot.rule != "rdp" else f"rdp at {pot.filter.alpha}"
             reserve = f"{shown(pot.reissue - pot.reissued)} of {shown(pot.reissue)}"
-            table.add_row(name, pot.kind, f"{rule}, {pot.filter.measure}", *numbers, reserve)
+            table.add_row(*map(make_rich_cell, (name, pot.kind, f"{rule}, {pot.filter.measure}", *numbers, reserve)))
         units = dict.fromkeys(pot.unit for pot in self.shown())
         table.caption = f"amounts for one {' or '.join(units)}; deltas are said below" if units else None
         yield table
+        yield from map(make_rich_text, self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """What the table does not say."""
         for pot in self.shown():
             yield from (str(self.guarantee(pot)), str(self.so_far(pot)))
             if pot.filter.delta_cap:
@@ -111,7 +116,7 @@ class Budget:
         return tuple(pot for pot in self.pots if pot.inside not in windows or pot.spent or pot.reissued)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return f"<pre>{escape_html(str(self))}</pre>"
 
     def __str__(self) -> str:
         return as_text(self, width=160)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
+
+from dither.surfaces import escape_html
 
 
 class Point(NamedTuple):
@@ -53,9 +54,9 @@ def dots(points: Sequence[Point], name: str) -> str:
     def at(x: float) -> float:
         return 1 + 98 * (min(max(x, low), high) - low) / span
 
-    rows = [f"<div class='chart' role='img' aria-label='{escape(_said(points, name), quote=True)}'>"]
+    rows = [f"<div class='chart' role='img' aria-label='{escape_html(_said(points, name))}'>"]
     for point in points:
-        rows.append(f"<span class='label'>{escape(point.label)}</span>{_row(point, at)}")
+        rows.append(f"<span class='label'>{escape_html(point.label)}</span>{_row(point, at)}")
         rows.append(f"<span class='value'>{number(point.value)}</span>")
     marks = [0.0, high] if at(0.0) - at(low) < 12 else [low, 0.0, high]
     marks = [low, 0.0] if at(high) - at(0.0) < 12 else marks
@@ -102,7 +103,7 @@ def meter(parts: Sequence[tuple[str, float]], cap: float, ceiling: float) -> str
     """What was spent, piece by piece, up to the cap and the ceiling."""
     whole = ceiling or 1.0
     pieces = "".join(
-        f"<span style='width:{100 * amount / whole:.3f}%' title='{escape(label, quote=True)}'></span>"
+        f"<span style='width:{100 * amount / whole:.3f}%' title='{escape_html(label)}'></span>"
         for label, amount in parts
     )
     mark = f"<b style='left:{100 * cap / whole:.2f}%'>cap</b>" if cap < ceiling else ""

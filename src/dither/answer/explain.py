@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.preview import Preview
@@ -33,6 +32,7 @@ from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Priced
 from dither.privacy.mechanisms import IntegerBox
+from dither.surfaces import escape_html, make_rich_cell, make_rich_text
 
 _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
 
@@ -72,25 +72,23 @@ class Explanation:
     preview: Preview
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield escape(self.sql.strip())
+        yield make_rich_text(self.sql.strip())
         table = RichTable("step", "asks", "one unit moves it by", "mechanism", "noise scale", "share")
         for i, step in enumerate(self.steps):
             scale = "–" if step.scale is None else f"{step.scale:,.4g}"
             cells = [str(i), step.asks, step.sensitivity, step.mechanism, scale, f"{float(step.share):.1%}"]
-            table.add_row(*map(escape, cells))
+            table.add_row(*map(make_rich_cell, cells))
         yield table
         shown: list[tuple[str, ...]] = []
         for i, step in enumerate(self.steps):
             if step.plan not in shown:
                 shown.append(step.plan)
-                yield escape(f"plan of step {i}: {step.stability}")
-                yield from (escape(f"  {line}") for line in step.plan)
+                yield make_rich_text(f"plan of step {i}: {step.stability}")
+                yield from (make_rich_cell(f"  {line}") for line in step.plan)
         yield self.preview
 
     def _repr_html_(self) -> str:
-        from html import escape as plain
-
-        return f"<pre>{plain(str(self))}</pre>"
+        return f"<pre>{escape_html(str(self))}</pre>"
 
     def __str__(self) -> str:
         return as_text(self)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from html import escape as plain
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.text import as_text
@@ -16,6 +14,7 @@ from dither.errors import RefusedError
 from dither.privacy.ledger import Charge, Ledger
 from dither.privacy.ledger.pots import price_text
 from dither.privacy.release import Values, from_bytes
+from dither.surfaces import escape_html, make_rich_cell
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,17 @@ class History:
         return len(self.asked)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = RichTable("release", "released at", "version", "asked", "paid", title=f"from pot {self.pot}")
+        table = RichTable(
+            "release", "released at", "version", "asked", "paid", title=make_rich_cell(f"from pot {self.pot}")
+        )
         for each in self.asked:
             asks = each.asks + (f" (superseded by {each.superseded_by})" if each.superseded_by else "")
-            table.add_row(each.release_id, each.released_at, str(each.version), escape(asks), each.paid)
+            cells = (each.release_id, each.released_at, str(each.version), asks, each.paid)
+            table.add_row(*map(make_rich_cell, cells))
         yield table
 
     def _repr_html_(self) -> str:
-        return f"<pre>{plain(str(self))}</pre>"
+        return f"<pre>{escape_html(str(self))}</pre>"
 
     def __str__(self) -> str:
         return as_text(self, width=160)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from html import escape
 from typing import Any
 
 from dither.answer.certificate import rounded_up
@@ -25,6 +24,7 @@ from dither.privacy.accounting.planning import group
 from dither.privacy.accounting.profile import tradeoff
 from dither.privacy.ledger import Pot
 from dither.privacy.losses import RDP, ZCDP, Approx, Loss, Neighbours, Pure
+from dither.surfaces import escape_html
 
 _UP = 1 + 1e-12
 PRIORS = (0.01, 0.1, 0.5)
@@ -127,7 +127,7 @@ class Meaning:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in self.lines()) + "</ul>"
+        return "<ul>" + "".join(f"<li>{escape_html(line)}</li>" for line in self.lines()) + "</ul>"
 
     def person(self, count: int, what: str) -> str:
         """The sentence about one person with `count` rows or windows."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from dither.answer.result import Result, column_named, names_of
 from dither.errors import DitherError
+from dither.surfaces import PLOT_TEXT, escape_label
 
 
 def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
@@ -35,9 +36,9 @@ def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
         _, ax = pyplot.subplots(figsize=(7, max(1.5, 0.3 * len(labels) + 0.8)), layout="constrained")
     places = range(len(labels))
     ax.barh(places, values, xerr=[below, above], color="#9ab7d3", ecolor="#333333", capsize=2)
-    ax.set_yticks(list(places), labels)
+    ax.set_yticks(list(places), list(map(escape_label, labels)), **PLOT_TEXT)
     ax.invert_yaxis()
     level = f"{float(chosen.confidence) * 100:.4g}% intervals" if chosen.confidence is not None else ""
-    ax.set_xlabel(f"{name} ({level})")
+    ax.set_xlabel(escape_label(f"{name} ({level})"), **PLOT_TEXT)
     ax.spines[["top", "right"]].set_visible(False)
     return ax

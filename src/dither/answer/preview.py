@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.alternatives import noisy_values
@@ -38,6 +37,7 @@ from dither.plan.domains import bounds
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
+from dither.surfaces import escape_html, make_rich_cell, make_rich_text
 
 SURVIVES = Fraction(95, 100)
 _ROWS = 4
@@ -93,12 +93,13 @@ class Preview:
         shown = RichTable(*heads, "limits")
         for each in self.columns:
             parts = [each.scale, each.standard_error, each.half_width, each.joint_half_width]
-            cells = [escape(each.name), *([escape(each.by)] if self._several else []), *map(_figure, parts)]
+            cells = [each.name, *([each.by] if self._several else []), *map(_figure, parts)]
             if self.group_size:
                 cells.append("–" if each.relative_error is None else f"{each.relative_error:.2%}")
-            shown.add_row(*cells, escape("; ".join(each.limits)))
+            cells.append("; ".join(each.limits))
+            shown.add_row(*map(make_rich_cell, cells))
         yield shown
-        yield from map(escape, self.lines())
+        yield from map(make_rich_text, self.lines())
 
     @property
     def _several(self) -> bool:
@@ -178,9 +179,7 @@ class Preview:
         raise ParameterError(f"no column {name!r}: there are {', '.join(each.name for each in self.columns)}")
 
     def _repr_html_(self) -> str:
-        from html import escape as plain
-
-        return f"<pre>{plain(str(self))}</pre>"
+        return f"<pre>{escape_html(str(self))}</pre>"
 
     def __str__(self) -> str:
         return as_text(self)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from dither.answer.charts import Point, dots, meter, number, signed
 from dither.answer.harms import HARMS
 from dither.answer.style import STYLE
+from dither.surfaces import escape_html
 from dither.version import __version__
 
 
@@ -85,16 +85,16 @@ def page(report: Report) -> str:
         ("meaning", "The guarantee in words", _list(report.meaning)),
         ("limits", "What differential privacy does not protect", _limits(report)),
         ("certificate", "The certificate", _certificate(report)),
-        ("catalog", "Who is protected, and how", f"<pre>{escape(report.catalog)}</pre>" if report.catalog else ""),
+        ("catalog", "Who is protected, and how", f"<pre>{escape_html(report.catalog)}</pre>" if report.catalog else ""),
     ]
     kept = [(name, title, body) for name, title, body in sections if body]
-    links = "".join(f"<a href='#{name}'>{escape(title)}</a>" for name, title, _ in kept)
-    body = "".join(f"<section id='{name}'><h2>{escape(title)}</h2>{text}</section>" for name, title, text in kept)
+    links = "".join(f"<a href='#{name}'>{escape_html(title)}</a>" for name, title, _ in kept)
+    body = "".join(f"<section id='{name}'><h2>{escape_html(title)}</h2>{text}</section>" for name, title, text in kept)
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(report.title)}</title><style>{STYLE}</style></head><body>"
-        f"<header><h1>{escape(report.title)}</h1><p>{escape(report.lead)}</p>{_badge(report)}<nav>{links}</nav></header>"
+        f"<title>{escape_html(report.title)}</title><style>{STYLE}</style></head><body>"
+        f"<header><h1>{escape_html(report.title)}</h1><p>{escape_html(report.lead)}</p>{_badge(report)}<nav>{links}</nav></header>"
         f"<main>{body}</main><footer>made by dither {__version__}; no script, nothing fetched</footer></body></html>\n"
     )
 
@@ -105,11 +105,11 @@ def _badge(report: Report) -> str:
         "prod": "prod lineage: exact answers never leave",
         "dry_run": "dry run: generated from the catalog, about nobody",
     }[report.context]
-    return f"<p class='badge {report.context}'>{escape(said)}</p>"
+    return f"<p class='badge {report.context}'>{escape_html(said)}</p>"
 
 
 def _list(lines: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>" if lines else ""
+    return "<ul>" + "".join(f"<li>{escape_html(line)}</li>" for line in lines) + "</ul>" if lines else ""
 
 
 _LEGEND = (
@@ -122,32 +122,33 @@ def _answered(found: Sequence[Answered]) -> str:
     if not found:
         return ""
     return _LEGEND + "".join(
-        f"<article><h3>{escape(each.title)}</h3><p>{escape(each.learned)}</p>{each.chart}"
-        f"<p class='quiet'>{escape(each.paid)}. {escape(each.expected)}</p>"
-        f"<details><summary>question and table</summary><pre>{escape(each.sql)}</pre>{_table(*each.table)}</details>"
-        "</article>"
+        f"<article><h3>{escape_html(each.title)}</h3><p>{escape_html(each.learned)}</p>{each.chart}"
+        f"<p class='quiet'>{escape_html(each.paid)}. {escape_html(each.expected)}</p>"
+        f"<details><summary>question and table</summary><pre>{escape_html(each.sql)}</pre>"
+        f"{_table(*each.table)}</details></article>"
         for each in found
     )
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    top = "".join(f"<th>{escape_html(cell)}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<div class='wide'><table class='{kind}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _staged(each: Staged) -> str:
     most = max((abs(change) for *_, changes, _, _ in each.rows for change in changes), default=0.0) or 1.0
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("", "in the file", *each.stages, "answer", "± at 95%"))
+    head = "".join(f"<th>{escape_html(name)}</th>" for name in ("", "in the file", *each.stages, "answer", "± at 95%"))
     rows = []
     for label, start, changes, end, half in each.rows:
         cells = "".join(f"<td>{_plus(change)}{signed(change / most)}</td>" for change in changes)
         rows.append(
-            f"<tr><th>{escape(label)}</th><td>{number(start)}</td>{cells}<td>{number(end)}</td>"
+            f"<tr><th>{escape_html(label)}</th><td>{number(start)}</td>{cells}<td>{number(end)}</td>"
             f"<td>{number(half)}</td></tr>"
         )
     table = f"<table class='stages'><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return f"<article><h3>{escape(each.title)}</h3><div class='wide'>{table}</div><p>{escape(each.note)}</p></article>"
+    title = f"<h3>{escape_html(each.title)}</h3>"
+    return f"<article>{title}<div class='wide'>{table}</div><p>{escape_html(each.note)}</p></article>"
 
 
 def _plus(change: float) -> str:
@@ -159,13 +160,14 @@ def _paid(report: Report) -> str:
     if paid is None:
         return ""
     text = (
-        f"<p>Pot <b>{escape(paid.pot)}</b>: spent {escape(paid.measure)} {escape(paid.spent)}{escape(paid.towards)}; "
-        f"cap {escape(paid.cap)}, "
-        f"ceiling {escape(paid.ceiling)}. {escape(paid.guarantee)}.</p>"
+        f"<p>Pot <b>{escape_html(paid.pot)}</b>: spent {escape_html(paid.measure)} "
+        f"{escape_html(paid.spent)}{escape_html(paid.towards)}; "
+        f"cap {escape_html(paid.cap)}, "
+        f"ceiling {escape_html(paid.ceiling)}. {escape_html(paid.guarantee)}.</p>"
         + meter(paid.parts, float(paid.cap), float(paid.ceiling))
     )
     if paid.refusal:
-        text += f"<p class='refusal'>{escape(paid.refusal)}</p>"
+        text += f"<p class='refusal'>{escape_html(paid.refusal)}</p>"
     if report.releases:
         text += _table(("release", "asked", "paid"), report.releases)
     return text
@@ -174,8 +176,8 @@ def _paid(report: Report) -> str:
 def _limits(report: Report) -> str:
     names = {"bounded": "bounded", "partly": "partly", "not covered": "none"}
     rows = "".join(
-        f"<tr><td>{escape(h.family)}</td><td>{escape(h.harm)}</td><td class='{names[h.coverage]}'>{h.coverage}</td>"
-        f"<td>{escape(h.note)}</td></tr>"
+        f"<tr><td>{escape_html(h.family)}</td><td>{escape_html(h.harm)}</td>"
+        f"<td class='{names[h.coverage]}'>{h.coverage}</td><td>{escape_html(h.note)}</td></tr>"
         for h in HARMS
     )
     table = (
@@ -188,7 +190,7 @@ def _limits(report: Report) -> str:
         "not even in the data. It is evidence towards a judgement, never the judgement.</p>" + table
     )
     if report.unprotected:
-        text += f"<p>Outside the noise altogether: {escape('; '.join(report.unprotected))}.</p>"
+        text += f"<p>Outside the noise altogether: {escape_html('; '.join(report.unprotected))}.</p>"
     if report.hazards:
         text += f"<details><summary>hazards to look at</summary>{_list(report.hazards)}</details>"
     return text
@@ -207,11 +209,10 @@ def _certificate(report: Report) -> str:
         ("signed by", report.certificate["header"]["public_key"]),
     ]
     text = json.dumps(report.certificate, indent=2, sort_keys=True)
-    checked = f"<p>{escape(report.verified)}</p>" if report.verified else ""
-    shown = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
-    return (
-        f"<dl>{shown}</dl>{checked}<details><summary>the whole certificate</summary><pre>{escape(text)}</pre></details>"
-    )
+    checked = f"<p>{escape_html(report.verified)}</p>" if report.verified else ""
+    shown = "".join(f"<dt>{escape_html(name)}</dt><dd>{escape_html(value)}</dd>" for name, value in facts)
+    whole = f"<details><summary>the whole certificate</summary><pre>{escape_html(text)}</pre></details>"
+    return f"<dl>{shown}</dl>{checked}{whole}"
 
 
 __all__ = ["Answered", "Paid", "Point", "Report", "Staged", "dots", "page"]

@@ -10,7 +10,6 @@ which bias. Columns, intervals and tables are made when they are first read, fro
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,6 @@ from typing import Any, Literal
 
 import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markup import escape
 from rich.table import Table as RichTable
 
 from dither.answer.bands import NO_BANDS, Bands
@@ -37,8 +35,8 @@ from dither.answer.text import as_text
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Keys
-from dither.printable import escape_json
 from dither.privacy.kernel import Release
+from dither.surfaces import escape_html, escape_json, escape_label, escape_lines, make_rich_cell, make_rich_text
 
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
 _COVERED = (
@@ -175,8 +173,8 @@ class Result:
         """
         told = {"columns": self.to_dict(), "nonce": self._nonce}
         if file is not None:
-            text = escape_json(json.dumps(told, default=plain, ensure_ascii=False, indent=2))
-            Path(file).write_text(text, encoding="utf-8")
+            document = json.dumps(told, default=plain, ensure_ascii=False, indent=2)
+            Path(file).write_text(escape_json(document), encoding="utf-8")
         return told
 
     def nonnegative(self, *columns: str) -> Result:
@@ -213,7 +211,7 @@ class Result:
             lines += [f"  {note}" for note in (*each.limits, *each.notes)]
         lines += ["", *self.notes, _COVERED]
         unprotected = "; ".join(self.info.get("unprotected", ()))
-        return "\n".join([*lines, f"Not protected: {unprotected}."])
+        return escape_lines("\n".join([*lines, f"Not protected: {unprotected}."]))
 
     def _paid(self) -> Iterator[str]:
         if "measure" in self.info:
@@ -230,14 +228,14 @@ class Result:
         shown = RichTable()
         for each in self.columns:
             if each.role in ("key", "value"):
-                shown.add_column(escape(each.name), justify="right" if each.role == "value" else "left")
+                shown.add_column(make_rich_cell(each.name), justify="right" if each.role == "value" else "left")
             elif each.role == "low" and each.confidence is not None:
                 shown.add_column(_percent(each), justify="right")
         for row in self.table.to_pylist():
-            shown.add_row(*map(escape, self._cells(row)))
+            shown.add_row(*map(make_rich_cell, self._cells(row)))
         yield shown
-        yield ("asked before: the stored answer, " if self.info["repeated"] else "") + escape(self._price())
-        yield from self._footnotes()
+        repeated = "asked before: the stored answer, " if self.info["repeated"] else ""
+        yield from map(make_rich_text, [repeated + self._price(), *self._footnotes()])
 
     def _footnotes(self) -> list[str]:
         found = list(self.notes)
@@ -255,20 +253,20 @@ class Result:
 
     def _repr_html_(self) -> str:
         """A table for notebooks: intervals in small grey type beside their values."""
-        heads = "".join(f"<th>{html.escape(c.name)}</th>" for c in self.columns if c.role in ("key", "value"))
+        heads = "".join(f"<th>{_html(c.name)}</th>" for c in self.columns if c.role in ("key", "value"))
         lines = []
         for row in self.table.to_pylist():
             cells = []
             for place, each in enumerate(self.columns):
                 if each.role == "key":
-                    cells.append(f"<td>{html.escape(_text(row[each.name]))}</td>")
+                    cells.append(f"<td>{_html(row[each.name])}</td>")
                 elif each.role == "value":
-                    low, high = (_text(row[end.name]) for end in self.columns[place + 1 : place + 3])
-                    ends = f"<br><small style='color:gray'>{html.escape(low)} … {html.escape(high)}</small>"
-                    cells.append(f"<td style='text-align:right'>{html.escape(_text(row[each.name]))}{ends}</td>")
+                    low, high = (_html(row[end.name]) for end in self.columns[place + 1 : place + 3])
+                    ends = f"<br><small style='color:gray'>{low} … {high}</small>"
+                    cells.append(f"<td style='text-align:right'>{_html(row[each.name])}{ends}</td>")
             lines.append(f"<tr>{''.join(cells)}</tr>")
         level = next((_percent(each) for each in self.columns if each.role == "low"), "")
-        notes = "<br>".join(map(html.escape, [*([f"small: {level}"] if level else []), *self._footnotes()]))
+        notes = "<br>".join(map(escape_html, [*([f"small: {level}"] if level else []), *self._footnotes()]))
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table><small>{notes}</small>"
 
     def __str__(self) -> str:
@@ -297,6 +295,10 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}" if abs(value) >= 10 or value == 0 else f"{value:,.4g}"
     return f"{value:,}"
+
+
+def _html(value: Any) -> str:
+    return escape_html(escape_label(_text(value)))
 
 
 def build(

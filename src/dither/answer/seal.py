@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from dither.answer.certificate_fields import escape_key, find_field_problems
 from dither.canonical import dumps
 from dither.errors import DitherError, ParameterError
-from dither.printable import escape_json
 from dither.strict_json import read_json
+from dither.surfaces import escape_json
 
 FORMAT = "dither certificate"
 ALGORITHM = "Ed25519"

@@ -13,6 +13,7 @@ from dither.answer.deployment import Deployment
 from dither.answer.hazards import Hazard, hazards
 from dither.answer.registry import PROMPT, entry
 from dither.catalog import UNPROTECTED
+from dither.surfaces import escape_lines
 from dither.version import __version__
 
 
@@ -21,7 +22,7 @@ def statement(of: Deployment) -> str:
     lines = [f"# Privacy statement: {of.catalog.dataset}", "", *_intro(of)]
     for title, body in _sections(of):
         lines += ["", f"## {title}", "", *(f"- {line}" for line in body)]
-    return "\n".join(lines) + "\n"
+    return escape_lines("\n".join(lines) + "\n")
 
 
 def _intro(of: Deployment) -> Iterator[str]:

@@ -24,6 +24,7 @@ from dither.plan.algebra import Call, Column, Count, Named, PerUnit, Plan, Proje
 from dither.plan.domain import declared_domain
 from dither.plan.facts import Facts
 from dither.plan.grids import points_between
+from dither.surfaces import make_rich_text
 
 What = Literal["bounds", "rows_per_unit", "max_groups"]
 COUNTED = "of_one_unit"
@@ -65,9 +66,8 @@ class Suggestion:
         return f"{self.what}: {_plain(self.high)}  # {self.provenance}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield f"{self.what} of {self.of}: " + self.sentence
-        yield f"  {self.catalog_text}"
-        yield f"  {self.rank}"
+        lines = (f"{self.what} of {self.of}: {self.sentence}", f"  {self.catalog_text}", f"  {self.rank}")
+        yield from map(make_rich_text, lines)
 
     @property
     def sentence(self) -> str:

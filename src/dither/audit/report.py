@@ -6,7 +6,6 @@ ceilings, the line of random guessing, and what was not tested.
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.audit.black_box import LIMITS, Verdict
+from dither.surfaces import escape_html
 from dither.version import __version__
 
 _STYLE = """
@@ -113,7 +113,7 @@ def to_html(title: str, sections: Sequence[Section]) -> str:
 
 
 def _text(words: str) -> str:
-    return html.escape(str(words))
+    return escape_html(str(words))
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

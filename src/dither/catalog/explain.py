@@ -8,6 +8,7 @@ import textwrap
 from dither.catalog import scalars
 from dither.catalog.columns import Category, Date, Decimal, FromPublic, Integer, Timestamp
 from dither.catalog.model import Catalog, OwnerReference, Table
+from dither.surfaces import escape_lines
 
 UNPROTECTED: tuple[str, ...] = (
     "the catalog",
@@ -36,7 +37,7 @@ def guarantee(catalog: Catalog) -> str:
         ("Outside the guarantee, since no noise covers them", ["; ".join(UNPROTECTED) + "."]),
     ]
     body = "\n".join(_section(title, lines) for title, lines in sections)
-    return f"{head}\n{'=' * len(head)}\n{body}"
+    return escape_lines(f"{head}\n{'=' * len(head)}\n{body}")
 
 
 def _unit_word(catalog: Catalog) -> str:

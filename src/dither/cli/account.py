@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from dither.cli.output import make_console
 from dither.errors import DitherError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.curves import read_delta
@@ -24,6 +24,7 @@ from dither.privacy.accounting.expressions import parse
 from dither.privacy.accounting.planning import cautions
 from dither.privacy.accounting.readers import from_opacus, parse_dp_event
 from dither.strict_json import read_json
+from dither.surfaces import escape_lines
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 
@@ -71,7 +72,7 @@ def account(
         if plot is not None:
             ladder.plot().figure.savefig(plot)
     except (DitherError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(escape_lines(f"error: {error}"), err=True)
         raise typer.Exit(2) from None
     if as_json:
         out: dict[str, Any] = ladder.to_json()
@@ -84,7 +85,7 @@ def account(
 
 
 def _show(ladder: Explanation, epsilon: str | None, at: Any, notes: list[str]) -> None:
-    console, unit = Console(), ladder.loss.unit
+    console, unit = make_console(), ladder.loss.unit
     table = Table(
         title=f"epsilon at delta = {ladder.delta:g}, for one {unit}",
         caption="for a plan fixed in advance; filters add up otherwise",

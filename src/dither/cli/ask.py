@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from dither import connect, steward
 from dither.answer.explain import Explanation, explained
 from dither.answer.preview import Preview
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
 from dither.state import State
+from dither.surfaces import escape_csv
 
 Question = Annotated[str, typer.Argument(help="The question, in SQL.")]
 Epsilon = Annotated[str | None, typer.Option(help="The price: the most that this question may cost.")]
@@ -70,7 +70,7 @@ def preview(
     if as_json:
         print_json(_told(found))
     else:
-        Console().print(found)
+        make_console().print(found)
 
 
 def _told(found: Preview) -> dict[str, Any]:
@@ -154,22 +154,25 @@ def sql(
         if as_json or output is Format.json:
             print_json({"explanation": str(result).splitlines(), "preview": _told(result.preview)})
         else:
-            Console().print(result)
+            make_console().print(result)
         return
     if as_json or output is Format.json:
         opening = {} if certificate is None else {"nonce": result.opening()["nonce"]}
         print_json({"columns": result.to_dict(), "info": result.info} | opening)
     elif output is Format.csv:
         writer = csv.writer(sys.stdout)
-        writer.writerow(column.name for column in result.columns)
-        writer.writerows(row.values() for row in result.to_arrow().to_pylist())
+        writer.writerow(escape_csv(column.name) for column in result.columns)
+        for row in result.to_arrow().to_pylist():
+            writer.writerow(map(escape_csv, row.values()))
     else:
-        Console().print(result)
+        make_console().print(result)
         if dry_run:
-            Console().print("a dry run, about nobody: nothing was read, nothing was spent")
+            make_console().print("a dry run, about nobody: nothing was read, nothing was spent")
     if certificate is not None:
         result.certificate(certificate)
-        Console(stderr=True).print(f"wrote {certificate}; check it with: dither verify {certificate}", soft_wrap=True)
+        make_console(stderr=True).print(
+            f"wrote {certificate}; check it with: dither verify {certificate}", soft_wrap=True
+        )
 
 
 def reissue(
@@ -192,4 +195,6 @@ def reissue(
     if as_json:
         print_json({"release": done.release_id, "supersedes": release, "pot": pot})
         return
-    Console().print(f"release {done.release_id} supersedes {release}; 'dither sql' with the same question shows it")
+    make_console().print(
+        f"release {done.release_id} supersedes {release}; 'dither sql' with the same question shows it"
+    )

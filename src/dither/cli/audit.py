@@ -32,7 +32,7 @@ from dither.audit.system import audit_system
 from dither.audit.year import next_share
 from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
 from dither.cli.audit_leakage import leakage
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
 from dither.plan.algebra import Query
 from dither.privacy.noise.source import fresh_bytes
@@ -67,7 +67,7 @@ def mechanisms(
     as_json: AsJson = False,
 ) -> None:
     """Test every shipped mechanism against its whole claimed curve. Exit status 1 if one is refuted."""
-    console = Console(stderr=as_json)
+    console = make_console(stderr=as_json)
     known = {each.name: each for each in subjects()}
     for name in names or []:
         if name not in known:
@@ -112,7 +112,7 @@ def zoo(
     as_json: AsJson = False,
 ) -> None:
     """Catch every planted bug, accuse none of our own mechanisms. Exit status 1 if a bug escapes or ours is accused."""
-    console = Console(stderr=as_json)
+    console = make_console(stderr=as_json)
     for name in names or []:
         if name not in BUGS:
             raise ParameterError(f"no bug {name!r}: choose among {', '.join(BUGS)}")
@@ -160,7 +160,7 @@ def function(
     as_json: AsJson = False,
 ) -> None:
     """Test a function of your own on two neighbours. Exit status 1 if its claim is refuted."""
-    console = Console(stderr=as_json)
+    console = make_console(stderr=as_json)
     mechanism = _load(where)
     pair = json.loads(first), json.loads(second)
     spend = Budget(runs, alpha if year is None else next_share(year, alpha))
@@ -183,7 +183,7 @@ def accountant(
     as_json: AsJson = False,
 ) -> None:
     """Draw the loss of random compositions and compare with what the accountant says. Exit status 1 if refuted."""
-    console = Console(stderr=as_json)
+    console = make_console(stderr=as_json)
     claims = audit_accountant(compositions, runs=runs, alpha=alpha)
     table = Table("composition", "epsilon", "accountant's delta", "shown at least")
     for each in claims:
@@ -207,7 +207,7 @@ def system(
     as_json: AsJson = False,
 ) -> None:
     """SQL to release on tiny neighbouring databases invented here. Exit status 1 if anything depends on one person."""
-    console = Console(stderr=as_json)
+    console = make_console(stderr=as_json)
     part = alpha if year is None else next_share(year, alpha)
     with tempfile.TemporaryDirectory(prefix="dither-audit-") as folder:
         found = audit_system(_Registrar(Path(folder)), seconds=60 * minutes, alpha=part)

@@ -20,7 +20,7 @@ from dither.audit.leakage.estimate import METHODS, from_pairs
 from dither.audit.leakage.limits import certified_epsilon
 from dither.audit.leakage.systems import Plane, spiky
 from dither.audit.report import finite
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 
 _HEAD = ("table", "system", "R* printed", "R* ours", "delta", *METHODS, "beyond tolerance")
 _Tick = Callable[[str, float], None]
@@ -38,7 +38,7 @@ def leakage(
     as_json: AsJson = False,
 ) -> None:
     """Estimate what outputs tell about a secret; without a file, print the book's tables against ours."""
-    console = Console(stderr=as_json)
+    console = make_console(stderr=as_json)
     if pairs is None:
         _book(console, full=full, runs=runs, as_json=as_json)
     else:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import track
 
-from dither.cli.output import AsJson
+from dither.cli.output import AsJson, make_console
 from dither.errors import DitherError, ParameterError
 
 FOLDER = Path(__file__).parents[3] / "bench"
@@ -30,7 +29,7 @@ def bench(
         if name not in known:
             raise ParameterError(f"no benchmark {name!r}: there are {', '.join(known)}")
     options = [*([] if full else ["--quick"]), *(["--json"] if as_json else [])]
-    chosen = track(names or known, "measuring", console=Console(stderr=True), transient=True, disable=as_json)
+    chosen = track(names or known, "measuring", console=make_console(stderr=True), transient=True, disable=as_json)
     failed = [name for name in chosen if subprocess.run(_command(name, options), check=False).returncode]
     if failed:
         raise DitherError(f"did not finish: {', '.join(failed)} (some peers need: pip install 'dither[bench]')")

@@ -6,11 +6,10 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from dither import steward
 from dither.answer.budget import Budget
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
 from dither.privacy.ledger import Pot
@@ -96,7 +95,7 @@ def _show(pot: Pot, as_json: bool) -> None:
     if as_json:
         print_json(_told(pot, budget))
     else:
-        Console().print(budget)
+        make_console().print(budget)
 
 
 def _relations(said: list[str]) -> dict[str, str]:
@@ -136,7 +135,7 @@ def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = Non
     if as_json:
         print_json([_told(pot, budget) for pot in pots])
     else:
-        Console().print(budget)
+        make_console().print(budget)
 
 
 def _told(pot: Pot, budget: Budget) -> dict[str, Any]:
@@ -161,4 +160,4 @@ def clear(
     if as_json:
         print_json({"cleared": True, "reason": reason})
     else:
-        Console().print("incidents cleared; they stay listed as unprotected")
+        make_console().print("incidents cleared; they stay listed as unprotected")

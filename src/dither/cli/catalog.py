@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dither import steward
 from dither.catalog import catalog_hash, guarantee, load
 from dither.catalog.importing import import_catalog
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile
+from dither.surfaces import escape_lines
 
 app = typer.Typer(name="catalog", help="Write and check the public facts about a dataset.", no_args_is_help=True)
 
@@ -50,7 +50,7 @@ def _print(catalog: str, as_json: bool) -> None:
     if as_json:
         print_json({"catalog": catalog, "to_decide": catalog.count("???")})
     else:
-        typer.echo(catalog, nl=False)
+        typer.echo(escape_lines(catalog), nl=False)
 
 
 @app.command()
@@ -61,7 +61,7 @@ def check(catalog: CatalogFile, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"catalog_hash": catalog_hash(facts), "source": found, "guarantee": guarantee(facts)})
         return
-    console = Console()
+    console = make_console()
     console.print(guarantee(facts), highlight=False, markup=False)
     console.print(f"\n{found}", highlight=False, markup=False, soft_wrap=True)
 

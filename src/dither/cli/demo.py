@@ -24,7 +24,7 @@ from dither.answer.result import Result
 from dither.catalog import guarantee
 from dither.cli.clinic import CATALOG, write_clinic
 from dither.cli.demo_report import Told, covered, demo_report, points_of, truth_table
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import BudgetError
 from dither.session import Connection
 from dither.state import State
@@ -95,7 +95,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Register an invented clinic, ask a dozen questions, drain the budget, be refused, and write report.html."""
-    console = Console(stderr=as_json)
+    console = make_console(stderr=as_json)
     if keep is not None:
         write_clinic(keep, people)
         console.print(f"wrote {keep / 'clinic.yaml'} and its CSV files; next: dither register", highlight=False)
@@ -135,7 +135,7 @@ class _Walk:
         with _busy(self.console, "finding where the error comes from, and writing the page"):
             text = demo_report(con, self.place, self.file, self.told, refusal, certificate, people)
             report.write_text(text, encoding="utf-8")
-        self.console.print(f"[bold]wrote {report}[/]: open it in a browser", highlight=False, soft_wrap=True)
+        self.console.print(f"wrote {report}: open it in a browser", style="bold", highlight=False, soft_wrap=True)
 
     def _registered(self, people: int) -> Connection:
         self.console.rule("1. the steward declares who is protected, and registers")
@@ -207,7 +207,7 @@ class _Walk:
 
 @contextmanager
 def _busy(console: Console, text: str) -> Iterator[Callable[[str], None]]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(text)
 

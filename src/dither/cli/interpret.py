@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dither import steward
 from dither.answer.interpret import Meaning, of_loss, of_pot
 from dither.answer.interpret import interpret as meaning_of
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import StateFolder
 from dither.errors import ParameterError
 from dither.privacy.accounting.expressions import parse
@@ -52,7 +51,7 @@ def interpret(
     if as_json:
         print_json(told.to_json(household=household, rows=rows, windows=windows))
         return
-    console = Console()
+    console = make_console()
     for line in told.lines(household=household, rows=rows, windows=windows):
         console.print(f"- {line}", highlight=False, markup=False)
 

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dither import steward
 from dither.answer.history import asks
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.privacy.ledger import Pot, Record
 from dither.privacy.ledger import export as exports
 from dither.privacy.ledger.pots import price_text
 from dither.state import State
+from dither.surfaces import escape_json
 
 app = typer.Typer(name="ledger", help="Check the durable record of everything that was spent.", no_args_is_help=True)
 
@@ -46,7 +46,7 @@ def verify(
         print_json({"ok": report.ok, "entries": report.entries, "releases": report.releases,
                     "first_bad": report.first_bad, "problem": report.problem, "notes": list(report.notes)})  # fmt: skip
     else:
-        Console().print(str(report), highlight=False)
+        make_console().print(str(report), highlight=False)
     if not report.ok:
         raise typer.Exit(1)
 
@@ -79,7 +79,10 @@ def export(
     """Print parameters of every release for anyone to see; never a value."""
     ledger = steward.open_ledger(State.beside(catalog, state))
     try:
-        print(exports.as_json(ledger) if as_json or output is Format.json else exports.as_csv(ledger).rstrip("\n"))
+        if as_json or output is Format.json:
+            print(escape_json(exports.as_json(ledger)))
+        else:
+            print(exports.as_csv(ledger).rstrip("\n"))
     finally:
         ledger.close()
 
@@ -111,7 +114,7 @@ def history(
         links += [f"also paid by {name}" for name in record.shared_by]
         version = str(record.public.get("version", ""))
         table.add_row(str(record.seq), record.released_at or "never", record.pot, paid, version, "; ".join(links))
-    Console().print(table)
+    make_console().print(table)
 
 
 def _line(record: Record, pot: Pot) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
 from dither.local.choose import candidates, choose
 from dither.local.simulate import Point, chart, measure
@@ -42,7 +41,7 @@ def simulate(
     """Show how error falls with users and epsilon, measured on made-up people and by formula. Reads no data."""
     prices = epsilon or ["0.5", "1", "2", "4"]
     sizes = sorted(users or [1_000, 10_000, 100_000, 300_000])
-    console = Console(stderr=as_json)
+    console = make_console(stderr=as_json)
     lines: dict[str, list[Point]] = {}
     for price in prices:
         if oracle == "best":

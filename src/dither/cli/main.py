@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 from dither import DitherError, __version__
 from dither.cli import ask, audit, bench, budget, catalog, ledger, local, registry
 from dither.cli.account import account
 from dither.cli.demo import demo
 from dither.cli.interpret import interpret
-from dither.cli.output import BROKEN, INTERRUPTED, exit_code
+from dither.cli.output import BROKEN, INTERRUPTED, exit_code, make_console
 from dither.cli.register import register
 from dither.cli.report import report
 from dither.cli.verify import verify
@@ -95,7 +94,7 @@ def _place(error: BaseException) -> str:
 
 
 def _end(kind: str, message: str, code: int) -> NoReturn:
-    console = Console(stderr=True)
-    console.print(f"[bold red]{kind}[/]: ", end="", highlight=False)
+    console = make_console(stderr=True)
+    console.print(kind, style="bold red", end=": ", highlight=False)
     console.print(message, markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)

@@ -6,14 +6,28 @@ import json
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from dither.answer.commitment import plain
 from dither.errors import BudgetError, DitherError, UnavailableError
-from dither.printable import escape_json
+from dither.surfaces import escape_json, escape_lines
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 UNKNOWN_KEY, CANNOT_PAY, UNAVAILABLE, BROKEN, INTERRUPTED = 3, 4, 5, 70, 130
 """Beside 0 (done), 1 (refused or failed) and 2 (the command line itself was wrong): docs/reference/cli.md."""
+
+
+class SafeConsole(Console):
+    """A console on which texts are read and nothing else: no control characters, markup or emoji names."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(escape_lines(text), **options)
+
+
+def make_console(*, stderr: bool = False) -> SafeConsole:
+    """The console of a command; a text with markup of our own is printed with `markup=True`."""
+    return SafeConsole(stderr=stderr, markup=False, emoji=False)
 
 
 def print_json(value: Any) -> None:

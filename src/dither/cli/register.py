@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from dither import steward
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.state import State
+from dither.surfaces import escape_label
 
 
 class _Shown:
@@ -24,7 +24,7 @@ class _Shown:
 
     def stage(self, text: str) -> None:
         self.step += 1
-        self.progress.reset(self.task, total=1.0, description=f"{self.step}. {text}")
+        self.progress.reset(self.task, total=1.0, description=escape_label(f"{self.step}. {text}"))
 
     def share(self, done: float) -> None:
         self.progress.update(self.task, completed=done)
@@ -56,8 +56,8 @@ def register(
     as_json: AsJson = False,
 ) -> None:
     """Read the source that CATALOG names, repair and limit its rows, and make them the next registered version."""
-    console = Console(stderr=as_json)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    console = make_console(stderr=as_json)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         shown = _Shown(progress)
         place = State.beside(catalog, state)
@@ -76,7 +76,7 @@ def register(
         print_json({"dataset": done.catalog.dataset, "version": done.version, "context": done.context,
                     "for_the_steward_only": repaired})  # fmt: skip
         return
-    console.print(f"registered [bold]{done.catalog.dataset}[/] version {done.version} ({done.context})")
+    console.print(f"registered {done.catalog.dataset} version {done.version} ({done.context})")
     for repairs in done.repairs:
         table = Table("for the steward only", "rows", title=f"table {repairs.table}", title_justify="left")
         for what, count in repairs.counts:
@@ -84,4 +84,4 @@ def register(
         console.print(table)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     console.print(f"peak memory {peak:.1f} GiB", highlight=False)
-    console.print(f"next: [bold]dither budget open {catalog} total --help[/]", highlight=False)
+    console.print(f"next: dither budget open {catalog} total --help", highlight=False)

@@ -7,18 +7,17 @@ from typing import Annotated
 
 import typer
 import yaml
-from rich.console import Console
 
 from dither import steward
 from dither.answer.deployment import Deployment
 from dither.answer.hazards import hazards
 from dither.answer.registry import entry, problems, prompts, read_entry
 from dither.answer.statement import statement
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import DitherError
-from dither.printable import escape_unprintable
 from dither.state import State
+from dither.surfaces import escape_label
 
 app = typer.Typer(
     name="registry", help="Say in public what was deployed: a register entry and a statement.", no_args_is_help=True
@@ -61,7 +60,7 @@ def export(
     to.mkdir(parents=True, exist_ok=True)
     (to / "registry.yaml").write_text(yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=100))
     (to / "statement.md").write_text(statement(found))
-    console = Console()
+    console = make_console()
     console.print(f"wrote {to / 'registry.yaml'} and {to / 'statement.md'}", highlight=False, soft_wrap=True)
     for each in warned:
         console.print(str(each), markup=False, highlight=False, soft_wrap=True)
@@ -85,8 +84,8 @@ def check(
     if as_json:
         print_json({"complete": not found, "problems": found})
     else:
-        typer.echo(f"{escape_unprintable(str(file))}: " + ("complete" if not found else f"{len(found)} things left"))
+        typer.echo(f"{escape_label(str(file))}: " + ("complete" if not found else f"{len(found)} things left"))
         for line in found:
-            typer.echo(f"  {escape_unprintable(line)}")
+            typer.echo(f"  {escape_label(line)}")
     if found:
         raise typer.Exit(1)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dither.answer.charts import number
 from dither.answer.hazards import hazards
@@ -14,7 +13,7 @@ from dither.answer.history import asks
 from dither.answer.interpret import of_pot
 from dither.answer.report import Paid, Report, page
 from dither.catalog import UNPROTECTED, guarantee
-from dither.cli.output import AsJson, print_json
+from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.registry import deployment
 from dither.privacy.ledger import Charge, Pot
@@ -65,7 +64,7 @@ def report(
     if as_json:
         print_json({"wrote": str(to), "releases": len(releases)})
         return
-    Console().print(f"wrote {to}: open it in a browser", highlight=False, soft_wrap=True)
+    make_console().print(f"wrote {to}: open it in a browser", highlight=False, soft_wrap=True)
 
 
 def _paid(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:

@@ -15,10 +15,10 @@ from dither.answer.commitment import MAX_VALUES, opens
 from dither.cli.output import UNKNOWN_KEY, AsJson, print_json
 from dither.cli.register import StateFolder
 from dither.errors import DitherError, ParameterError
-from dither.printable import escape_unprintable
 from dither.signing import known_keys, signing_key
 from dither.state import State
 from dither.strict_json import MAX_CHARACTERS
+from dither.surfaces import escape_label
 
 _MOST_PROBLEMS = 100
 _MOST_LETTERS = 400
@@ -82,11 +82,11 @@ def _check_values(verdict: seal.Verdict, body: dict[str, Any], values: Path) -> 
 
 def _describe(verdict: seal.Verdict, file: Path, values: Path | None) -> Iterator[str]:
     """The verdict in lines; what others wrote is escaped, so that it cannot draw on the terminal."""
-    name = escape_unprintable(str(file))
+    name = escape_label(str(file))
     if verdict.body is None:
         yield f"{name}: {typer.style('not what was signed', fg='red', bold=True)}"
         for problem in verdict.problems[:_MOST_PROBLEMS]:
-            yield f"  {_shorten(escape_unprintable(problem))}"
+            yield f"  {_shorten(escape_label(problem))}"
         if len(verdict.problems) > _MOST_PROBLEMS:
             more = len(verdict.problems) - _MOST_PROBLEMS
             yield f"  and {more} more: dither verify --json lists them all"
@@ -94,9 +94,9 @@ def _describe(verdict: seal.Verdict, file: Path, values: Path | None) -> Iterato
     yield f"{name}: intact, every field as signed"
     if values is not None:
         covered = "its columns are the numbers that it is of; nothing else in it is signed"
-        yield f"  {escape_unprintable(str(values))}: {covered}"
+        yield f"  {escape_label(str(values))}: {covered}"
     yield f"  signed by {verdict.key}"
-    yield f"  {escape_unprintable(verdict.body['guarantee']['stated'])}"
+    yield f"  {escape_label(verdict.body['guarantee']['stated'])}"
     if not verdict.known:
         yield (
             "  no key was given, and none known here matches: ask the curator for theirs "

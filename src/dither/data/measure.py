@@ -15,6 +15,7 @@ from dither.catalog import Catalog
 from dither.data.engines.duckdb import open_registered
 from dither.data.lower.cells import query_sql, spots, spots_sql
 from dither.data.lower.plan import Lowering
+from dither.data.scratch import release_folder
 from dither.errors import DitherError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.plan.domains import open_keys, shape
@@ -44,16 +45,21 @@ class Compiled(NamedTuple):
 class Measurer:
     """Answers queries over one registered version. `prepare` may fail freely; `measure` only after a charge."""
 
-    def __init__(self, copy: Path, catalog: Catalog, facts: Facts | None = None) -> None:
-        """`facts` are those that lie beside the copy, unless given."""
+    def __init__(
+        self, copy: Path, catalog: Catalog, facts: Facts | None = None, *, scratch: Path | None = None
+    ) -> None:
+        """`facts` and the folder `scratch`, into which the engine spills, lie beside the copy, unless given."""
         self._catalog = catalog
         if facts is None:
             facts = load_facts(copy.parent) if (copy.parent / "facts.json").exists() else NO_FACTS
         self.facts = facts
+        self._is_closed = False
         self._compiled: dict[int, Compiled] = {}  # by identity: equal queries may differ (1 == True)
+        self._scratch = scratch or copy.parent / "scratch"
         try:
-            self._connection = open_registered(copy)
+            self._connection = open_registered(copy, self._scratch)
         except duckdb.Error:
+            release_folder(self._scratch)
             raise MeasureError("the registered copy cannot be opened: ask the steward to register again") from None
 
     def prepare(self, query: Query) -> str:
@@ -188,7 +194,11 @@ class Measurer:
         return list(zip(*columns, strict=True)) if width else [()] * found.num_rows, width
 
     def close(self) -> None:
+        """Close the connection and give up the scratch folder; harmless when called again."""
         self._connection.close()
+        if not self._is_closed:
+            self._is_closed = True
+            release_folder(self._scratch)
 
 
 def _split(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -22,7 +23,8 @@ from dither.data.limits import TIE, UNITS, add_units, limited_rows, make_units, 
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.owners import RegistrationError, build_map, key_of, owner_sql, window_sql, with_window
 from dither.data.public import pin, public_order
-from dither.data.sources import SourceError, text_rows, unread_lines
+from dither.data.source_types import SourceError
+from dither.data.sources import text_rows, unread_lines
 from dither.plan.domain import labels_of
 from dither.plan.facts import NO_FACTS, Facts
 
@@ -47,6 +49,8 @@ class _Registering:
     share: Callable[[float], None] | None = None
     facts: Facts = NO_FACTS
     units: int = 0
+    through_arrow: set[str] = field(default_factory=set)
+    """Tables at which the engine's own reader stopped."""
 
     def run(self, sql: str) -> None:
         """Execute a long statement, telling `share` how far the engine is."""
@@ -58,8 +62,19 @@ class _Registering:
         assert row is not None
         return int(row[0] or 0)
 
+    def read(self, table: Table, use_rows: Callable[[str], None]) -> None:
+        """Use the rows of a source, given as SQL; where a value stops the engine's reader, read through Arrow."""
+        try:
+            use_rows(self.rows_of(table))
+        except (duckdb.InvalidInputException, duckdb.ConversionException):
+            if self.catalog.source.engine != "parquet" or table.name in self.through_arrow:
+                raise
+            self.through_arrow.add(table.name)
+            use_rows(self.rows_of(table))
+
     def rows_of(self, table: Table) -> str:
-        return text_rows(self.connection, self.catalog.source, self.place, table)
+        through_arrow = table.name in self.through_arrow
+        return text_rows(self.connection, self.catalog.source, self.place, table, through_arrow=through_arrow)
 
 
 def write_copy(
@@ -147,7 +162,7 @@ def _build_owner_maps(at: _Registering) -> None:
     for parent, key in _maps(at.catalog):
         at.stage(_finding(parent, key))
         with _watched(at.connection, at.share):
-            build_map(at.connection, at.catalog, parent, key, at.rows_of(parent))
+            at.read(parent, partial(build_map, at.connection, at.catalog, parent, key))
 
 
 @contextmanager
@@ -220,7 +235,8 @@ def _repair(at: _Registering, table: Table) -> Counts:
     labels = {column.name: _labels(at, column) for column in columns}
     owner, join = owner_sql(at.catalog, table) if table.kind == "private" else ("''", "")
     read = [f"{owner} AS {OWNER}", *(f"raw.{name(column.name)}" for column in columns)]
-    at.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {at.rows_of(table)}")  # by one thread; the rest by all
+    # by one thread; the rest by all
+    at.read(table, lambda rows: at.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}"))
     at.stage(_steps(at.catalog, table)[1])
     source = with_window(at.catalog, table, "dither_raw") if join else "dither_raw"
     sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"

@@ -1,6 +1,7 @@
 """Sources: every engine's rows as text, by declared column name. Types are never sniffed, values never looked at.
 
-CSV is read with declared columns as text; Parquet and DuckDB values become the text that DuckDB writes for their type.
+CSV is read with declared columns as text; Parquet and DuckDB values become the text that DuckDB writes for their type,
+dates and times outside the calendar a text that is none (source_types.py).
 An empty text is a null. Names of columns are schema; everything else of a source is data.
 
 In CSV one line is one row and is read by itself: by one thread from the start (a parallel reader guesses whether its
@@ -19,13 +20,10 @@ import numpy as np
 
 from dither.catalog import Source, Table
 from dither.data.engines.duckdb import name, text
-from dither.errors import DitherError
+from dither.data.parquet import open_reader
+from dither.data.source_types import SourceError, check_types, text_of
 
 _PART = 1 << 24
-
-
-class SourceError(DitherError):
-    """The source cannot be read as the catalog says; for the steward."""
 
 
 def column_names(connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table) -> list[str]:
@@ -70,9 +68,30 @@ def check_columns(connection: duckdb.DuckDBPyConnection, source: Source, place: 
     return names
 
 
-def text_rows(connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table) -> str:
-    """SQL of a relation with the declared columns as text, empty texts as null."""
+def check_source_types(
+    connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table
+) -> dict[str, str]:
+    """The type words of a source's columns; refused where a declared column cannot be read exactly."""
+    types = dict(types_at(connection, source.engine, place, table.source_name))
+    wide: frozenset[str] = frozenset()
+    if source.engine == "parquet":
+        rows = connection.execute(
+            f"SELECT name FROM parquet_schema({text(str(place / table.source_name))}) WHERE precision > 38"
+        ).fetchall()
+        wide = frozenset(str(row[0]) for row in rows if types.get(str(row[0])) == "DOUBLE")
+    check_types(table, types, wide)
+    return types
+
+
+def text_rows(
+    connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table, *, through_arrow: bool = False
+) -> str:
+    """SQL of a relation with the declared columns as text, empty texts as null.
+
+    A Parquet file at which the engine's reader stops is read `through_arrow`, once for each call.
+    """
     names = check_columns(connection, source, place, table)
+    texts = [f"CAST({name(column)} AS VARCHAR)" for column in table.column_names]
     if source.engine == "csv":
         columns = "{" + ", ".join(f"{text(column)}: 'VARCHAR'" for column in names) + "}"
         relation = (
@@ -82,11 +101,31 @@ def text_rows(connection: duckdb.DuckDBPyConnection, source: Source, place: Path
             f"rejects_scan = {text(_rejects(table) + '_scans')}, parallel = false, hive_partitioning = false)"
         )
     else:
+        types = check_source_types(connection, source, place, table)
+        texts = [text_of(column, types[column.name]) for column in table.columns]
         relation = _relation(connection, source.engine, place, table.source_name)
+        if through_arrow:
+            relation = _arrow_relation(connection, relation, place, table, types)
     wanted = ", ".join(
-        f"NULLIF(CAST({name(column)} AS VARCHAR), '') AS {name(column)}" for column in table.column_names
+        f"NULLIF({shown}, '') AS {name(column)}" for shown, column in zip(texts, table.column_names, strict=True)
     )
     return f"(SELECT {wanted} FROM {relation})"
+
+
+def _arrow_relation(
+    connection: duckdb.DuckDBPyConnection, relation: str, place: Path, table: Table, types: dict[str, str]
+) -> str:
+    """The declared columns read by Arrow; `relation` itself where a type differs, so a text might."""
+    found = connection.execute(f"SELECT file FROM glob({text(str(place / table.source_name))}) ORDER BY 1").fetchall()
+    view = f"dither_arrow_{table.name}"
+    try:
+        reader = open_reader([Path(row[0]) for row in found], list(table.column_names))
+        connection.register(view, reader)
+        described = connection.execute(f"DESCRIBE SELECT * FROM {name(view)}").fetchall()
+    except (KeyError, OSError, ValueError, duckdb.Error):  # Arrow's own errors are ValueErrors
+        return relation
+    is_same = all(types[str(row[0])] == str(row[1]).split("(")[0] for row in described)
+    return name(view) if is_same else relation
 
 
 def unread_lines(

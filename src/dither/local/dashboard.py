@@ -9,12 +9,12 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 
 import numpy as np
 
 from dither.local.estimate import Estimate
 from dither.local.protocol import UNPROTECTED
+from dither.surfaces import escape_html
 
 _STYLE = (
     "body{font:16px system-ui,sans-serif;margin:2rem auto;max-width:52rem;color:#222}"
@@ -28,8 +28,8 @@ def render(title: str, panels: Mapping[str, Estimate], *, level: float = 0.95, t
     parts = [_panel(name, estimate, level, top) for name, estimate in panels.items()]
     told = promise or "Not protected: " + "; ".join(UNPROTECTED) + "."
     return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>"
-        f"<h1>{escape(title)}</h1>{''.join(parts)}<p><small>{escape(told)}</small></p></html>"
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape_html(title)}</title><style>{_STYLE}</style>"
+        f"<h1>{escape_html(title)}</h1>{''.join(parts)}<p><small>{escape_html(told)}</small></p></html>"
     )
 
 
@@ -40,7 +40,7 @@ def _panel(name: str, estimate: Estimate, level: float, top: int) -> str:
     order = np.argsort(values)[::-1][:top]
     start, end = min(0.0, float(low[order].min())), max(1.0, float(high[order].max()))
     rows = "".join(_row(names[i], values[i], low[i], high[i], start, end) for i in order)
-    head = f"<h2>{escape(name)}</h2><p>{estimate.reports:,} reports, intervals at {level:.0%}</p>"
+    head = f"<h2>{escape_html(name)}</h2><p>{estimate.reports:,} reports, intervals at {level:.0%}</p>"
     return f"{head}<table>{rows}</table>"
 
 
@@ -53,6 +53,6 @@ def _row(name: str, value: float, low: float, high: float, start: float, end: fl
     line = f'<line x1="{across(low)}" x2="{across(high)}" y1="10" y2="10" stroke="#222" stroke-width="2"/>'
     chart = f'<svg width="300" height="20" role="img">{bar}{line}</svg>'
     return (
-        f'<tr><td>{escape(name)}<td>{chart}<td class="n">{value:,.0f}'
+        f'<tr><td>{escape_html(name)}<td>{chart}<td class="n">{value:,.0f}'
         f'<td class="n"><small>{low:,.0f} to {high:,.0f}</small></tr>'
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dither.errors import ParameterError
+from dither.surfaces import PLOT_TEXT, escape_label
 
 if TYPE_CHECKING:
     from dither.local.estimate import Estimate
@@ -33,8 +34,8 @@ def bars(estimate: Estimate, *, level: float = 0.95, top: int = 40) -> Any:
     axes.bar(places, values[order], color="#4c72b0")
     axes.errorbar(places, values[order], [values[order] - low, high - values[order]], fmt="none", ecolor="#222222")
     axes.axhline(0, color="#222222", linewidth=0.8)
-    axes.set_xticks(places, [names[i] for i in order], rotation=45, ha="right")
-    axes.set_ylabel(f"estimated {estimate.what}")
+    axes.set_xticks(places, [escape_label(names[i]) for i in order], rotation=45, ha="right", **PLOT_TEXT)
+    axes.set_ylabel(escape_label(f"estimated {estimate.what}"), **PLOT_TEXT)
     axes.set_title(f"{estimate.reports:,} reports, intervals at {level:.0%}")
     return figure
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from dither.catalog import Catalog
 from dither.data.generated import write_generated
 from dither.data.measure import Measurer
+from dither.data.scratch import remove_spilled
 from dither.errors import BudgetError, RefusedError, UnavailableError
 from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.cores import no_core_dumps
@@ -63,6 +64,7 @@ class Kernel:
 
     def __init__(self, state: State) -> None:
         no_core_dumps()
+        remove_spilled(state)
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
         self._state, self._incidents = state, Incidents(self.ledger)
         self._generated: tuple[str, TemporaryDirectory[str]] | None = None
@@ -231,7 +233,8 @@ class Kernel:
             try:
                 number, measurer = self._idle.pop()
             except IndexError:
-                return Measurer(self._state.version(at.number) / "data.duckdb", at.catalog, at.facts)
+                copy = self._state.version(at.number) / "data.duckdb"
+                return Measurer(copy, at.catalog, at.facts, scratch=self._state.scratch)
             if number == at.number:
                 return measurer
             measurer.close()

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from weakref import WeakSet
 
 import duckdb
+
+from dither.data.engines.resources import Resources
+from dither.data.scratch import claim_folder
 
 _open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
@@ -29,31 +35,83 @@ def _noted(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def open_registered(path: Path) -> duckdb.DuckDBPyConnection:
+CRYPTOGRAPHY = "httpfs"
+"""The extension with which OpenSSL comes to DuckDB."""
+_opening = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """A thread that held the lock when the process forked does not exist in the child."""
+    global _opening
+    _opening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def open_registered(path: Path, scratch: Path | None = None) -> duckdb.DuckDBPyConnection:
     """A read-only connection that can reach no other file and cannot be re-configured.
 
-    All settings are given at once: connections of one process to one file share them, and the first locks them.
+    All settings are the same for all connections of a process to one file, since they share them; the first locks them.
     The two optimizers read statistics of the rows and plan by them: with them, months of a column without nulls took
     2 ms and of one half null 19 ms; without them 7 and 19. They are off so that the plan is the same for all rows.
-    A cursor is returned because DuckDB shows a bar with the time that a query took wherever Python has no script (a
-    notebook, `python -c`), for connections but not for their cursors, and nobody may see that time.
+    What does not fit in memory spills, encrypted, into a folder of this process in `scratch` (beside the file, unless
+    given). A cursor is returned because DuckDB shows a bar with the time that a query took wherever Python has no
+    script (a notebook, `python -c`), for connections but not for their cursors, and nobody may see that time.
     """
+    resources = Resources.from_environment()
     settings: dict[str, str | bool | int | float | list[str]] = {
-        "enable_external_access": "false",
         "python_enable_replacements": "false",
         "preserve_insertion_order": "false",
         "disabled_optimizers": "statistics_propagation,compressed_materialization",
-        "lock_configuration": "true",
+        "temp_directory": str(claim_folder(scratch or path.parent / "scratch")),
+        "temp_file_encryption": "true",
     }
-    return _noted(duckdb.connect(str(path), read_only=True, config=settings).cursor())
+    if resources.counted_memory is not None:
+        settings["memory_limit"] = resources.counted_memory
+    if resources.threads is not None:
+        settings["threads"] = resources.threads
+    with _opening:
+        if _can_load_cryptography():
+            connection = duckdb.connect(str(path), read_only=True, config=settings)
+            _load_and_lock(connection)
+        else:
+            settings |= {"enable_external_access": "false", "lock_configuration": "true"}
+            settings["force_mbedtls_unsafe"] = "true"
+            connection = duckdb.connect(str(path), read_only=True, config=settings)
+        return _noted(connection.cursor())
+
+
+@cache
+def _can_load_cryptography() -> bool:
+    """Whether OpenSSL is installed for DuckDB; nothing is downloaded.
+
+    Without it DuckDB encrypts spilled rows by its own AES, with keys from a generator that it calls unsafe. A question
+    that cannot spill would fail after its charge, and whether it must spill depends on rows; so that is taken, and the
+    folder's mode is what protects, as it protects the registered copy.
+    """
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET autoinstall_known_extensions = false")
+        try:
+            connection.execute(f"LOAD {CRYPTOGRAPHY}")
+        except duckdb.Error:
+            return False
+    return True
+
+
+def _load_and_lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Load OpenSSL, then forbid other files and settings, unless a connection before did."""
+    row = connection.execute("SELECT current_setting('lock_configuration')").fetchone()
+    assert row is not None
+    if not row[0]:
+        connection.execute("SET autoinstall_known_extensions = false")
+        connection.execute(f"LOAD {CRYPTOGRAPHY}")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
 
 
 CANNOT_ENCRYPT = "read-only crypto module"
 """What DuckDB says where it must spill and has no library that it trusts to encrypt."""
-
-
-COUNTED = 0.8
-"""The share of memory that DuckDB counts: told 2 GB (1.86 GiB), its process held 2.16 after repairing 1e8 rows."""
 
 
 def open_for_registration(
@@ -66,7 +124,7 @@ def open_for_registration(
     connection = _noted(duckdb.connect(str(path)))
     connection.execute("SET autoinstall_known_extensions = false")
     with suppress(duckdb.Error):
-        connection.execute("LOAD httpfs")
+        connection.execute(f"LOAD {CRYPTOGRAPHY}")
     connection.execute(f"SET temp_file_encryption = {'false' if plain else 'true'}")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET preserve_insertion_order = false")
@@ -74,12 +132,13 @@ def open_for_registration(
         connection.execute("SET enable_progress_bar = true")  # for query_progress; nothing is printed
         connection.execute("SET enable_progress_bar_print = false")
     connection.execute(f"SET temp_directory = {text(str(spill))}")
+    resources = Resources.from_environment()
     if memory is not None:
-        connection.execute(f"SET memory_limit = {text(memory)}")
-        row = connection.execute("SELECT current_setting('memory_limit')").fetchone()
-        assert row is not None
-        size, unit = str(row[0]).split()  # such as 1.8 GiB
-        connection.execute(f"SET memory_limit = '{float(size) * COUNTED:.3f} {unit}'")
+        resources = replace(resources, memory=memory)
+    if resources.counted_memory is not None:
+        connection.execute(f"SET memory_limit = {text(resources.counted_memory)}")
+    if resources.threads is not None:
+        connection.execute(f"SET threads = {resources.threads}")
     return connection
 
 

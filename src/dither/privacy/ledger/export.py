@@ -10,6 +10,7 @@ from typing import Any
 from dither.canonical import dumps, fraction_text
 from dither.privacy.ledger.records import Record
 from dither.privacy.ledger.store import Ledger
+from dither.surfaces import escape_csv
 
 COLUMNS = (
     *("release", "released_at", "pot", "measure", "charge", "delta", "loss", "mechanisms", "request_hash", "version"),
@@ -84,5 +85,5 @@ def as_csv(ledger: Ledger) -> str:
     writer.writeheader()
     for row in as_rows(ledger):
         flat = {key: json.dumps(value) if isinstance(value, (dict, list)) else value for key, value in row.items()}
-        writer.writerow(flat)
+        writer.writerow({key: escape_csv(value) for key, value in flat.items()})
     return text.getvalue()

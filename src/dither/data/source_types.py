@@ -1,0 +1,68 @@
+"""Source types: how a typed value of a Parquet or DuckDB source becomes text, and which types cannot.
+
+Decided by the schema alone. A date or time that the calendar does not have (a Parquet file may hold
+any 64 bits) becomes a text that is no date, so that it is repaired like any other bad value: DuckDB
+itself stops, or fails for good, when it writes such a value as text.
+Types that would read two ids as one, or that hold several values, are refused.
+"""
+
+from __future__ import annotations
+
+from dither.catalog import Column, Id, Table
+from dither.data.engines.duckdb import name
+from dither.errors import DitherError
+
+UNREADABLE = "out of range"
+"""The text of a date or time outside the years 1 to 9999, or of a time outside a day."""
+_DAYS = ("0001-01-01", "9999-12-31")
+_RANGES = {
+    "DATE": _DAYS,
+    "TIMESTAMP": (f"{_DAYS[0]} 00:00:00", f"{_DAYS[1]} 23:59:59.999999"),
+    "TIMESTAMP_S": (f"{_DAYS[0]} 00:00:00", f"{_DAYS[1]} 23:59:59"),
+    "TIMESTAMP_MS": (f"{_DAYS[0]} 00:00:00", f"{_DAYS[1]} 23:59:59.999"),
+    "TIMESTAMP WITH TIME ZONE": (f"{_DAYS[0]} 00:00:00+00", f"{_DAYS[1]} 23:59:59.999999+00"),
+    "TIME": ("00:00:00", "24:00:00"),
+    "TIME_NS": ("00:00:00", "24:00:00"),
+}
+_NESTED = ("STRUCT", "MAP", "UNION", "VARIANT", "GEOMETRY")
+_ROUNDED = ("FLOAT", "DOUBLE")
+
+
+class SourceError(DitherError):
+    """The source cannot be read as the catalog says; for the steward."""
+
+
+def text_of(column: Column, source_type: str) -> str:
+    """SQL: a value of the source as text, null for null; total on every value that the type can hold."""
+    value = name(column.name)
+    if source_type not in _RANGES:
+        return f"CAST({value} AS VARCHAR)"
+    low, high = (f"CAST('{end}' AS {source_type})" for end in _RANGES[source_type])
+    is_inside = f"{value} BETWEEN {low} AND {high}"
+    # clamped: the engine may cast all values of a block, also those that the CASE does not choose
+    shown = f"CAST(greatest({low}, least({high}, {value})) AS VARCHAR)"
+    outside = "NULL" if isinstance(column, Id) else f"'{UNREADABLE}'"
+    return f"CASE WHEN {value} IS NULL THEN NULL WHEN {is_inside} THEN {shown} ELSE {outside} END"
+
+
+def check_types(table: Table, types: dict[str, str], wide_decimals: frozenset[str]) -> None:
+    """Refuse declared columns whose source type cannot be read one value to one text."""
+    for column in table.columns:
+        source_type = types[column.name]
+        where = f"{table.name}.{column.name}"
+        if source_type.endswith("]") or source_type.startswith(_NESTED):
+            raise SourceError(
+                f"{where}: the source has type {source_type}, which holds several values in one: "
+                "write one column for each value that you declare"
+            )
+        if column.name in wide_decimals:
+            raise SourceError(
+                f"{where}: the source has decimals of more than 38 digits, which are read as rounded "
+                "numbers, so two of them may become one: cast the column to decimal(38, 0) or to text "
+                "at the source"
+            )
+        if isinstance(column, Id) and source_type in _ROUNDED:
+            raise SourceError(
+                f"{where}: an id of type {source_type} is a rounded number, so two people may share "
+                "one: cast the column to BIGINT, decimal(38, 0) or text at the source"
+            )
