@@ -95,7 +95,7 @@ def test_the_samples_hold_every_node_and_every_loss() -> None:
     }
     for cls in nodes:
         assert f'"type": "{stored_name(cls)}"' in texts
-    for name in losses._TYPES:
+    for name in losses.LOSS_TYPES:
         assert f'"type": "{name}"' in texts
     assert len({type(sample) for sample in plan_samples()}) == 13 and len(loss_samples()) > 15
 

@@ -38,6 +38,7 @@ from dither.privacy.accounting.profile import Profile, TradeOff, profile, tradeo
 from dither.privacy.accounting.readers import from_dp_event, from_opacus, parse_dp_event
 from dither.privacy.accounting.renyi import Concentrated, rdp, triangle, zcdp
 from dither.privacy.accounting.writers import to_dp_event
+from dither.privacy.loss_documents import read_loss as from_json
 from dither.privacy.losses import (
     RDP,
     ZCDP,
@@ -59,7 +60,6 @@ from dither.privacy.losses import (
     SampledWithoutReplacement,
     Shuffled,
     compose,
-    from_json,
 )
 
 __all__ = [

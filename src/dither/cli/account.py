@@ -17,6 +17,7 @@ from rich.table import Table
 
 from dither.cli.output import make_console
 from dither.errors import DitherError
+from dither.privacy import loss_documents
 from dither.privacy import losses as ls
 from dither.privacy.accounting.curves import read_delta
 from dither.privacy.accounting.explain import Explanation, explain
@@ -46,7 +47,7 @@ def read_loss(
         )
     source = Path(text).read_text() if text.endswith(".json") else text
     if source.lstrip().startswith("{"):
-        return ls.from_json(read_json(source, allow_floats=True))
+        return loss_documents.read_loss(read_json(source, allow_floats=True))
     return parse(source, neighbours=neighbours, unit=unit)  # type: ignore[arg-type]
 
 

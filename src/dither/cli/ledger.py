@@ -55,6 +55,7 @@ def verify(
 def anchor(
     catalog: CatalogFile,
     to: Annotated[Path | None, typer.Option(help="Append the line to this file instead of printing it.")] = None,
+    as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Write one signed line that says how far the ledger has come, to keep where this user cannot rewrite it.
@@ -62,8 +63,9 @@ def anchor(
     Who runs the ledger can cut off its end and write a fitting head; only a line kept by somebody else shows it.
     """
     line = steward.anchor_line(State.beside(catalog, state))
+    if to is None or as_json:
+        print(line)  # JSON in any case
     if to is None:
-        print(line)
         return
     with to.open("a", encoding="utf-8") as file:
         file.write(line + "\n")

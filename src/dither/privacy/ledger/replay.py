@@ -15,7 +15,7 @@ from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, digest_
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import START, Anchor
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.losses import from_json
+from dither.privacy.loss_documents import read_loss
 
 _ENTRIES = select(tables.entry).order_by(tables.entry.c.seq)
 _RELEASE = select(tables.release).where(tables.release.c.seq == bindparam("at"))
@@ -144,7 +144,7 @@ class Replay:
         for leaf in leaves:
             if leaf not in self.pots:
                 raise Broken(seq, f"charges {leaf!r}, which no entry opened")
-        loss = from_json(loss_json)
+        loss = read_loss(loss_json)
         old_rule = not self._is_sealed
         charges, changed = tree.pay(self.pots, leaves, loss, reissue=reissue, paid=paid, before_recount=old_rule)
         if rows.charges_to(charges) != body["charges"]:

@@ -27,7 +27,8 @@ from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Committed, Reservation
 from dither.privacy.ledger.verify import Location, database_at, is_url, missing_head
 from dither.privacy.ledger.writer import Writer
-from dither.privacy.losses import Loss, from_json
+from dither.privacy.loss_documents import read_loss
+from dither.privacy.losses import Loss
 from dither.privacy.noise.source import fresh_bytes
 
 ONE_INCIDENT = "one incident each"
@@ -260,7 +261,7 @@ class Ledger(readings.Readings):
             _, reserve, _ = rows.entry(transaction, release)
             paid = rows.payers(transaction, release)
             now = self._pots(transaction, tree.needed(terms, (pot,)))
-            charges, changed = tree.pay(now, (pot,), from_json(reserve["loss"]), paid=paid)
+            charges, changed = tree.pay(now, (pot,), read_loss(reserve["loss"]), paid=paid)
             if not charges:
                 raise RefusedError(f"pot {pot!r} has paid for release {release}", rule="privacy-rules 12")
             body = {
