@@ -34,7 +34,7 @@ def verify(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = N
     report = steward.verify_ledger(State.beside(catalog, state))
     if as_json:
         print_json({"ok": report.ok, "entries": report.entries, "releases": report.releases,
-                    "first_bad": report.first_bad, "problem": report.problem})  # fmt: skip
+                    "first_bad": report.first_bad, "problem": report.problem, "notes": list(report.notes)})  # fmt: skip
     else:
         Console().print(str(report), highlight=False)
     if not report.ok:

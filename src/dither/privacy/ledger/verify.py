@@ -25,7 +25,10 @@ Location = Path | str  # a SQLite file, or the URL of a PostgreSQL database
 
 @dataclass(frozen=True)
 class Report:
-    """What `verify` found; `first_bad` is the first bad entry, None where the fault lies beside the entries."""
+    """What `verify` found; `first_bad` is the first bad entry, None where the fault lies beside the entries.
+
+    `notes` name entries that an earlier dither wrote by its rules, and that today's would refuse.
+    """
 
     ok: bool
     entries: int
@@ -33,11 +36,14 @@ class Report:
     pots: tuple[Pot, ...]
     first_bad: int | None = None
     problem: str = ""
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if not self.ok:
             return f"the ledger does NOT verify: {self.problem}"
-        return f"the ledger verifies: {self.entries} entries, {self.releases} releases, {len(self.pots)} pots"
+        counts = f"{self.entries} entries, {self.releases} releases, {len(self.pots)} pots"
+        allowed = [f"{note}: allowed by an earlier dither, refused today" for note in self.notes]
+        return "\n".join([f"the ledger verifies: {counts}", *allowed])
 
 
 def verify(location: Location, head_path: Path) -> Report:
@@ -103,7 +109,8 @@ def _checked(database: Database, head_path: Path, location: Location) -> Report:
         return Report(False, replay.last.seq, len(replay.commitments), (), getattr(error, "seq", None), str(error))
     finally:
         database.close()
-    return Report(True, replay.last.seq, len(replay.commitments), tuple(replay.pots.values()))
+    pots = tuple(replay.pots.values())
+    return Report(True, replay.last.seq, len(replay.commitments), pots, notes=tuple(replay.notes))
 
 
 def missing_head(head_path: Path, last: Anchor) -> str:
