@@ -31,7 +31,7 @@ from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
 from dither.privacy.parts import check_parts
 from dither.privacy.randomise import Exact, randomise
-from dither.privacy.release import Priced, Release, Values, Version, repeat_key, to_bytes
+from dither.privacy.release import Priced, Release, Values, Version, load_arrow, repeat_key, to_bytes
 from dither.privacy.repeats import repeated
 from dither.privacy.request import Request
 from dither.privacy.statements import statements, step_by_step
@@ -249,6 +249,7 @@ class Kernel:
             raise RefusedError(
                 "a connection is not inherited by a forked process: connect again", rule="engines do not fork"
             )
+        load_arrow()
         while True:
             try:
                 number, measurer = self._idle.pop()

@@ -4,22 +4,29 @@ Python delivers signals to the main thread, and cancellation to the thread that 
 that was charged must end in a stored answer whoever loses patience, so the steps from RESERVE to
 COMMIT run here, and an interrupt of the caller is raised after them (privacy-rules 46).
 
+The threads are our own: an interrupt inside `ThreadPoolExecutor.submit` can leave it a thread that
+nobody ends, for which Python's exit then waits for ever.
+
 >>> Uninterrupted().run(lambda: 6 * 7)
 42
 """
 
 from __future__ import annotations
 
+import atexit
 import os
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
-from threading import Lock
-from typing import Generic, TypeVar
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Generic, TypeVar
+from weakref import ref
 
 from dither.errors import RefusedError
 
-MOST_AT_ONCE = 64
+GUARDS = 6
+MOST_IDLE = 8
 T = TypeVar("T")
 
 
@@ -40,12 +47,14 @@ class _Job(Generic[T]):
         if not self._claim.acquire(blocking=False):
             return
         try:
+            _running.add(self)
             self._result = Context().run(self._work)
         except BaseException as error:
             self._error = error.with_traceback(None)  # its frames end here
         finally:
             self.is_done = True
             self._finished.release()
+            _running.discard(self)
 
     def cancel(self) -> bool:
         """Whether the work never began, and now never will."""
@@ -53,8 +62,8 @@ class _Job(Generic[T]):
 
     def wait(self) -> None:
         """Returns when the work is done. An interrupt may end the wait, never the work."""
-        while not self.is_done:
-            self._finished.acquire()
+        with self._finished:  # let go at once: several may wait, also Python's exit
+            pass
 
     def result(self) -> T:
         """What the work returned, or its error."""
@@ -63,18 +72,77 @@ class _Job(Generic[T]):
         return self._result
 
 
+class _Running:
+    """The jobs of this process that have begun. Once Python ends none begins any more."""
+
+    def __init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Also after a fork: the jobs of the parent run in the parent."""
+        self._lock = Lock()
+        self._jobs: set[_Job[Any]] = set()
+        self._is_ending = False
+
+    def add(self, job: _Job[Any]) -> None:
+        with self._lock:
+            if self._is_ending:
+                raise RefusedError(_NO_THREAD, rule=_RULE)
+            self._jobs.add(job)
+
+    def discard(self, job: _Job[Any]) -> None:
+        with self._lock:
+            self._jobs.discard(job)
+
+    def outlast(self) -> None:
+        """At Python's exit: what was charged is stored first."""
+        with self._lock:
+            self._is_ending = True
+            jobs = tuple(self._jobs)
+        for job in jobs:
+            _outlast(job)
+
+
+_NO_THREAD = (
+    "no thread can be started, since Python is ending or the system has none left. "
+    "Nothing was spent: ask from a running program"
+)
+_RULE = "no interrupt reaches a charged question"
+_running = _Running()
+atexit.register(_running.outlast)
+os.register_at_fork(after_in_child=_running.start_anew)
+
+
+class _Worker:
+    """A thread that takes one job after the other, until its owner is gone."""
+
+    def __init__(self, owner: Uninterrupted) -> None:
+        self._owner = ref(owner)
+        self.jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
+        Thread(target=self._serve, name="dither", daemon=True).start()
+
+    def _serve(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            job.run()
+            del job  # with all that it holds
+            owner = self._owner()
+            if owner is None or not owner.take_back(self):
+                return
+            del owner
+
+
 class Uninterrupted:
-    """The threads of one kernel. They are kept for the next question, and Python's exit waits for them."""
+    """The threads of one kernel, kept for its next question."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
-        self._threads = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="dither")
+        self._idle: deque[_Worker] = deque()
 
     def run(self, work: Callable[[], T], on_interrupt: Callable[[], None] = lambda: None) -> T:
         """The result of `work`, which runs to its end; an interrupt of the caller is raised after it.
 
         `on_interrupt` is called between the two. Should a burst of interrupts end the wait early,
-        the work still runs to its end.
+        the work still runs to its end. An interrupt before any thread began the work cancels it.
         """
         if os.getpid() != self._process:
             raise RefusedError(
@@ -82,52 +150,63 @@ class Uninterrupted:
                 rule="engines do not fork",
             )
         job = _Job(work)
-        interrupt = self._submit(job)
-        later = _outlast(job)
-        interrupt = later if interrupt is None else interrupt
+        try:
+            self._start(job)
+            interrupt = _outlast(job)
+        except BaseException as error:
+            interrupt = error
         if interrupt is None:
             return job.result()
         try:
-            on_interrupt()
+            if job.cancel():
+                _refuse_without_thread(interrupt)
+            else:
+                _outlast(job)
+                on_interrupt()
             raise interrupt
         finally:
-            del interrupt, later  # else error and frame would keep each other alive
+            del interrupt  # else error and frame would keep each other alive
 
-    def _submit(self, job: _Job[T]) -> BaseException | None:
-        """Hands the job to a thread; an interrupt that came after a thread began it is returned."""
-        has_no_thread = False
+    def _start(self, job: _Job[Any]) -> None:
+        """Hands a job to a thread that has none."""
         try:
-            self._threads.submit(job.run)
-        except BaseException as error:
-            if not job.cancel():
-                return error
-            if not isinstance(error, RuntimeError):
-                raise
-            has_no_thread = True
-        if has_no_thread:
-            raise RefusedError(
-                "no thread can be started, since Python is ending or the system has none left. "
-                "Nothing was spent: ask from a running program",
-                rule="no interrupt reaches a charged question",
-            )
-        return None
+            worker = self._idle.pop()
+        except IndexError:
+            worker = _Worker(self)
+        worker.jobs.put(job)
+
+    def take_back(self, worker: _Worker) -> bool:
+        """Whether a thread that did its job is kept."""
+        if len(self._idle) >= MOST_IDLE:
+            return False
+        self._idle.append(worker)
+        return True
+
+    def __del__(self) -> None:
+        for worker in self._idle:
+            worker.jobs.put(None)
 
 
-def _outlast(job: _Job[T]) -> BaseException | None:
+def _refuse_without_thread(error: BaseException) -> None:
+    if isinstance(error, RuntimeError):
+        raise RefusedError(_NO_THREAD, rule=_RULE)
+
+
+def _outlast(job: _Job[T], guards: int = GUARDS) -> BaseException | None:
     """Waits until a job is done; the first interrupt that came meanwhile.
 
-    The outer loop is for an interrupt that comes while the one before it is being caught.
+    An interrupt that comes while the one before it is being caught is caught by the next guard.
     """
     first: BaseException | None = None
-    while True:
+    while not job.is_done:
+        interrupt: BaseException | None = None
         try:
-            while not job.is_done:
-                try:
-                    job.wait()
-                except BaseException as error:
-                    if first is None:
-                        first = error
-            return first
+            if guards:
+                interrupt = _outlast(job, guards - 1)
+            else:
+                job.wait()
         except BaseException as error:
-            if first is None:
-                first = error
+            interrupt = error
+        if first is None:
+            first = interrupt
+    return first
