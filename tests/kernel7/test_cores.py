@@ -69,31 +69,30 @@ def test_a_bug_of_ours_prints_no_locals(clinic: Clinic) -> None:
     assert "41337" not in ran.stderr + ran.stdout
 
 
-def test_an_interrupt_after_the_charge_is_a_failure_like_any_other(
-    clinic: Clinic, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_leased", [False, True])
+def test_a_failure_of_any_type_carries_no_exact_values(
+    clinic: Clinic, is_leased: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether somebody lost patience may depend on one row; and the frames of the interrupt hold exact values."""
-    clinic.open(max_incidents=2)
+    """The frames of what fails after MEASURE hold exact values, also where it is no ordinary exception."""
+    clinic.open()
     kernel, request = clinic.kernel(), clinic.connect().request(COUNT, epsilon=1)
+    counts: list[int] = []
 
-    seen: list[int] = []
+    def exit_from_engine(self: Kernel, priced: Any, exact: Any) -> Any:
+        counts.append(int(exact[0][()][0, 0]))
+        raise SystemExit
 
-    def interrupted(self: Kernel, priced: Any, exact: Any) -> Any:
-        seen.append(int(exact[0][()][0, 0]))
-        raise KeyboardInterrupt
-
-    lease = Lease(kernel, kernel.price(request).loss, "total")
-    monkeypatch.setattr(Kernel, "randomise", interrupted)
+    ask = Lease(kernel, kernel.price(request).loss, "total").release if is_leased else kernel.release
+    monkeypatch.setattr(Kernel, "randomise", exit_from_engine)
     here = sys._getframe().f_code
-    for ask in (kernel.release, lease.release):
-        with pytest.raises(UnavailableError) as caught:
-            ask(request)
-        assert caught.value.__context__ is None and caught.value.__cause__ is None
-        frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__) if frame.f_code != here]
-        held = [value for frame in frames for value in frame.f_locals.values()]
-        assert frames and not any(isinstance(each, list | np.ndarray) for each in held)
-    assert seen == [TRUE_COUNT, TRUE_COUNT]
-    assert len(clinic.ledger().incidents_open()) == 2 and clinic.spent() == {"total": 2} and clinic.verify().ok
+    with pytest.raises(UnavailableError) as caught:
+        ask(request)
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__) if frame.f_code != here]
+    held = [value for frame in frames for value in frame.f_locals.values()]
+    assert frames and not any(isinstance(value, list | np.ndarray) for value in held)
+    assert counts == [TRUE_COUNT]
+    assert len(clinic.ledger().incidents_open()) == 1 and clinic.spent() == {"total": 1} and clinic.verify().ok
 
 
 def test_the_time_of_a_release_is_when_it_left_not_when_it_was_charged(

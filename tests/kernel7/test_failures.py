@@ -81,12 +81,15 @@ def test_every_failure_after_the_charge_is_the_same(
     clinic: Clinic, fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clinic.open(max_incidents=2)
+    for name in ("ann", "bob"):  # a failure suspends the pot that asked
+        clinic.open(name, inside="total", kind="analyst")
     con = clinic.connect()
     with monkeypatch.context() as patch:
         fault(patch)
-        for _ in range(2):
+        for name in ("ann", "bob"):
+            asking = clinic.connect(name)
             with pytest.raises(UnavailableError) as caught:
-                con.sql(COUNT, epsilon=1, fresh=True)
+                asking.sql(COUNT, epsilon=1, fresh=True)
             assert str(caught.value) == UnavailableError.TEXT
             assert caught.value.__cause__ is None and caught.value.__context__ is None
             told = everything(caught.value)
@@ -94,10 +97,10 @@ def test_every_failure_after_the_charge_is_the_same(
             assert not any(
                 isinstance(thing, np.ndarray) or thing == TRUE_COUNT for thing in told if not isinstance(thing, dict)
             )
-    assert clinic.spent() == {"total": 2} and len(clinic.ledger().incidents_open()) == 2
+    assert clinic.spent() == {"total": 2, "ann": 1, "bob": 1} and len(clinic.ledger().incidents_open()) == 2
     with pytest.raises(RefusedError, match="suspended until the data steward clears"):
         con.sql(COUNT, epsilon=1, fresh=True)
-    assert clinic.spent() == {"total": 2}
+    assert clinic.spent()["total"] == 2
     steward.clear_incidents(clinic.place, "the engine has more memory now")
     con.sql(COUNT, epsilon=1, fresh=True)
     assert clinic.verify().ok
@@ -277,5 +280,9 @@ def test_a_head_that_cannot_be_moved_stops_answers_until_it_can(
         patch.setattr(Head, "advance", boom)
         with pytest.raises(UnavailableError):
             kernel.release(request)
+    with pytest.raises(RefusedError, match="suspended"):
+        kernel.release(request)
+    assert len(clinic.ledger().incidents_open()) == 1 and clinic.spent() == {"total": 1}
+    steward.clear_incidents(clinic.place, "the disk of the head has room again")
     kernel.release(request)
-    assert len(clinic.ledger().incidents_open()) == 1 and clinic.spent() == {"total": 2} and clinic.verify().ok
+    assert clinic.spent() == {"total": 2} and clinic.verify().ok

@@ -16,7 +16,7 @@ import pytest
 from ledger_place import Place, release, reserve
 from sqlalchemy import Engine
 
-from dither.errors import BudgetError
+from dither.errors import BudgetError, RefusedError
 from dither.privacy.ledger import Ledger
 
 CHILD = """
@@ -44,6 +44,9 @@ def test_a_crash_between_reserve_and_commit_keeps_the_charge(both: Place) -> Non
     ledger = both.open()
     assert ledger.pot("total").spent == Fraction(3, 10)
     assert len(ledger.history(unreleased=True)) == 2 and len(ledger.history()) == 1
+    with pytest.raises(RefusedError, match="suspended"):  # what died may have been killed by a row
+        reserve(ledger, "0.7")
+    ledger.clear_incidents("the machine lost power during the night")
     release(ledger, "0.7")
     with pytest.raises(BudgetError):
         reserve(ledger, "0.01")

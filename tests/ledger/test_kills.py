@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from contextlib import suppress
 from fractions import Fraction
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,7 +30,9 @@ def work(place: Place, sent: Path) -> None:
             os.write(descriptor, b"%d\n" % reservation.seq)
         except BudgetError:
             return
-        except DitherError:  # a server that is busy reaping our dead siblings
+        except DitherError:  # a server that is busy reaping our dead siblings, or a sibling's death suspended the pot
+            with suppress(DitherError):
+                ledger.clear_incidents("the machine lost power during the night")
             time.sleep(0.01)
 
 

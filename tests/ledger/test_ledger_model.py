@@ -16,6 +16,7 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     consumes,
     invariant,
+    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -43,7 +44,9 @@ class Model(RuleBasedStateMachine):
         self.caps: dict[str, Fraction] = {}
         self.ceilings: dict[str, Fraction] = {}
         self.charges: dict[str, list[Fraction]] = {}
-        self.entries = self.releases = self.incidents = 0
+        self.under_way: dict[int, tuple[list[str], Fraction]] = {}
+        self.failed: list[str] = []
+        self.entries = self.releases = 0
 
     def teardown(self) -> None:
         report = self.place.verify()
@@ -81,32 +84,56 @@ class Model(RuleBasedStateMachine):
     def reserve(self, name: str, scale: Fraction, sensitivity: int) -> Reservation | None:
         loss, charge = DiscreteLaplace(scale, sensitivity, unit="person"), sensitivity / scale
         way = [name] if name == "total" else [name, "total"]
+        if name in self.caps and not set(way).isdisjoint(self.failed):
+            with pytest.raises(RefusedError, match="suspended"):
+                self.ledger.reserve(name, loss, HASH, {})
+            return None
         if name not in self.caps or any(sum(self.charges[pot]) + charge > self.caps[pot] for pot in way):
             with pytest.raises(BudgetError):
                 self.ledger.reserve(name, loss, HASH, {})
             return None
+        settled = sum(self.charges[name]) - sum(taken for pots, taken in self.under_way.values() if name in pots)
         reservation = self.ledger.reserve(name, loss, HASH, {})
+        self.under_way[reservation.seq] = (way, charge)
         for pot in way:
             self.charges[pot].append(charge)
         self.entries += 1
-        assert (reservation.charge, reservation.spent_after) == (charge, sum(self.charges[name]))
+        assert (reservation.charge, reservation.spent_after) == (charge, settled + charge)
         return reservation
 
     @rule(target=finished, reservation=consumes(pending), content=st.binary(max_size=20))
     def commit(self, reservation: Reservation | None, content: bytes) -> Reservation | None:
-        if reservation is not None:
-            self.ledger.commit(reservation, content, {}, released_at=TIME)
-            self.entries += 1
-            self.releases += 1
+        if reservation is None:
+            return None
+        if not set(self.under_way[reservation.seq][0]).isdisjoint(self.failed):
+            with pytest.raises(RefusedError, match="suspended"):
+                self.ledger.commit(reservation, content, {}, released_at=TIME)
+            self._fail(reservation)
+            return reservation
+        self.ledger.commit(reservation, content, {}, released_at=TIME)
+        del self.under_way[reservation.seq]
+        self.entries += 1
+        self.releases += 1
         return reservation
 
     @rule(target=finished, reservation=consumes(pending))
     def incident(self, reservation: Reservation | None) -> Reservation | None:
         if reservation is not None:
-            self.ledger.record_incident(reservation, "engine_failed")
-            self.entries += 1
-            self.incidents += 1
+            self._fail(reservation)
         return reservation
+
+    def _fail(self, reservation: Reservation) -> None:
+        self.ledger.record_incident(reservation, "engine_failed")
+        del self.under_way[reservation.seq]
+        self.failed.append(reservation.pot)
+        self.entries += 1
+
+    @precondition(lambda self: self.failed)
+    @rule()
+    def clear(self) -> None:
+        self.ledger.clear_incidents("the engine has more memory now")
+        self.failed.clear()
+        self.entries += 1
 
     @rule(reservation=finished)
     def commit_again(self, reservation: Reservation | None) -> None:
@@ -124,7 +151,7 @@ class Model(RuleBasedStateMachine):
     def agrees(self) -> None:
         pots = {pot.name: (pot.spent, pot.cap, pot.ceiling) for pot in self.ledger.pots()}
         assert pots == {name: (sum(self.charges[name]), self.caps[name], self.ceilings[name]) for name in self.caps}
-        assert len(self.ledger.incidents_open()) == self.incidents
+        assert len(self.ledger.incidents_open()) == len(self.failed)
         assert len(self.ledger.history()) == self.releases
 
 

@@ -17,7 +17,7 @@ from dither.privacy.losses import Loss, Pure
 def test_ten_tenths_fit_one_and_the_eleventh_is_refused(both: Place) -> None:
     ledger = both.create(cap=1)
     for _ in range(10):
-        reserve(ledger, 0.1)
+        release(ledger, 0.1)
     assert ledger.pot("total").left == 0
     told = r"asked epsilon 0\.1, delta 0, for one person; left 0 of 1.*Nothing was spent.*dither budget raise"
     with pytest.raises(BudgetError, match=told):
@@ -166,7 +166,7 @@ def test_reissues_are_paid_beside_the_cap_and_inside_the_ceiling() -> None:
 
 def test_raises_stay_below_the_ceiling_and_leave_an_entry(both: Place) -> None:
     ledger = both.create(cap=1, ceiling=2)
-    reserve(ledger, 1)
+    release(ledger, 1)
     with pytest.raises(RefusedError, match="ceiling 2"):
         ledger.raise_cap("total", "2.0000001", "the board asked for more")
     with pytest.raises(ParameterError, match="must exceed"):
@@ -175,7 +175,7 @@ def test_raises_stay_below_the_ceiling_and_leave_an_entry(both: Place) -> None:
         ledger.raise_cap("total", 2, "because")
     assert ledger.raise_cap("total", 2, "the board asked for more").left == 1
     release(ledger, 1)
-    assert both.verify().entries == 5
+    assert both.verify().entries == 6
     with pytest.raises(BudgetError, match=r"the pot is empty$"):
         reserve(ledger, "0.1")
 

@@ -86,7 +86,8 @@ def test_both_caps_of_a_zcdp_pot_hold(both: Place) -> None:
     ledger = Ledger.create(both.location, both.head)
     ledger.open_pot("total", 1, 1, rule=rule, **TERMS)
     for _ in range(3):
-        ledger.reserve("total", losses.ZCDP("0.1", "1e-9", unit="person"), HASH, {})
+        paid = ledger.reserve("total", losses.ZCDP("0.1", "1e-9", unit="person"), HASH, {})
+        ledger.commit(paid, b"42", {}, released_at=TIME)
     with pytest.raises(BudgetError, match=r"asked rho .*, delta .*; left delta 0 of .*never raised"):
         ledger.reserve("total", losses.ZCDP("0.1", "1e-9", unit="person"), HASH, {})
     for _ in range(7):
@@ -359,10 +360,11 @@ def test_a_reissue_is_paid_by_the_pot_of_the_old_release(both: Place) -> None:
 
 def test_a_suspended_dataset_refuses_in_the_transaction_that_would_charge(both: Place) -> None:
     ledger = both.create(cap=1, max_incidents=2)
+    group(ledger, "board", "0.5")
     other = both.open()
     done = release(ledger)
-    other.record_incident(reserve(other), "failed_after_reserve")
     pending = reserve(ledger)
+    other.record_incident(reserve(other, pot="board"), "failed_after_reserve")
     assert not ledger.is_suspended()
     other.record_incident(pending, "failed_after_reserve")
     assert ledger.is_suspended()
@@ -380,13 +382,14 @@ def test_a_reserve_forged_into_a_suspended_ledger_is_named(place: Place) -> None
     from test_tampering import rewrite
 
     ledger = place.create(max_incidents=2)
-    ledger.record_incident(reserve(ledger), "failed_after_reserve")
+    group(ledger, "board", "0.5")
+    ledger.record_incident(reserve(ledger, pot="board"), "failed_after_reserve")
     release(ledger)
     ledger.close()
     rewrite(place, 1, max_incidents=1)
     place.head.unlink()
     report = place.verify()
-    assert report.first_bad == 4 and "suspended" in report.problem
+    assert report.first_bad == 5 and "suspended" in report.problem
 
 
 # -- windows --------------------------------------------------------------------------------------------------------

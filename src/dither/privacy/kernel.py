@@ -2,7 +2,8 @@
 
 PRICE -> PREPARE -> RESERVE -> MEASURE -> RANDOMISE -> COMMIT -> RELEASE. Everything before RESERVE may fail freely: no
 data was read. From RESERVE on the charge stays whatever happens, the one response to any failure is the constant
-`UnavailableError`, and the failure is recorded as an incident. The kernel believes nothing: plan and price come in,
+`UnavailableError`, and the failure is recorded as an incident. RESERVE to COMMIT run in a thread that no interrupt
+reaches, so a person's interrupt is no failure. The kernel believes nothing: plan and price come in,
 sensitivity, noise and loss are derived here from the catalog *stored at registration*; randomness is drawn here.
 """
 
@@ -31,10 +32,11 @@ from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
 from dither.privacy.parts import check_parts
 from dither.privacy.randomise import Exact, randomise
-from dither.privacy.release import Priced, Release, Values, Version, repeat_key, to_bytes
+from dither.privacy.release import Priced, Release, Values, Version, load_arrow, repeat_key, to_bytes
 from dither.privacy.repeats import repeated
 from dither.privacy.request import Request
 from dither.privacy.statements import statements, step_by_step
+from dither.privacy.uninterrupted import Uninterrupted
 from dither.privacy.versions import newest
 from dither.privacy.windows import paying
 from dither.state import State
@@ -66,7 +68,8 @@ class Kernel:
         no_core_dumps()
         remove_spilled(state)
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
-        self._state, self._incidents = state, Incidents(self.ledger)
+        self._state, self._incidents = state, Incidents(self.ledger, state.log)
+        self.uninterrupted = Uninterrupted()
         self._generated: tuple[str, TemporaryDirectory[str]] | None = None
         self._process = os.getpid()
         self._idle: list[tuple[int, Measurer]] = []
@@ -117,7 +120,7 @@ class Kernel:
 
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect and compile; the last step that may fail freely."""
-        self._incidents.settle()
+        self.check_incidents(priced.request.pot)
         measurer = self.connect(priced.at)
         for query in statements(priced):
             measurer.prepare(query)
@@ -151,35 +154,50 @@ class Kernel:
         return Release(str(reservation.seq), priced, values, *standing, at, reservation.charges)
 
     def release(self, request: Request, **how: Any) -> Release:
-        """All seven steps. With a lease's, the only caller of `measure` on registered data."""
+        """All seven steps. With a lease's, the only caller of `measure` on registered data.
+
+        An interrupt that comes after PREPARE is raised after COMMIT: the answer is stored, and asking again is free.
+        """
         priced = self.price(request)
         _refuse_rehearsal(priced)
-        measurer, answered = self.prepare(priced), None
+        measurer = self.prepare(priced)
+        stored = self.uninterrupted.run(lambda: self._charge_and_store(priced, measurer, how))
+        if stored is None:  # raised out here, so that neither cause nor frames travel with the constant response
+            raise UnavailableError
+        return self.send(priced, *stored)
+
+    def _charge_and_store(
+        self, priced: Priced, measurer: Measurer, how: dict[str, Any]
+    ) -> tuple[Reservation, Values, str] | None:
+        """RESERVE to COMMIT; None after a failure, which is then recorded."""
+        answer = None
         try:
             reservation = self.reserve(priced, **how)
-            answered = self._answered(priced, measurer, reservation)
+            answer = self._measure_and_store(priced, measurer, reservation)
         finally:
             with suppress(Exception):
-                self._put_back(priced.at, measurer, sound=answered is not None)
-        if answered is None:  # raised out here, so that neither cause nor frames travel with the constant response
-            self.record_incident(reservation)
-            raise UnavailableError
-        return self.send(priced, reservation, *answered)
+                self._put_back(priced.at, measurer, sound=answer is not None)
+        return None if answer is None else (reservation, *answer)
 
-    def _answered(self, priced: Priced, measurer: Measurer, reservation: Reservation) -> tuple[Values, str] | None:
+    def _measure_and_store(
+        self, priced: Priced, measurer: Measurer, reservation: Reservation
+    ) -> tuple[Values, str] | None:
         """MEASURE to COMMIT; None on any failure, whose exception and frames (exact values) end here.
 
-        An interrupt is a failure too: whether someone lost patience may depend on the data. The time is taken when all
-        is ready to leave: that of the charge, seen beside the moment the answer appears, would tell how long it took.
+        No interrupt reaches this thread, so whatever is raised is a failure of engine or store. The time is taken when
+        all is ready to leave: that of the charge, seen beside the moment the answer appears, would tell how long it
+        took.
         """
-        with suppress(BaseException):
-            values = self.randomise(priced, self.measured(priced, measurer))
+        try:
+            values = self.randomise(priced, self.measure_with_retries(priced, measurer))
             at = now()
             self.commit(priced, reservation, values, at)
-            return values, at
-        return None
+        except BaseException as error:
+            self.record_incident(reservation, error)
+            return None
+        return values, at
 
-    def measured(self, priced: Priced, measurer: Measurer) -> list[Exact]:
+    def measure_with_retries(self, priced: Priced, measurer: Measurer) -> list[Exact]:
         """The statement may be run again, at most twice, with the same sample; never is another put in its place."""
         key = fresh_bytes(32)
         for _ in range(MEASURE_TRIES - 1):
@@ -187,9 +205,13 @@ class Kernel:
                 return self.measure(priced, measurer, key)
         return self.measure(priced, measurer, key)
 
-    def record_incident(self, reservation: Reservation) -> None:
-        """Counted now, or before this kernel answers again."""
-        self._incidents.record(reservation)
+    def record_incident(self, reservation: Reservation, error: BaseException | None = None) -> None:
+        """Counted now, or before this kernel answers again; the reason goes to the steward's log alone."""
+        self._incidents.record(reservation, error)
+
+    def check_incidents(self, pot: str) -> None:
+        """Refuses while incidents suspend the pot, all that it is inside of, or the dataset."""
+        self._incidents.settle(pot)
 
     def answer(self, request: Request) -> Release:
         """The stored release where one answers the request, free to those who paid for it; else a new one."""
@@ -211,7 +233,7 @@ class Kernel:
             self._generated = (known, folder)
         measurer = Measurer(Path(self._generated[1].name) / "data.duckdb", at.catalog, at.facts)
         try:
-            values = self.randomise(priced, self.measured(priced, measurer))
+            values = self.randomise(priced, self.measure_with_retries(priced, measurer))
         finally:
             measurer.close()
         return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
@@ -229,6 +251,7 @@ class Kernel:
             raise RefusedError(
                 "a connection is not inherited by a forked process: connect again", rule="engines do not fork"
             )
+        load_arrow()
         while True:
             try:
                 number, measurer = self._idle.pop()

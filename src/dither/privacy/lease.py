@@ -4,11 +4,12 @@ The plan fixes every step's *loss* in advance; the *queries* may be chosen after
 sparse vector, MWEM). Each step is checked against the plan: its loss, derived by the kernel from query and catalog,
 must be the next planned one. A lease lives and dies with its process: the charge stays, nothing resumes, and it can be
 neither copied nor used on the far side of a fork, so no planned loss is spent twice. Its outputs are stored when it
-closes.
+closes: at the end of its `with` block, after the step at which a person interrupts it, or when Python exits.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -49,33 +50,54 @@ class Lease:
         self._plan, self._outputs = events(planned), list[Values]()
         self._expected: Loss | None = next(self._plan)
         self._at = kernel.at
+        self._open = False
+        kernel.check_incidents(pot)
         self._measurer = kernel.connect(self._at)
+        kernel.uninterrupted.run(lambda: self._charge(planned), on_interrupt=self.close)
+
+    def _charge(self, planned: Loss) -> None:
+        """RESERVE, for the whole plan."""
+        kernel = self._kernel
         public = {"version": self._at.number, "catalog_hash": self._at.catalog_hash, "lease": True}
         key = digest({"lease": planned.to_json(), **public})
-        pots = paying(kernel.ledger, self._at.catalog, pot, None)
+        pots = paying(kernel.ledger, self._at.catalog, self._pot, None)
         self.reservation = kernel.ledger.reserve(pots, planned, key, public, leaves_early=True)
         self._open = True
+        _open_leases.add(self)
 
     def release(self, request: Request) -> Values:
-        """The next planned step. What does not fit the plan is refused, and the step can be asked again."""
+        """The next planned step. What does not fit the plan is refused, and the step can be asked again.
+
+        An interrupt is raised after the step; the lease is over then, its outputs are stored.
+        """
+        self._check_alive()
+        values = self._kernel.uninterrupted.run(lambda: self._serve(request), on_interrupt=self.close)
+        if values is None:  # raised out here, so that neither cause nor frames travel with the constant response
+            raise UnavailableError
+        return values
+
+    def _serve(self, request: Request) -> Values | None:
+        """One step, MEASURE to its output; None after a failure, which is then recorded and ends the lease."""
         with self._lock:
+            self._check_alive()
             priced = self._next(request)
             self._expected = next(self._plan, None)  # spent from here on, whatever happens
-            values = self._answered(priced)
-            if values is not None and not self._kernel.ledger.is_suspended():
-                self._outputs.append(values)
-                return values
-            self._open = False
-            self._kernel.record_incident(self.reservation)
-        raise UnavailableError
+            try:
+                exact = self._kernel.measure_with_retries(priced, self._measurer)
+                values = self._kernel.randomise(priced, exact)
+                self._kernel.check_incidents(self._pot)  # another request failed meanwhile: this one fails alike
+            except BaseException as error:
+                self._end()
+                self._kernel.record_incident(self.reservation, error)
+                return None
+            self._outputs.append(values)
+            return values
 
     def _next(self, request: Request) -> Priced:
         """The request priced, if it is the next step of this plan."""
-        self._check_alive()
         if request.pot != self._pot:
             raise RefusedError(f"this lease was paid by {self._pot!r}, not {request.pot!r}", rule=_RULE)
-        if self._kernel.ledger.is_suspended():
-            raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
+        self._kernel.check_incidents(self._pot)
         priced = self._kernel.price(request)
         if priced.at != self._at:
             raise RefusedError("another version was registered since: this lease is over", rule=_RULE)
@@ -85,28 +107,45 @@ class Lease:
             self._measurer.prepare(each.step.query)
         return priced
 
-    def _answered(self, priced: Priced) -> Values | None:
-        """Measured and randomised; None on any failure, whose exception and frames (exact values) end here."""
-        with suppress(BaseException):  # an interrupt is a failure like any other
-            return self._kernel.randomise(priced, self._kernel.measured(priced, self._measurer))
-        return None
-
     def _check_alive(self) -> None:
-        if os.getpid() != self._process:
+        if not self.is_of_this_process:
             raise RefusedError("a lease is not inherited by a forked process", rule=_RULE)
         if not self._open:
             raise RefusedError("this lease is over", rule=_RULE)
 
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether it was opened here, not inherited through a fork."""
+        return os.getpid() == self._process
+
     def close(self) -> None:
         """Stores the outputs in the ledger, whatever part of the plan was served."""
+        if not self.is_of_this_process or not self._open:
+            return
+        if not self._kernel.uninterrupted.run(self.store_outputs):
+            raise UnavailableError
+
+    def store_outputs(self) -> bool:
+        """COMMIT; False where the store failed, which is then recorded."""
         with self._lock:
-            if os.getpid() != self._process or not self._open:
-                return
-            self._open = False
+            if not self._open:
+                return True
+            self._end()
+            try:
+                texts = [[[str(cell) for cell in cells] for cells in step] for step in self._outputs]
+                table = pa.table({"steps": pa.array(texts, pa.list_(pa.list_(pa.string())))})
+                self._kernel.ledger.commit(self.reservation, table_bytes(table), {"v": 1}, released_at=now())
+            except BaseException as error:
+                self._kernel.record_incident(self.reservation, error)
+                return False
+            return True
+
+    def _end(self) -> None:
+        """No step is served any more."""
+        self._open = False
+        _open_leases.discard(self)
+        with suppress(Exception):
             self._measurer.close()
-            texts = [[[str(cell) for cell in cells] for cells in step] for step in self._outputs]
-            table = pa.table({"steps": pa.array(texts, pa.list_(pa.list_(pa.string())))})
-            self._kernel.ledger.commit(self.reservation, table_bytes(table), {"v": 1}, released_at=now())
 
     def __enter__(self) -> Lease:
         return self
@@ -124,3 +163,14 @@ class Lease:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         self.__reduce__()
+
+
+_open_leases: set[Lease] = set()
+
+
+@atexit.register
+def _store_open_leases() -> None:
+    """A program that ends is not one that was killed: what it leased is stored, and no incident."""
+    for lease in tuple(_open_leases):
+        if lease.is_of_this_process:
+            lease.store_outputs()

@@ -20,7 +20,17 @@ from dither.privacy.randomise import Values
 from dither.privacy.request import Request
 from dither.version import LOSS_VERSION
 
-__all__ = ["Priced", "Release", "Values", "Version", "from_bytes", "repeat_key", "table_bytes", "to_bytes"]
+__all__ = [
+    "Priced",
+    "Release",
+    "Values",
+    "Version",
+    "from_bytes",
+    "load_arrow",
+    "repeat_key",
+    "table_bytes",
+    "to_bytes",
+]
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,14 @@ def _stored(each: Calibrated, cells: tuple[Any, ...]) -> list[Any]:
     if isinstance(each.step.query, Keys):
         return [list(labels) for labels in cells]
     return list(cells) if each.width < 2**63 else [Decimal(cell) for cell in cells]
+
+
+def load_arrow() -> None:
+    """Makes pyarrow import what it needs (pandas, where installed) before a charge.
+
+    After it, a failing import would be an incident, and while Python ends some imports fail.
+    """
+    pa.array([0])
 
 
 def table_bytes(table: pa.Table) -> bytes:

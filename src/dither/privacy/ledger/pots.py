@@ -234,6 +234,18 @@ def _cannot_pay(pot: Pot, asked: str, left: Fraction, of: Fraction, remedy: str,
     )
 
 
+def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
+    """The refusal of a price that settled totals would allow, and charges under way do not.
+
+    It names the pot that was asked, not the one that cannot pay, so that it tells no more than that.
+    """
+    asked = price_text(pot.filter.measure, charge_of(pot, loss), pot.unit)
+    return BudgetError(
+        f"pot {pot.name!r} cannot pay now: asked {asked}; questions under way may need what is left. "
+        "Nothing was spent: ask again when they are answered, or lower the price"
+    )
+
+
 def price_text(measure: str, taken: Charge, unit: str) -> str:
     """A charge for people to read: an amount means nothing without its delta and whom it protects.
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import pots, rows, tree
+from dither.privacy.ledger import pots, rows, settled, suspension, tree
 from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Found, Incident, Record, Registered, Stored
-from dither.privacy.ledger.rules import Charge
 
 
 class Readings:
@@ -41,11 +38,8 @@ class Readings:
             return self._stand(transaction, self._terms_of(transaction), under_way)
 
     def _stand(self, transaction: Transaction, names: Iterable[str], under_way: bool) -> tuple[Pot, ...]:
-        pots = self._pots(transaction, names)
-        for taken, reissue in [] if under_way else rows.under_way(transaction):
-            for name in taken.keys() & pots.keys():
-                pots[name] = without(pots[name], taken[name], reissue)
-        return tuple(pots.values())
+        read = self._pots if under_way else self._settled
+        return tuple(read(transaction, names).values())
 
     def path(self, name: str) -> tuple[Pot, ...]:
         """The terms of a pot and of all that it is inside of; BudgetError where it is not open."""
@@ -74,12 +68,14 @@ class Readings:
             found = rows.bodies(transaction, "incident")
             return tuple(Incident(seq, body["reserve"], body["code"]) for seq, body in found)
 
-    def is_suspended(self) -> bool:
-        """Whether incidents have suspended the dataset; `reserve` decides it again, in its transaction."""
+    def is_suspended(self, pot: str | None = None) -> bool:
+        """Whether incidents suspend the dataset, or the path of `pot`; `reserve` decides it again."""
         with self._database.transaction(write=False) as transaction:
             terms = self._terms_of(transaction)
-            most = (tree.worst_case(terms).max_incidents or 1) if terms else 1
-            return len(rows.incidents_open(transaction)) >= most
+            failed = rows.failed_leaves(transaction)
+        leaves = (pot,) if pot in terms else ()
+        full = suspension.is_full(terms, len(failed))
+        return full or suspension.is_path_suspended(terms, failed, leaves)
 
     def release(self, reservation_seq: int) -> Stored | None:
         """A stored release, for those whose pot paid for it."""
@@ -148,14 +144,13 @@ class Readings:
     def _pots(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
         return rows.totals(transaction, self._terms_of(transaction), names)
 
-
-def without(pot: Pot, taken: Charge, reissue: bool) -> Pot:
-    """A pot as it would stand without a charge, never below 0 (a partition grows by what its parts do)."""
-    none = Fraction(0)
-    now = replace(pot, delta_spent=max(none, pot.delta_spent - taken.delta))
-    if reissue:
-        return replace(now, reissued=max(none, pot.reissued - taken.amount))
-    return replace(now, spent=max(none, pot.spent - taken.amount))
+    def _settled(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
+        """The pots without the charges under way."""
+        wanted = tuple(names)
+        terms = self._terms_of(transaction)
+        totals = self._pots(transaction, settled.names_inside(terms, wanted))
+        after = settled.settle(terms, totals, rows.under_way(transaction))
+        return {name: after[name] for name in wanted}
 
 
 def check_reissue(transaction: Transaction, reissue: dict[str, Any], leaves: tuple[str, ...]) -> None:

@@ -13,7 +13,8 @@ from dither.privacy.ledger.rules import Charge
 class Reservation:
     """A charge already made, to be committed once. `seq` also names the release that will follow.
 
-    `charge`, `spent_after` and `cap` are those of the pot that was asked; `charges` holds every pot that paid.
+    `charge`, `spent_after` and `cap` are those of the pot that was asked; `charges` holds every pot that paid. All are
+    settled figures, which a release may show: as if no other charge were under way. The entry holds what was charged.
     """
 
     seq: int

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, select
 
 from dither.canonical import dumps, exact
 from dither.errors import DitherError
-from dither.privacy.ledger import pots, rows, tables, tree
+from dither.privacy.ledger import pots, rows, suspension, tables, tree
 from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, digest_totals, entry_hash
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import START, Anchor
@@ -47,7 +47,7 @@ class Replay:
     superseded: set[int] = field(default_factory=set)
     version: int = 0
     lineage: Any = None
-    incidents_open: int = 0
+    incidents_open: list[int] = field(default_factory=list)
     recounted: dict[str, Pot] | None = None  # totals by the present rule, where the old one was short
     notes: list[str] = field(default_factory=list)
     _digest: str | None = None  # named by the newest entry; None in a ledger of the first version
@@ -118,7 +118,7 @@ class Replay:
 
     def _reserve(self, seq: int, body: dict[str, Any]) -> None:
         leaves, reissue = tuple(body["pots"]), body["reissue"]
-        self._check_suspended(seq)
+        self._check_suspended(seq, leaves)
         if reissue is not None:
             check_reissue(seq, reissue, leaves, self.reserves, self.commitments, self.superseded)
             self.superseded.add(reissue["supersedes"])
@@ -127,9 +127,19 @@ class Replay:
         payers = frozenset(body["charges"])
         self.reserves[seq] = Reserve(leaves, payers, body["loss"], body["request_hash"], body["lease"])
 
-    def _check_suspended(self, seq: int) -> None:
-        if self.incidents_open >= (tree.worst_case(self.pots).max_incidents or 1):
+    def _check_suspended(self, seq: int, leaves: tuple[str, ...]) -> None:
+        """Broken where incidents had suspended the dataset or the pot's path.
+
+        The first version of dither let the pot go on below `max_incidents`: what it wrote verifies, with a note.
+        """
+        failed = [self.reserves[reserve].leaves for reserve in self.incidents_open]
+        if suspension.is_full(self.pots, len(failed)):
             raise Broken(seq, "was made while incidents had suspended the dataset")
+        if suspension.is_path_suspended(self.pots, failed, leaves):
+            problem = f"was made while an incident had suspended its pot {leaves[0]!r}"
+            if self._is_sealed:
+                raise Broken(seq, problem)
+            self.notes.append(f"entry {seq} {problem}: the first version of dither allowed that")
 
     def _pay(
         self,
@@ -160,7 +170,7 @@ class Replay:
         if body["reserve"] not in self.pending:
             raise Broken(seq, f"commits {body['reserve']!r}, which is not an open reserve")
         if not self.reserves[body["reserve"]].lease:
-            self._check_suspended(seq)
+            self._check_suspended(seq, self.reserves[body["reserve"]].leaves)
         self.pending.remove(body["reserve"])
         self.commitments[body["reserve"]] = (seq, body["commitment"])
 
@@ -204,13 +214,13 @@ class Replay:
             raise Broken(seq, f"reports {reserve!r}, which is not a reserve without an incident")
         self.incidents.add(reserve)
         self.pending.discard(reserve)
-        self.incidents_open += 1
+        self.incidents_open.append(reserve)
 
     def _clear(self, seq: int, body: dict[str, Any]) -> None:
         pots.sentence(body["reason"], "the reason", "")
         if not self.incidents_open:
             raise Broken(seq, "clears incidents where none were open")
-        self.incidents_open = 0
+        self.incidents_open.clear()
 
     def _register(self, seq: int, body: dict[str, Any]) -> None:
         if body["version"] != self.version + 1:

@@ -19,6 +19,7 @@ from dither.privacy.ledger.holder import is_dead
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Incident, Registered, Reservation, Stored
 from dither.privacy.ledger.rules import Charge
+from dither.privacy.ledger.settled import UnderWay
 
 ONCE = "a reserve is committed once"
 TOTALS = ("spent", "delta_spent", "reissued", "cap")
@@ -201,6 +202,12 @@ def incidents_open(transaction: Transaction) -> tuple[Incident, ...]:
     return tuple(Incident(seq, body["reserve"], body["code"]) for seq, body in bodies)
 
 
+def failed_leaves(transaction: Transaction) -> list[tuple[str, ...]]:
+    """The pots of the reserve of each open incident."""
+    incidents = incidents_open(transaction)
+    return [tuple(entry(transaction, each.reserve)[1]["pots"]) for each in incidents]
+
+
 def has_incident(transaction: Transaction, reservation: Reservation) -> bool:
     """Whether a reservation ended in an incident; incidents are few."""
     return any(body["reserve"] == reservation.seq for _, body in bodies(transaction, "incident"))
@@ -240,9 +247,12 @@ def held(transaction: Transaction) -> list[tuple[int, str]]:
     return [(seq, holder) for seq, holder in transaction.rows(_PENDING)]
 
 
-def under_way(transaction: Transaction) -> Iterator[tuple[dict[str, Charge], bool]]:
-    """Charges (and whether they are reissues) of living processes whose answer has not left; a lease's leave early."""
+def under_way(transaction: Transaction) -> Iterator[UnderWay]:
+    """Charges of living processes whose answer has not left.
+
+    Not those of leases, whose answers leave early: a total without them would promise too much.
+    """
     for seq, holder in held(transaction):
         _, body, _ = entry(transaction, seq)
         if not body["lease"] and not is_dead(holder):
-            yield charges_from(body), body["reissue"] is not None
+            yield UnderWay(tuple(body["pots"]), charges_from(body), body["reissue"] is not None)

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from dither.canonical import Number, exact
-from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import chain, pots, readings, rows, tree
+from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.privacy.ledger import chain, pots, readings, rows, suspension, tree
 from dither.privacy.ledger.database import DURABLE, Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor, Head
 from dither.privacy.ledger.holder import is_dead, this_process
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Committed, Reservation
+from dither.privacy.ledger.rules import Charge
 from dither.privacy.ledger.verify import Location, database_at, is_url, missing_head
 from dither.privacy.ledger.writer import Writer
 from dither.privacy.loss_documents import read_loss
@@ -32,8 +33,11 @@ from dither.privacy.losses import Loss
 from dither.privacy.noise.source import fresh_bytes
 
 ONE_INCIDENT = "one incident each"
+ABANDONED = "abandoned"
+SUSPENDED = "suspended until the data steward clears an incident"
 IN_ADVANCE = "windows are opened in advance: what was spent before was spent on every window"
 Append = Callable[..., Anchor]  # Writer.append
+Payment = tuple[dict[str, Charge], dict[str, Pot]]
 
 
 class Ledger(readings.Readings):
@@ -43,6 +47,7 @@ class Ledger(readings.Readings):
         """Use `create` or `open`."""
         self.location: Location = location if is_url(location) else Path(location)
         self._head = Head(Path(head_path), self.location)
+        self.on_abandoned: Callable[[int, str], None] = lambda reserve, pot: None
         super().__init__(database_at(self.location))
 
     @classmethod
@@ -191,11 +196,12 @@ class Ledger(readings.Readings):
         with self._appending(anchored=leaves_early) as (transaction, append):
             terms = self._terms_of(transaction)
             tree.check_names(terms, leaves)
-            self._refuse_suspended(transaction, terms)
+            self._refuse_suspended(transaction, terms, leaves)
             if reissue is not None:
                 readings.check_reissue(transaction, reissue, leaves)
-            now = self._pots(transaction, tree.needed(terms, leaves))
-            charges, changed = tree.pay(now, leaves, loss, reissue=reissue is not None)
+            payment = self._pay(transaction, terms, leaves, loss, reissue=reissue is not None)
+            charges, changed = payment
+            shown, after = self._shown(transaction, terms, payment, leaves, loss, reissue=reissue is not None)
             body = {
                 "pots": list(leaves),
                 "charges": rows.charges_to(charges),
@@ -207,24 +213,56 @@ class Ledger(readings.Readings):
             }
             entry = append("reserve", body, changed.values())
             rows.hold(transaction, entry.seq, this_process())
-        asked = changed[leaves[0]]
-        amount = charges[leaves[0]].amount
-        return Reservation(entry.seq, entry.hash, leaves[0], amount, asked.spent, asked.cap, charges)
+        asked = after[leaves[0]]
+        amount = shown[leaves[0]].amount
+        return Reservation(entry.seq, entry.hash, leaves[0], amount, asked.spent, asked.cap, shown)
 
-    def _refuse_suspended(self, transaction: Transaction, terms: dict[str, Pot]) -> None:
-        if len(rows.incidents_open(transaction)) >= (tree.worst_case(terms).max_incidents or 1):
-            raise RefusedError("suspended until the data steward clears an incident", rule="incidents are capped")
+    def _pay(
+        self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...], loss: Loss, **how: Any
+    ) -> Payment:
+        """What each pot pays and stands at; a refusal speaks of settled figures alone (privacy-rules 43)."""
+        names = tree.needed(terms, leaves)
+        try:
+            return tree.pay(self._pots(transaction, names), leaves, loss, **how)
+        except BudgetError:
+            pass  # its figures include charges under way: the next line refuses in settled ones
+        tree.pay(self._settled(transaction, names), leaves, loss, **how)
+        raise pots.cannot_pay_now(terms[leaves[0]], loss)
+
+    def _shown(
+        self,
+        transaction: Transaction,
+        terms: dict[str, Pot],
+        payment: Payment,
+        leaves: tuple[str, ...],
+        loss: Loss,
+        **how: Any,
+    ) -> Payment:
+        """The payment as if no other charge were under way: what may be shown of it."""
+        if not rows.held(transaction):
+            return payment
+        settled = self._settled(transaction, tree.needed(terms, leaves))
+        return tree.pay(settled, leaves, loss, **how)
+
+    def _refuse_suspended(self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...]) -> None:
+        failed = rows.failed_leaves(transaction)
+        if suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(terms, failed, leaves):
+            raise RefusedError(SUSPENDED, rule="incidents are capped")
 
     def _count_abandoned(self) -> None:
         """What dead processes left between reserve and commit becomes incidents, before anyone reserves again."""
         with self._database.transaction(write=False) as transaction:
             if not any(is_dead(holder) for _, holder in rows.held(transaction)):
                 return
+        abandoned: dict[int, str] = {}
         with self._appending() as (transaction, append):
             for seq, holder in rows.held(transaction):
                 if is_dead(holder):
-                    append("incident", {"reserve": seq, "code": "abandoned"})
+                    append("incident", {"reserve": seq, "code": ABANDONED})
                     rows.let_go(transaction, seq)
+                    abandoned[seq] = rows.entry(transaction, seq)[1]["pots"][0]
+        for seq, pot in abandoned.items():
+            self.on_abandoned(seq, pot)
 
     def commit(
         self, reservation: Reservation, release_bytes: bytes, meta: dict[str, Any], *, released_at: str
@@ -242,7 +280,7 @@ class Ledger(readings.Readings):
         with self._appending() as (transaction, append):
             reserve = rows.check_pending(transaction, reservation)
             if not reserve["lease"]:  # another request failed meanwhile: whether this one would have is not told
-                self._refuse_suspended(transaction, self._terms_of(transaction))
+                self._refuse_suspended(transaction, self._terms_of(transaction), tuple(reserve["pots"]))
             entry = append("commit", {"reserve": reservation.seq, "commitment": promise, "released_at": released_at})
             row = {"seq": reservation.seq, "request_hash": reserve["request_hash"], "commit_seq": entry.seq}
             rows.write_release(
@@ -260,8 +298,10 @@ class Ledger(readings.Readings):
                 raise RefusedError(f"there is no stored release {release}", rule="privacy-rules 12")
             _, reserve, _ = rows.entry(transaction, release)
             paid = rows.payers(transaction, release)
-            now = self._pots(transaction, tree.needed(terms, (pot,)))
-            charges, changed = tree.pay(now, (pot,), read_loss(reserve["loss"]), paid=paid)
+            loss = read_loss(reserve["loss"])
+            payment = self._pay(transaction, terms, (pot,), loss, paid=paid)
+            charges, changed = payment
+            shown, after = self._shown(transaction, terms, payment, (pot,), loss, paid=paid)
             if not charges:
                 raise RefusedError(f"pot {pot!r} has paid for release {release}", rule="privacy-rules 12")
             body = {
@@ -272,8 +312,8 @@ class Ledger(readings.Readings):
             }
             entry = append("share", body, changed.values())
             rows.write_shares(transaction, release, charges.keys() - paid)
-        asked = changed[pot]
-        return Reservation(entry.seq, entry.hash, pot, charges[pot].amount, asked.spent, asked.cap, charges)
+        asked = after[pot]
+        return Reservation(entry.seq, entry.hash, pot, shown[pot].amount, asked.spent, asked.cap, shown)
 
     def record_incident(self, reservation: Reservation, code: str) -> None:
         """A failure after `reservation`: the charge stays, a later commit of it is refused.

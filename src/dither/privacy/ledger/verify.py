@@ -27,7 +27,10 @@ Location = Path | str  # a SQLite file, or the URL of a PostgreSQL database
 
 @dataclass(frozen=True)
 class Report:
-    """What `verify` found; `first_bad` is the first bad entry, None where the fault lies beside the entries."""
+    """What `verify` found; `first_bad` is the first bad entry, None where the fault lies beside the entries.
+
+    `notes` name entries that an earlier dither wrote by its rules, and that today's would refuse.
+    """
 
     ok: bool
     entries: int

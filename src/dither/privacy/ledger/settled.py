@@ -1,0 +1,122 @@
+"""Totals of pots without the charges under way: all that anyone but the steward may see.
+
+A figure with a charge under way in it would tell when somebody asked and for how long the engine
+ran (privacy-rules 17, 43). Ordinary pots are sums, from which such a charge is taken off. A
+partition stands at the largest of its parts, so its settled total is computed from its parts, and
+what it falls by is taken off the pots above it, which were charged by what it grew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import takewhile
+
+from dither.privacy.ledger import tree
+from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.rules import Charge
+
+_NOTHING = Fraction(0)
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """A charge whose answer has not left: the pots that it names, what each paid, and its purpose."""
+
+    leaves: tuple[str, ...]
+    charges: dict[str, Charge]
+    is_reissue: bool
+
+
+def settle(
+    terms: Mapping[str, Pot],
+    totals: Mapping[str, Pot],
+    under_way: Iterable[UnderWay],
+) -> dict[str, Pot]:
+    """The pots of `totals` without the charges under way; `terms` holds every pot of the ledger.
+
+    With a partition, `totals` holds its parts and all that lies inside them: see `names_inside`.
+    """
+    settled = dict(totals)
+    for charge in under_way:
+        for name in _direct_payers(terms, charge.leaves):
+            if name in settled:
+                settled[name] = _without(settled[name], charge.charges[name], charge.is_reissue)
+    for name in _partitions(terms, totals):
+        parts = [settled[pot.name] for pot in terms.values() if pot.inside == name]
+        settled[name] = _at_largest(totals[name], parts)
+        for outer in _growth_payers(terms, name):
+            if outer in settled:
+                settled[outer] = _lowered(settled[outer], totals[name], settled[name])
+    return settled
+
+
+def names_inside(terms: Mapping[str, Pot], names: Iterable[str]) -> tuple[str, ...]:
+    """The pots whose totals `settle` needs for these: all inside them, where there are partitions."""
+    wanted = tuple(names)
+    if not any(pot.kind == "partition" for pot in terms.values()):
+        return wanted
+    inside = [name for name in terms if not set(wanted).isdisjoint(tree.path(terms, name))]
+    return tuple(dict.fromkeys((*wanted, *inside)))
+
+
+def _direct_payers(terms: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
+    """The pots that paid for the question itself, not for what a partition grew by."""
+    payers = {name for leaf in leaves for name in (leaf, *_up_to_partition(terms, leaf))}
+    if tree.windows(terms) is None:
+        return payers
+    return {name for name in payers if terms[name].inside is not None}
+
+
+def _growth_payers(terms: Mapping[str, Pot], partition: str) -> tuple[str, ...]:
+    """The pots that paid what a partition grew by; with windows the total pays for theirs alone."""
+    outer = _up_to_partition(terms, partition)
+    if tree.windows(terms) is None or terms[partition].is_windows:
+        return outer
+    return tuple(name for name in outer if terms[name].inside is not None)
+
+
+def _up_to_partition(terms: Mapping[str, Pot], name: str) -> tuple[str, ...]:
+    """All that a pot is inside of, up to the next partition, which is left out."""
+    outer = tree.path(terms, name)[1:]
+    return tuple(takewhile(lambda each: terms[each].kind != "partition", outer))
+
+
+def _partitions(terms: Mapping[str, Pot], totals: Mapping[str, Pot]) -> list[str]:
+    """The partitions, innermost first."""
+    names = [name for name, pot in totals.items() if pot.kind == "partition"]
+    return sorted(names, key=lambda name: len(tree.path(terms, name)), reverse=True)
+
+
+def _at_largest(partition: Pot, parts: list[Pot]) -> Pot:
+    """A partition at the largest total of its parts, the two largest under replace."""
+    most = 2 if partition.neighbours == "replace" else 1
+
+    def largest(amounts: Iterable[Fraction]) -> Fraction:
+        return sum(sorted(amounts, reverse=True)[:most], _NOTHING)
+
+    return replace(
+        partition,
+        spent=largest(part.spent for part in parts),
+        delta_spent=largest(part.delta_spent for part in parts),
+        reissued=largest(part.reissued for part in parts),
+    )
+
+
+def _without(pot: Pot, taken: Charge, is_reissue: bool) -> Pot:
+    """A pot without a charge, never below 0."""
+    before = replace(pot, delta_spent=max(_NOTHING, pot.delta_spent - taken.delta))
+    if is_reissue:
+        return replace(before, reissued=max(_NOTHING, pot.reissued - taken.amount))
+    return replace(before, spent=max(_NOTHING, pot.spent - taken.amount))
+
+
+def _lowered(pot: Pot, before: Pot, after: Pot) -> Pot:
+    """A pot less what a partition inside it fell by, never below 0."""
+    return replace(
+        pot,
+        spent=max(_NOTHING, pot.spent - (before.spent - after.spent)),
+        delta_spent=max(_NOTHING, pot.delta_spent - (before.delta_spent - after.delta_spent)),
+        reissued=max(_NOTHING, pot.reissued - (before.reissued - after.reissued)),
+    )
