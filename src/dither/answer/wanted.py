@@ -11,7 +11,7 @@ from dither.answer.expressions import Formula
 from dither.answer.preview import PreviewColumn
 from dither.answer.recipe import Recipe
 from dither.answer.shapes import affine, atoms_of
-from dither.canonical import positive
+from dither.canonical import Number, as_float, positive
 from dither.errors import ParameterError
 from dither.plan.algebra import Quantiles
 
@@ -31,7 +31,11 @@ def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[s
             )
         if group_size is None and affine(formulas[name]) is None:
             raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
-    return {name: float(positive(width, f"within for {name}", "choose e.g. 50")) for name, width in asked.items()}
+    return {name: _width(width, f"within for {name}") for name, width in asked.items()}
+
+
+def _width(width: Number, name: str) -> float:
+    return as_float(positive(width, name, "choose e.g. 50"), name)
 
 
 def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
