@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from dither.canonical import Number, exact, number_text, shorten
+from dither.canonical import Number, exact, number_text, quote, shorten
 from dither.errors import ParameterError, QueryError
 from dither.sql.parse import parse_trees
 
@@ -151,9 +151,7 @@ class Question:
         """What to compute, under the names to show it by."""
         for name, value in named.items():
             if not isinstance(value, Aggregate):
-                raise ParameterError(
-                    f"{name} must be an aggregate such as count() or sum('cost'), got {shorten(ascii(value))}"
-                )
+                raise ParameterError(f"{name} must be an aggregate such as count() or sum('cost'), got {quote(value)}")
         return replace(self, _values=(*self._values, *named.items()))
 
     def having(self, *conditions: str) -> Question:
@@ -216,7 +214,7 @@ def _all(conditions: tuple[str, ...]) -> str:
 
 def _literal(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ParameterError(f"an aggregate combines with aggregates and numbers, got {shorten(ascii(value))}")
+        raise ParameterError(f"an aggregate combines with aggregates and numbers, got {quote(value)}")
     exact(value, "a number beside an aggregate")
     return repr(value)
 
@@ -224,7 +222,7 @@ def _literal(value: Any) -> str:
 def _name(text: str) -> str:
     """A name as it is, or quoted where SQL needs it."""
     if not isinstance(text, str) or not text or '"' in text:
-        raise ParameterError(f"a name is a text without quotes, got {shorten(ascii(text))}")
+        raise ParameterError(f"a name is a text without quotes, got {quote(text)}")
     plain = text.isidentifier() and text.isascii() and _reads(text, lambda found: isinstance(found, exp.Column))
     return text if plain else f'"{text}"'
 
@@ -232,7 +230,7 @@ def _name(text: str) -> str:
 def _one(text: str, what: str) -> str:
     """The text, if it is one SQL expression that stays one inside parentheses: nothing can leave its place."""
     if not isinstance(text, str) or not text.strip():
-        raise ParameterError(f"{what} is SQL text such as 'age >= 18', got {shorten(ascii(text))}")
+        raise ParameterError(f"{what} is SQL text such as 'age >= 18', got {quote(text)}")
     if "--" in text or "/*" in text or ";" in text:
         raise QueryError(f"{what} has no comments and no semicolons: {shorten(text)!r}")
     if not _reads(f"({text})", lambda found: isinstance(found, exp.Paren)):

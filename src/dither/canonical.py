@@ -34,6 +34,9 @@ MOST_RATIO_DIGITS = 4_000
 MOST_FLOAT = 10**300
 """The largest number that is turned into a float; 1 / MOST_FLOAT is the smallest."""
 
+MOST_JSON = 10_000_000
+"""Characters of a JSON document that comes from outside."""
+
 _DECIMAL = re.compile(r"[+-]?([0-9_]*)(?:\.([0-9_]*))?(?:[eE]([+-]?[0-9_]+))?")
 _RATIO = re.compile(r"[+-]?([0-9_]+)/([0-9_]+)")
 _MOST_TEXT = 2 * MOST_RATIO_DIGITS + 100
@@ -136,8 +139,9 @@ def as_float(value: Number, name: str) -> float:
 def whole_number(value: int, name: str, most: int = 2**63 - 1, remedy: str = "") -> int:
     """A whole number from 1 to `most`; refuses truth values, floats and everything else."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        shown = number_text(Fraction(value)) if type(value) is int else shorten(ascii(value))
-        raise ParameterError(f"{name} must be a positive whole number, got {shown}" + (f": {remedy}" if remedy else ""))
+        raise ParameterError(
+            f"{name} must be a positive whole number, got {quote(value)}" + (f": {remedy}" if remedy else "")
+        )
     if value > most:
         more = f": {remedy}" if remedy else ""
         raise ParameterError(f"{name} must be at most {most:,}, got {number_text(Fraction(value))}{more}")
@@ -162,6 +166,18 @@ def number_text(value: Fraction) -> str:
     while abs(lead) < 1:
         exponent, lead = exponent - 1, lead * 10
     return f"{float(lead):g}e{exponent:+d}"
+
+
+def quote(value: object) -> str:
+    """A value from outside as a message quotes it: short, and in ASCII."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if -(10**30) < value < 10**30 else number_text(Fraction(value))
+    if isinstance(value, Fraction):
+        return number_text(value)
+    try:
+        return shorten(ascii(value))
+    except ValueError:  # it holds an integer with too many digits to be written
+        return f"a {type(value).__name__}"
 
 
 def shorten(text: str, most: int = 40) -> str:
@@ -200,6 +216,22 @@ def _plain(value: Any) -> Any:
 def dumps(value: Any) -> str:
     """Canonical JSON text of a tree of dicts, lists, text, integers, booleans, None and fractions."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def loads(text: str, name: str) -> Any:
+    """JSON from outside: bounded in length, depth and the digits of its integers; else a ParameterError."""
+    if len(text) > MOST_JSON:
+        raise ParameterError(f"{name} has more than {MOST_JSON:,} characters: it is no document of dither's")
+    try:
+        return json.loads(text, parse_int=_read_int)
+    except (ValueError, RecursionError):
+        raise ParameterError(f"{name} is not JSON that can be read: give the document as dither wrote it") from None
+
+
+def _read_int(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError("an integer with too many digits")
+    return int(text)
 
 
 def digest(value: Any) -> str:

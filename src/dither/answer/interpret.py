@@ -18,13 +18,14 @@ from html import escape
 from typing import Any
 
 from dither.answer.certificate import rounded_up
-from dither.canonical import Number, exact
+from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.accounting.curves import epsilon as curve_epsilon
 from dither.privacy.accounting.planning import group
 from dither.privacy.accounting.profile import tradeoff
 from dither.privacy.ledger import Pot
 from dither.privacy.losses import RDP, ZCDP, Approx, Loss, Neighbours, Pure
+from dither.privacy.numbers import refuse_beyond_floats
 
 _UP = 1 + 1e-12
 PRIORS = (0.01, 0.1, 0.5)
@@ -81,7 +82,7 @@ class Meaning:
         (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)); where the loss has a group rule, at the same delta.
         """
         if not isinstance(size, int) or size < 1:
-            raise ParameterError(f"a group has 1 or more members, got {size}")
+            raise ParameterError(f"a group has 1 or more members, got {quote(size)}")
         unit = self.unit if size == 1 else f"{size} x {self.unit}"
         epsilon, delta = self.epsilon * size, _group_delta(self.epsilon, self.delta, size)
         loss = None
@@ -171,6 +172,7 @@ class Meaning:
         }
 
 
+@refuse_beyond_floats
 def interpret(
     epsilon: Number, delta: Number, *, unit: str, neighbours: Neighbours, loss: Loss | None = None
 ) -> Meaning:
@@ -183,6 +185,7 @@ def interpret(
     return Meaning(price, share, unit, neighbours, loss)
 
 
+@refuse_beyond_floats
 def of_loss(loss: Loss, delta: Number) -> Meaning:
     """The meaning of a workload fixed in advance, by its own curves."""
     found = curve_epsilon(loss, delta).upper

@@ -27,7 +27,7 @@ from typing import Any
 from dither.answer.expressions import Apply, Formula
 from dither.answer.recipe import Recipe
 from dither.answer.shapes import atoms_of
-from dither.canonical import Number, number_text, positive, shorten
+from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.plan.algebra import Cells, Keys, Query
 from dither.privacy.request import Family, Step
@@ -66,7 +66,7 @@ def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, F
     for name, weight in (weights or {}).items():
         if not isinstance(name, str) or name.lower() not in allowed:
             raise ParameterError(
-                f"weights name the value columns of the question ({', '.join(values)}), got {shorten(ascii(name))}"
+                f"weights name the value columns of the question ({', '.join(values)}), got {quote(name)}"
             )
         share = positive(weight, f"the weight of {name}", "choose e.g. 2 for half the error")
         if not 1 <= share * MOST_WEIGHT <= MOST_WEIGHT**2:

@@ -17,7 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from dither.answer.expressions import Noisy
 from dither.answer.recipe import Atom, GroupingSet, Output, Recipe
 from dither.answer.text import as_text
-from dither.canonical import Number, exact, number_text, shorten
+from dither.canonical import Number, exact, number_text, quote, shorten
 from dither.catalog import Boolean, Bounded, Catalog, Date, Table, Timestamp
 from dither.errors import ParameterError
 from dither.plan.algebra import Call, Column, Count, Named, PerUnit, Plan, Project, Quantiles, Scan, Value
@@ -112,7 +112,7 @@ def wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wi
         once = PerUnit(Scan(found.name), (name,), (Named("rows_of_group", Count()),))
         plan = PerUnit(once, (), (Named(COUNTED, Count()),))
         return Wish("max_groups", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
-    raise ParameterError(f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {shorten(ascii(what))}")
+    raise ParameterError(f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}")
 
 
 def _column(table: Table, name: str) -> Any:

@@ -11,7 +11,7 @@ from dither.answer.expressions import Formula
 from dither.answer.preview import PreviewColumn
 from dither.answer.recipe import Recipe
 from dither.answer.shapes import affine, atoms_of
-from dither.canonical import Number, as_float, positive
+from dither.canonical import Number, as_float, positive, quote
 from dither.errors import ParameterError
 from dither.plan.algebra import Quantiles
 
@@ -22,7 +22,9 @@ def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[s
     asked = within if isinstance(within, dict) else dict.fromkeys(names, within)
     for name in asked:
         if name not in names:
-            raise ParameterError(f"within names the value columns of the question ({', '.join(names)}), got {name!r}")
+            raise ParameterError(
+                f"within names the value columns of the question ({', '.join(names)}), got {quote(name)}"
+            )
     formulas = {output.name: output.formula for output in recipe.outputs}
     for name in asked:
         if _is_quantile(recipe, formulas[name]):

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dither.canonical import as_float, loads
 from dither.errors import DitherError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.curves import read_delta
@@ -35,7 +36,7 @@ def read_loss(
         relation: Any = neighbours or "add_remove"
         return parse_dp_event(dp_event.read_text(), neighbours=relation, unit=unit or "unit")
     if opacus is not None:
-        history = json.loads(opacus.read_text())
+        history = loads(opacus.read_text(), "the Opacus history")
         history = history["history"] if isinstance(history, dict) else history  # accountant.state_dict()
         return from_opacus([(row[0], row[1], row[2]) for row in history], unit=unit or "unit")
     if text is None:
@@ -44,7 +45,7 @@ def read_loss(
         )
     source = Path(text).read_text() if text.endswith(".json") else text
     if source.lstrip().startswith("{"):
-        return ls.from_json(json.loads(source))
+        return ls.from_json(loads(source, "the loss"))
     return parse(source, neighbours=neighbours, unit=unit)  # type: ignore[arg-type]
 
 
@@ -69,13 +70,13 @@ def account(
         notes = cautions(tree, delta, units)
         if plot is not None:
             ladder.plot().figure.savefig(plot)
-    except (DitherError, OSError, json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
+    except (DitherError, OSError, UnicodeDecodeError, KeyError, IndexError, TypeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
     if as_json:
         out: dict[str, Any] = ladder.to_json()
         if at is not None:
-            out["delta_at"] = {"epsilon": float(epsilon or 0), "lower": at.lower, "upper": at.upper}
+            out["delta_at"] = {"epsilon": as_float(epsilon or 0, "epsilon"), "lower": at.lower, "upper": at.upper}
         out["cautions"] = notes
         typer.echo(json.dumps(out, indent=2))
         return

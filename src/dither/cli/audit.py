@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import math
 import shutil
 import sys
@@ -31,6 +30,7 @@ from dither.audit.report import Section, finite, write
 from dither.audit.system import audit_system
 from dither.audit.year import next_share
 from dither.audit.zoo import ALPHA, BUGS, Bug, Catch
+from dither.canonical import loads
 from dither.cli.audit_leakage import leakage
 from dither.cli.output import AsJson, print_json
 from dither.errors import ParameterError
@@ -162,7 +162,7 @@ def function(
     """Test a function of your own on two neighbours. Exit status 1 if its claim is refuted."""
     console = Console(stderr=as_json)
     mechanism = _load(where)
-    pair = json.loads(first), json.loads(second)
+    pair = loads(first, "the first input"), loads(second, "the second input")
     spend = Budget(runs, alpha if year is None else next_share(year, alpha))
     verdict = test(mechanism, *pair, epsilon, delta, budget=spend, name=where, progress=True)
     console.print(str(verdict), soft_wrap=True, highlight=False, markup=False)

@@ -79,8 +79,10 @@ def check(
     """Check a register entry against the schema, and list the prompts that are left. Exit code 1 if any."""
     try:
         found = problems(yaml.safe_load(file.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, yaml.YAMLError) as error:
         raise DitherError(f"cannot read {file}: {error}") from None
+    except (ValueError, RecursionError):  # a date that is none, an integer without end, lists in lists
+        raise DitherError(f"cannot read {file}: write it as 'dither registry export' does") from None
     if as_json:
         print_json({"complete": not found, "problems": found})
     else:

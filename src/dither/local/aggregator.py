@@ -139,7 +139,7 @@ class Aggregator:
             head = json.loads(stored[9:end])
             counts = head["reports"], head["rejected"]
             document = head["protocol"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ParameterError("the stored aggregator has no readable head") from None
         if not all(type(count) is int and 0 <= count < _MOST_REPORTS for count in counts):
             raise ParameterError("the stored aggregator counts an impossible number of reports")

@@ -22,11 +22,13 @@ from dither.canonical import Number, exact, positive
 from dither.errors import ParameterError
 from dither.local.protocol import UNIT, Protocol
 from dither.privacy.losses import Approx
+from dither.privacy.numbers import refuse_beyond_floats
 
 _TAIL = 1e-3  # share of delta given to the cut tails of C
 _SAFETY = 1 + 1e-6  # SciPy's binomial tails err by far less
 
 
+@refuse_beyond_floats
 def closed_form(epsilon0: Number, users: int, delta: Number) -> float:
     """Theorem 3.1: ln(1 + (E-1)/(E+1) (8 sqrt(E ln(4/delta)/n) + 8 E/n)), for epsilon0 <= ln(n / (16 ln(2/delta)))."""
     e0, d = float(positive(epsilon0, "epsilon0")), float(positive(delta, "delta"))
@@ -61,6 +63,7 @@ def delta_at(epsilon: float, epsilon0: Number, users: int, tail: float) -> float
     return float((mass * excess).sum() * _SAFETY + outside + 1e-15)
 
 
+@refuse_beyond_floats
 def numerical(epsilon0: Number, users: int, delta: Number) -> float:
     """The least epsilon found by bisection with delta_at(epsilon) <= delta; never above epsilon0."""
     d = float(positive(delta, "delta"))
@@ -75,6 +78,7 @@ def numerical(epsilon0: Number, users: int, delta: Number) -> float:
     return high
 
 
+@refuse_beyond_floats
 def amplified(protocol: Protocol, users: int, delta: Number) -> Approx:
     """What one shuffled round costs a user, as a loss that the accountants understand.
 

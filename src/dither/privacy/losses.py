@@ -30,9 +30,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
-from dither.canonical import Number, dumps, fraction_text, positive
+from dither.canonical import Number, dumps, fraction_text, positive, quote
 from dither.errors import ParameterError
-from dither.privacy.numbers import Exact, count, not_negative, order, probability, rate
+from dither.privacy.numbers import Exact, count, not_negative, order, probability, rate, refuse_beyond_floats
 
 Neighbours = Literal["add_remove", "replace"]
 _RELATIONS = get_args(Neighbours)
@@ -61,7 +61,7 @@ class Loss:
 
     def __post_init__(self) -> None:
         if self.neighbours not in _RELATIONS:
-            raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {self.neighbours!r}")
+            raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {quote(self.neighbours)}")
         if not isinstance(self.unit, str) or not self.unit:
             raise ParameterError("unit must be a non-empty text such as 'person' or 'row'")
         kind = type(self)
@@ -339,11 +339,12 @@ def compose(*losses: Loss) -> Composed:
     return Composed(losses)
 
 
+@refuse_beyond_floats
 def from_json(tree: dict[str, Any]) -> Loss:
     """The loss that `to_json` wrote; unknown types, versions and keys are refused."""
     name = tree.get("type") if isinstance(tree, dict) else tree
     if not isinstance(tree, dict) or not isinstance(name, str) or name not in _TYPES:
-        raise ParameterError(f"no loss of type {name!r}")
+        raise ParameterError(f"no loss of type {quote(name)}")
     kind = _TYPES[name]
     if type(tree.get("v")) is not int or tree["v"] != kind.version:
         raise ParameterError(f"loss {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
@@ -376,7 +377,7 @@ class GaussianSum(Loss):
 
 def _theorem(value: Any, name: str) -> str:
     if value != "FMT21":  # Feldman, McMillan and Talwar 2021
-        raise ParameterError(f"shuffling is accounted by a named theorem only: {name}='FMT21', got {value!r}")
+        raise ParameterError(f"shuffling is accounted by a named theorem only: {name}='FMT21', got {quote(value)}")
     return str(value)
 
 

@@ -15,6 +15,7 @@ from dither.errors import ParameterError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.curves import delta, epsilon
+from dither.privacy.numbers import refuse_beyond_floats
 
 _DELTAS = tuple(10.0**-k for k in (1, 2, 3, 4, 5, 6, 8, 10, 12, 15))
 
@@ -44,6 +45,7 @@ class Profile:
         return [(point, b.lower, b.upper) for point, b in zip(self.epsilons, self.deltas, strict=True)]
 
 
+@refuse_beyond_floats
 def profile(loss: ls.Loss, epsilons: Sequence[Number] | None = None) -> Profile:
     """The curve at `epsilons`, or at places chosen from delta = 0.1 down to 1e-15.
 
@@ -78,6 +80,7 @@ class TradeOff:
         return Bounds(0.5 + self.total_variation.lower / 2, min(1.0, 0.5 + self.total_variation.upper / 2))
 
 
+@refuse_beyond_floats
 def tradeoff(loss: ls.Loss, false_positive: Sequence[Number] | None = None, *, points: int = 40) -> TradeOff:
     """f(alpha) = sup over eps of max(1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)), for both directions.
 
