@@ -9,6 +9,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue
+from dither.answer.shapes import affine, ratio
 from dither.catalog import scalars
 from dither.errors import QueryError
 from dither.plan.algebra import Value
@@ -45,6 +46,18 @@ _ONE: dict[type[exp.Expr], str] = {
 }
 _MANY: dict[type[exp.Expr], str] = {exp.Least: "least", exp.Greatest: "greatest", exp.Coalesce: "coalesce"}
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UINT", "UBIGINT")
+
+
+MOST_FACTOR = 10**100
+TOO_LARGE = (
+    "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be computed: rescale it "
+    "[rule: work is bounded]"
+)
+
+
+def is_computable(value: Fraction) -> bool:
+    """Whether a constant over aggregates is one that errors can be computed with, in floats."""
+    return not value or 1 <= abs(value) * MOST_FACTOR <= MOST_FACTOR**2
 
 
 @dataclass(frozen=True)
@@ -148,12 +161,14 @@ def _public(node: exp.Expr, outer: Outer) -> Formula | None:
             raise
         return None
     if isinstance(value, Value):
-        return _constant(value)
+        return _constant(value, node, outer)
     place = outer.question.key_index(value)
     return None if place is None else KeyValue(place)
 
 
-def _constant(value: Value) -> Constant:
+def _constant(value: Value, node: exp.Expr, outer: Outer) -> Constant:
+    if isinstance(value.value, Fraction) and not is_computable(value.value):
+        raise outer.question.scope.at.error(TOO_LARGE, node)
     if value.kind == "date" and isinstance(value.value, Fraction):
         return Constant(scalars.days_text(int(value.value)))
     return Constant(value.value)
@@ -178,7 +193,10 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
 
     kind = type(node)
     if kind in _PLAIN:
-        return Apply(_PLAIN[kind], of(node.this, node.expression))
+        made = Apply(_PLAIN[kind], of(node.this, node.expression))
+        if isinstance(node, (exp.Mul, exp.Div)):
+            _check_factors(made, node, outer)
+        return made
     if isinstance(node, exp.Not):
         return Apply("not", (condition(node.this, outer),))
     if kind in _ONE:
@@ -209,6 +227,14 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
         "COALESCE and NULLIF are computed after the noise [rule: what has no rule is refused]",
         node,
     )
+
+
+def _check_factors(made: Formula, node: exp.Expr, outer: Outer) -> None:
+    """Refuse products of constants that leave what floats hold: each is small enough, all together need not be."""
+    whole = affine(made)
+    for side in ratio(made) or () if whole is None else (whole,):
+        if not all(map(is_computable, (side.constant, *(weight for _, weight in side.weights)))):
+            raise outer.question.scope.at.error(TOO_LARGE, node)
 
 
 Of = Callable[..., tuple[Formula, ...]]

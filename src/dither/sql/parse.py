@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
@@ -13,9 +15,11 @@ from dither.sql.refusals import REFUSALS
 from dither.sql.refuse import refuse
 
 MAX_LENGTH = 100_000
+MAX_WORD = 1_000
 MAX_PARENTHESES = 100
 MAX_DEPTH = 100
 MAX_STEPS = 50_000
+_LONG_WORD = re.compile(rf"\w{{{MAX_WORD + 1}}}")
 _OPENING = "([{"
 _CLOSING = ")]}"
 
@@ -58,7 +62,7 @@ def parse_trees(sql: str) -> list[exp.Expr]:
 
 
 def read_text(sql: str) -> str:
-    """The text itself, if it is one that a parser may be given: bounded in length and nesting.
+    """The text itself, if it is one that a parser may be given: bounded in length, words and nesting.
 
     Quotes are not read: a bracket in a text counts as one outside.
     """
@@ -68,6 +72,10 @@ def read_text(sql: str) -> str:
         raise QueryError(f"the question is longer than {MAX_LENGTH:,} characters: ask for less in one question")
     if not is_unicode(sql):
         raise QueryError("the question holds a lone surrogate, which is no Unicode: write the letter itself")
+    if _LONG_WORD.search(sql):
+        raise QueryError(
+            f"a name, number or word of more than {MAX_WORD:,} characters: shorten it [rule: work is bounded]"
+        )
     depth = 0
     for letter in sql:
         if letter in _OPENING:
