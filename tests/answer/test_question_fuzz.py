@@ -35,20 +35,30 @@ def answers(door: Any, *arguments: Any, **terms: Any) -> bool:
 
 @pytest.mark.parametrize("rule", ["pure", "approx", "zcdp", "rdp"])
 def test_every_price_from_every_pot_is_answered_or_refused(rule, pots):
+    """Half of the prices for a count, and the others in turn for the other shapes; all of them in the soak."""
     answered = 0
-    for sql in SHAPES.values():
-        for price in PRICES:
+    for place, (shape, sql) in enumerate(SHAPES.items()):
+        for price in PRICES[::2] if shape == "count" else PRICES[place % 6 :: 6]:
             answered += answers(pots[rule].preview, sql, epsilon=price)
             answered += answers(pots[rule].preview, sql, rho=price)
     assert answered > len(SHAPES)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("rule", ["pure", "approx", "zcdp", "rdp"])
+def test_every_price_for_every_shape_from_every_pot(rule, pots):
+    for sql in SHAPES.values():
+        for price in PRICES:
+            for terms in ({"epsilon": price}, {"rho": price}, {"within": price, "group_size": 1000}):
+                answers(pots[rule].preview, sql, **terms)
+
+
 @pytest.mark.parametrize("value", NUMBERS, ids=range(len(NUMBERS)))
 def test_a_parameter_of_any_size_is_taken_or_refused(value, pots):
-    con = pots["approx"]
+    con = pots["pure"]
     for name in (*TERMS, "within"):
         price = {} if name in ("epsilon", "rho", "within") else {"epsilon": "0.5"}
-        answers(con.preview, SHAPES["sums"], **price, **{name: value})
+        answers(con.preview, SHAPES["count"], **price, **{name: value})
     answers(con.suggest, "bounds", "visits.cost", epsilon="0.5", keep=value)
     answers(con.suggest, value, value, epsilon=value)
     answers(con.preview, value, epsilon="0.5")
@@ -61,13 +71,13 @@ def test_an_extreme_piece_anywhere_in_a_question_is_read_or_refused(piece, pots)
         piece,
         f"SELECT {piece} FROM visits",
         f"SELECT COUNT(*) AS n FROM visits WHERE cost > {piece}",
-        f"SELECT COUNT(*) {piece} AS n FROM visits",
         f"SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward {piece}",
         f"SELECT SUM(cost * {piece}) AS n FROM visits",
     ):
-        answers(con.explain, sql, epsilon="0.5")
+        answers(con.preview, sql, epsilon="0.5")
 
 
+VALUES = (*NUMBERS[::3], *PIECES[::3])
 BUILT = (
     lambda value: sum("cost") * value,
     lambda value: quantile("cost", value),
@@ -77,7 +87,7 @@ BUILT = (
 )
 
 
-@pytest.mark.parametrize("value", [*NUMBERS, *PIECES], ids=range(len(NUMBERS) + len(PIECES)))
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
 def test_a_built_question_takes_or_refuses_any_value(value, pots):
     table = pots["pure"].table("visits").agg(n=count())
     for make in BUILT:
@@ -105,7 +115,7 @@ def ask_changed_questions(pots: dict[str, Any], seed: int, tries: int) -> int:
 
 
 def test_changed_questions_with_extreme_parameters(pots):
-    assert ask_changed_questions(pots, 44, 120) > 0
+    assert ask_changed_questions(pots, 44, 40) > 0
 
 
 @pytest.mark.soak

@@ -13,7 +13,7 @@ from dither.privacy.accounting.logarithms import epsilon_up
 
 MOST_CONVERSIONS = 100
 """10 doublings and 9 halvings of the steps, 7 and 6 of the halvings, 21 and 20 of the last refinement, and 3 starts."""
-EXTREMES = ["1e-100", "1e-30", "1e-12", "1e-8", "1e-7", "3e-7", "1e-3", "1", "1e3", "1e9", "1e30", "1e70"]
+EXTREMES = ["1e-100", "1e-12", "1e-7", "3e-7", "1", "1e9", "1e70"]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def conversions(monkeypatch):
     calibrate.rho_within.cache_clear()
 
 
-@pytest.mark.parametrize("delta", ["1e-8", "1e-2", "1e-300"])
+@pytest.mark.parametrize("delta", ["1e-8", "1e-300"])
 @pytest.mark.parametrize("epsilon", EXTREMES)
 def test_a_price_in_epsilon_is_converted_or_refused_in_a_bounded_number_of_steps(epsilon, delta, conversions):
     price, share = Fraction(epsilon), Fraction(delta)

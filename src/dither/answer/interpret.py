@@ -18,7 +18,7 @@ from html import escape
 from typing import Any
 
 from dither.answer.certificate import rounded_up
-from dither.canonical import Number, exact, quote
+from dither.canonical import Number, as_float, exact, quote
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.accounting.curves import epsilon as curve_epsilon
 from dither.privacy.accounting.planning import group
@@ -178,6 +178,8 @@ def interpret(
 ) -> Meaning:
     """The meaning of (epsilon, delta) for a unit; all four must be said, since none means anything without the rest."""
     price, share = exact(epsilon, "epsilon"), exact(delta, "delta")
+    as_float(price, "epsilon")
+    as_float(share, "delta")
     if price < 0 or not 0 <= share <= 1:
         raise ParameterError("epsilon is at least 0 and delta lies in [0, 1]")
     if not unit:

@@ -9,7 +9,6 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue
-from dither.answer.shapes import affine, ratio
 from dither.catalog import scalars
 from dither.errors import QueryError
 from dither.plan.algebra import Value
@@ -48,7 +47,7 @@ _MANY: dict[type[exp.Expr], str] = {exp.Least: "least", exp.Greatest: "greatest"
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UINT", "UBIGINT")
 
 
-MOST_FACTOR = 10**100
+MOST_POWER = 100
 TOO_LARGE = (
     "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be computed: rescale it "
     "[rule: work is bounded]"
@@ -57,7 +56,7 @@ TOO_LARGE = (
 
 def is_computable(value: Fraction) -> bool:
     """Whether a constant over aggregates is one that errors can be computed with, in floats."""
-    return not value or 1 <= abs(value) * MOST_FACTOR <= MOST_FACTOR**2
+    return not value or 1 <= abs(value) * 10**MOST_POWER <= 10 ** (2 * MOST_POWER)
 
 
 @dataclass(frozen=True)
@@ -231,10 +230,27 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
 
 def _check_factors(made: Formula, node: exp.Expr, outer: Outer) -> None:
     """Refuse products of constants that leave what floats hold: each is small enough, all together need not be."""
-    whole = affine(made)
-    for side in ratio(made) or () if whole is None else (whole,):
-        if not all(map(is_computable, (side.constant, *(weight for _, weight in side.weights)))):
-            raise outer.question.scope.at.error(TOO_LARGE, node)
+    low, high = _magnitudes(made)
+    if low < -MOST_POWER or high > MOST_POWER:
+        raise outer.question.scope.at.error(TOO_LARGE, node)
+
+
+def _magnitudes(made: Formula) -> tuple[int, int]:
+    """Between which powers of ten the constants of a formula scale what is released."""
+    match made:
+        case Constant(value) if isinstance(value, Fraction) and value:
+            power = len(str(abs(value.numerator))) - len(str(value.denominator))
+            return power, power
+        case Apply("divide", (above, below)):
+            (low, high), (least, most) = _magnitudes(above), _magnitudes(below)
+            return low - most, high - least
+        case Apply("multiply", parts):
+            ends = [_magnitudes(part) for part in parts]
+            return sum(low for low, _ in ends), sum(high for _, high in ends)
+        case Apply(_, parts) if parts:
+            ends = [_magnitudes(part) for part in parts]
+            return min(low for low, _ in ends), max(high for _, high in ends)
+    return 0, 0
 
 
 Of = Callable[..., tuple[Formula, ...]]

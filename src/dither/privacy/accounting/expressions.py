@@ -15,7 +15,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from dither.canonical import exact, fraction_text, number_text, shorten
+from dither.canonical import exact, number_text, shorten
 from dither.errors import ParameterError, QueryError
 from dither.privacy import losses as ls
 
@@ -111,7 +111,7 @@ class _Parser:
         while True:
             value = self.factor()
             if isinstance(value, Fraction):
-                count = self.number(fraction_text(count * value))
+                count = self.number(count * value)
             elif loss is not None:
                 raise self.error("two losses cannot be multiplied: add them")
             else:
@@ -177,9 +177,9 @@ class _Parser:
             return number
         return self.sum()
 
-    def number(self, text: str) -> Fraction:
+    def number(self, value: str | Fraction) -> Fraction:
         try:
-            return exact(text, "a number")
+            return exact(value, "a number")
         except ParameterError as error:
             raise self.error(str(error)) from None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal
 
-from dither.canonical import Number, exact, number_text, positive, quote
+from dither.canonical import Number, as_float, exact, number_text, positive, quote
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.bounds import Bounds
@@ -113,7 +113,7 @@ def split(
     if len(weights) != len(sensitivities) or not weights:
         raise ParameterError("split needs one weight and one sensitivity per query")
     pairs = [
-        (float(positive(w, "weight")), float(positive(d, "sensitivity")))
+        (as_float(positive(w, "weight"), "weight"), as_float(positive(d, "sensitivity"), "sensitivity"))
         for w, d in zip(weights, sensitivities, strict=True)
     ]
     if rule not in ("pure", "zcdp"):
@@ -209,7 +209,7 @@ def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Frac
 @refuse_beyond_floats
 def unamplify(epsilon: Number, q: Number) -> float:
     """The epsilon a mechanism may have so that its sample is `epsilon`-DP: log(1 + (e^eps - 1)/q), rounded down."""
-    rate, goal = float(positive(q, "q")), float(positive(epsilon, "epsilon"))
+    rate, goal = as_float(positive(q, "q"), "q"), as_float(positive(epsilon, "epsilon"), "epsilon")
     value = math.log1p(math.expm1(goal) / rate) if goal < 700 else goal - math.log(rate)
     return value * (1 - 1e-14)
 
@@ -226,7 +226,7 @@ def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> 
     >>> accuracy_floor(1, 1e-6, 1000, 590_000) is None
     True
     """
-    eps, target = float(positive(epsilon, "epsilon")), exact(delta, "delta")
+    eps, target = as_float(positive(epsilon, "epsilon"), "epsilon"), exact(delta, "delta")
     if units < 1 or queries < 1:
         raise ParameterError("units and queries are positive integers")
     grown = math.expm1(eps) * (1 + 1e-14)
