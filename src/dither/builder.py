@@ -17,12 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from dither.canonical import Number, exact
+from dither.canonical import Number, exact, number_text, quote, shorten
 from dither.errors import ParameterError, QueryError
+from dither.sql.parse import parse_trees
 from dither.surfaces import escape_html
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def quantile(column: str, share: Number) -> Aggregate:
     """
     part = exact(share, "share")
     if not 0 <= part <= 1:
-        raise ParameterError(f"a share lies in [0, 1], got {share}")
+        raise ParameterError(f"a share lies in [0, 1], got {number_text(part)}")
     return Aggregate(f"QUANTILE_CONT({_one(column, 'a column')}, {_literal(share)})")
 
 
@@ -134,6 +133,8 @@ class Question:
 
     def join(self, other: str, *, using: str | tuple[str, ...]) -> Question:
         """With the rows of another table that have the same values in `using`."""
+        if not isinstance(using, (str, tuple, list)):
+            raise ParameterError(f"using names columns, as in using='patient_id', got {type(using).__name__}")
         keys = (using,) if isinstance(using, str) else tuple(using)
         names = ", ".join(_name(key) for key in keys)
         return replace(self, source=f"{self.source} JOIN {_name(other)} USING ({names})")
@@ -150,7 +151,7 @@ class Question:
         """What to compute, under the names to show it by."""
         for name, value in named.items():
             if not isinstance(value, Aggregate):
-                raise ParameterError(f"{name} must be an aggregate such as count() or sum('cost'), got {value!r}")
+                raise ParameterError(f"{name} must be an aggregate such as count() or sum('cost'), got {quote(value)}")
         return replace(self, _values=(*self._values, *named.items()))
 
     def having(self, *conditions: str) -> Question:
@@ -163,8 +164,8 @@ class Question:
 
     def limit(self, rows: int) -> Question:
         """At most so many rows of the answer."""
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
-            raise ParameterError(f"limit is a number of rows, got {rows!r}")
+        if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows < 2**63:
+            raise ParameterError(f"limit is a number of rows below 2**63, got {type(rows).__name__}")
         return replace(self, _limit=rows)
 
     @property
@@ -213,14 +214,15 @@ def _all(conditions: tuple[str, ...]) -> str:
 
 def _literal(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ParameterError(f"an aggregate combines with aggregates and numbers, got {value!r}")
+        raise ParameterError(f"an aggregate combines with aggregates and numbers, got {quote(value)}")
+    exact(value, "a number beside an aggregate")
     return repr(value)
 
 
 def _name(text: str) -> str:
     """A name as it is, or quoted where SQL needs it."""
     if not isinstance(text, str) or not text or '"' in text:
-        raise ParameterError(f"a name is a text without quotes, got {text!r}")
+        raise ParameterError(f"a name is a text without quotes, got {quote(text)}")
     plain = text.isidentifier() and text.isascii() and _reads(text, lambda found: isinstance(found, exp.Column))
     return text if plain else f'"{text}"'
 
@@ -228,16 +230,16 @@ def _name(text: str) -> str:
 def _one(text: str, what: str) -> str:
     """The text, if it is one SQL expression that stays one inside parentheses: nothing can leave its place."""
     if not isinstance(text, str) or not text.strip():
-        raise ParameterError(f"{what} is SQL text such as 'age >= 18', got {text!r}")
+        raise ParameterError(f"{what} is SQL text such as 'age >= 18', got {quote(text)}")
     if "--" in text or "/*" in text or ";" in text:
-        raise QueryError(f"{what} has no comments and no semicolons: {text!r}")
+        raise QueryError(f"{what} has no comments and no semicolons: {shorten(text)!r}")
     if not _reads(f"({text})", lambda found: isinstance(found, exp.Paren)):
-        raise QueryError(f"{what} must be one SQL expression, got {text!r}")
+        raise QueryError(f"{what} must be one SQL expression, got {shorten(text)!r}")
     return text.strip()
 
 
 def _ordered(text: str) -> str:
-    column, _, direction = text.strip().rpartition(" ")
+    column, _, direction = text.strip().rpartition(" ") if isinstance(text, str) else ("", "", "")
     if column and direction.upper() in ("ASC", "DESC"):
         return f"{_one(column, 'a column')} {direction.upper()}"
     return _one(text, "a column")
@@ -246,10 +248,11 @@ def _ordered(text: str) -> str:
 def _reads(text: str, holds: Callable[[exp.Expr], bool]) -> bool:
     """Whether sqlglot reads the text as an expression of which `holds` is true."""
     try:
-        found = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
-    except (SqlglotError, ValueError, RecursionError):
+        trees = parse_trees(f"SELECT {text}")
+    except QueryError:
         return False
-    plain = isinstance(found, exp.Select) and not any(
-        value for part, value in found.args.items() if part not in ("expressions", "kind") and value
-    )
-    return plain and len(found.expressions) == 1 and holds(found.expressions[0])
+    if len(trees) != 1 or not isinstance(trees[0], exp.Select):
+        return False
+    select = trees[0]
+    more = [part for part, value in select.args.items() if part not in ("expressions", "kind") and value]
+    return not more and len(select.expressions) == 1 and holds(select.expressions[0])

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational
@@ -24,37 +25,161 @@ from dither.errors import ParameterError
 
 Number = int | float | str | Decimal | Fraction
 
+MOST_DIGITS = 1_000
+"""Digits of a number that comes from outside, before and after its point together."""
+MOST_EXPONENT = 1_000
+"""The largest exponent, to either side: 1e-1000 is read, 1e-1001 is not."""
+MOST_RATIO_DIGITS = 4_000
+"""Digits of each side of p/q, and of a Fraction, which dither may have computed itself."""
+MOST_FLOAT = 10**300
+"""The largest number that is turned into a float; 1 / MOST_FLOAT is the smallest."""
+
+_DECIMAL = re.compile(r"[+-]?([0-9_]*)(?:\.([0-9_]*))?(?:[eE]([+-]?[0-9_]+))?")
+_RATIO = re.compile(r"[+-]?([0-9_]+)/([0-9_]+)")
+_MOST_TEXT = 2 * MOST_RATIO_DIGITS + 100
+_MOST_BITS = 20_000
+_LIMIT = 10**MOST_DIGITS
+_RATIO_LIMIT = 10**MOST_RATIO_DIGITS
+
 
 def exact(value: Number, name: str) -> Fraction:
-    """The rational number that `value`'s decimal text denotes; refuses nan, infinities and everything else."""
+    """The rational number that `value`'s decimal text denotes; refuses nan, infinities and everything else.
+
+    Digits and exponent are bounded before any arithmetic: 1e-99999999 is a short text and an endless division.
+    """
     if type(value) is Fraction and type(value.numerator) is int is type(value.denominator):
-        return value
+        return _check_ratio(value, name)
     if isinstance(value, bool):
         raise ParameterError(f"{name} must be a number, got {value}")
+    if isinstance(value, int):
+        if not -_LIMIT < value < _LIMIT:
+            raise _too_long(name)
+        return Fraction(int(value))
     if isinstance(value, Rational):  # its parts may be NumPy's integers, which overflow
-        return Fraction(int(value.numerator), int(value.denominator))
+        return _check_ratio(Fraction(int(value.numerator), int(value.denominator)), name)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ParameterError(f"{name} must be finite, got {value}")
         return Fraction(float.__repr__(value))
     if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise ParameterError(f"{name} must be finite, got {value}")
-        return Fraction(value)
+        return _read_decimal(value, name)
     if isinstance(value, str):
-        try:
-            return Fraction(value.strip())
-        except (ValueError, ZeroDivisionError):
-            raise ParameterError(f"{name} must be a number such as 0.5 or 1/3, got {value!r}") from None
+        return _read_number(value, name)
     raise ParameterError(f"{name} must be an int, float, Fraction, Decimal or text, got {type(value).__name__}")
+
+
+def _check_ratio(value: Fraction, name: str) -> Fraction:
+    if not -_RATIO_LIMIT < value.numerator < _RATIO_LIMIT or value.denominator >= _RATIO_LIMIT:
+        raise _too_long(name)
+    return value
+
+
+def _read_decimal(value: Decimal, name: str) -> Fraction:
+    if not value.is_finite():
+        raise ParameterError(f"{name} must be finite, got {value}")
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    if len(digits) > MOST_DIGITS or abs(exponent) > MOST_EXPONENT:
+        raise _too_long(name)
+    return Fraction(value)
+
+
+def _read_number(text: str, name: str) -> Fraction:
+    """A decimal or p/q; its parts are measured as text before they are numbers."""
+    if len(text) > _MOST_TEXT:
+        raise _too_long(name)
+    written = text.strip()
+    ratio = _RATIO.fullmatch(written)
+    decimal = _DECIMAL.fullmatch(written)
+    if ratio and max(map(len, ratio.groups())) > MOST_RATIO_DIGITS:
+        raise _too_long(name)
+    if decimal and not _is_short(*decimal.groups()):
+        raise _too_long(name)
+    try:
+        if ratio or decimal:
+            return Fraction(written)
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise ParameterError(f"{name} must be a number such as 0.5 or 1/3, got {shorten(text)!r}")
+
+
+def _is_short(whole: str, places: str | None, exponent: str | None) -> bool:
+    """Whether a decimal's digits and exponent are within the limits."""
+    size = (exponent or "").lstrip("+-0_")
+    digits = len(whole.lstrip("0_")) + len(places or "")
+    return digits <= MOST_DIGITS and len(size) <= 9 and int(size.replace("_", "") or 0) <= MOST_EXPONENT
+
+
+def _too_long(name: str) -> ParameterError:
+    return ParameterError(
+        f"{name} has too many digits: a number from outside has at most {MOST_DIGITS:,} digits and an exponent "
+        f"within {MOST_EXPONENT:,}; round it, as in 0.5, 1e-9 or 1/3"
+    )
 
 
 def positive(value: Number, name: str, remedy: str = "") -> Fraction:
     """`exact(value)`, refused unless above zero."""
     number = exact(value, name)
     if number <= 0:
-        raise ParameterError(f"{name} must be positive, got {value}" + (f": {remedy}" if remedy else ""))
+        raise ParameterError(f"{name} must be positive, got {number_text(number)}" + (f": {remedy}" if remedy else ""))
     return number
+
+
+def as_float(value: Number, name: str) -> float:
+    """The float nearest to a number from outside, refused where floats have none: above 1e300, or below 1e-300."""
+    number = exact(value, name)
+    if number and not 1 <= abs(number) * MOST_FLOAT <= MOST_FLOAT**2:
+        raise ParameterError(f"{name} must lie between 1e-300 and 1e300, got {number_text(number)}: choose e.g. 1")
+    return float(number)
+
+
+def whole_number(value: int, name: str, most: int = 2**63 - 1, remedy: str = "") -> int:
+    """A whole number from 1 to `most`; refuses truth values, floats and everything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ParameterError(
+            f"{name} must be a positive whole number, got {quote(value)}" + (f": {remedy}" if remedy else "")
+        )
+    if value > most:
+        more = f": {remedy}" if remedy else ""
+        raise ParameterError(f"{name} must be at most {most:,}, got {number_text(Fraction(value))}{more}")
+    return int(value)
+
+
+def number_text(value: Fraction) -> str:
+    """A number of any size for a message: six digits, as people write it.
+
+    >>> number_text(Fraction(1, 2)), number_text(Fraction(10) ** 400), number_text(-Fraction(1, 3 * 10**999))
+    ('0.5', '1e+400', '-3.33333e-1000')
+    """
+    if not value or 1 <= abs(value) * MOST_FLOAT <= MOST_FLOAT**2:
+        return f"{float(value):g}"
+    bits = abs(value.numerator).bit_length() - value.denominator.bit_length()
+    if abs(bits) > _MOST_BITS:
+        return f"about {'-' if value < 0 else ''}2**{bits}"
+    exponent = math.floor(bits * math.log10(2))
+    lead = value / Fraction(10) ** exponent
+    while abs(lead) >= 10:
+        exponent, lead = exponent + 1, lead / 10
+    while abs(lead) < 1:
+        exponent, lead = exponent - 1, lead * 10
+    return f"{float(lead):g}e{exponent:+d}"
+
+
+def quote(value: object) -> str:
+    """A value from outside as a message quotes it: short, and in ASCII."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if -(10**30) < value < 10**30 else number_text(Fraction(value))
+    if isinstance(value, Fraction):
+        return number_text(value)
+    try:
+        return shorten(ascii(value))
+    except ValueError:  # it holds an integer with too many digits to be written
+        return f"a {type(value).__name__}"
+
+
+def shorten(text: str, most: int = 40) -> str:
+    """The start of a text that a message quotes."""
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def fraction_text(value: Fraction) -> str:

@@ -24,7 +24,7 @@ from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
 from dither.answer.wanted import least_price, meets_widths, wanted_widths
 from dither.builder import Question, table
-from dither.canonical import Number, fraction_text, positive
+from dither.canonical import Number, fraction_text, positive, whole_number
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
 from dither.privacy.kernel import DRY_RUN, Kernel, Priced, Release
@@ -34,6 +34,7 @@ from dither.privacy.request import Price, Request
 from dither.privacy.windows import horizon
 from dither.signing import signing_key
 from dither.sql.bind import bind
+from dither.sql.parse import read_text
 from dither.sql.spoken import Spoken, spoken, with_ends
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
@@ -100,7 +101,7 @@ class Connection:
         max_groups: int | None = None,
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors. Reads no data."""
-        asked = explained(sql) or sql
+        asked = explained(read_text(sql)) or sql
         terms = (within, group_size, quantile_intervals, weights, max_groups)
         found, shown = self._previewed(asked, epsilon, rho, confidence, *terms)
         return explain(asked, found.recipe, found.priced, shown, self.catalog, facts_of(self._kernel))
@@ -133,7 +134,7 @@ class Connection:
                 "delta is not the asker's to choose: a question takes what its pot states per question "
                 "(dither budget open --rule approx --delta-per-question)"
             )
-        if explained(sql) is not None:
+        if explained(read_text(sql)) is not None:
             shared: dict[str, Any] = {"group_size": group_size, "quantile_intervals": quantile_intervals}
             shared |= {"weights": weights, "max_groups": max_groups}
             return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)
@@ -192,6 +193,9 @@ class Connection:
 
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price; a question asked again is bound once."""
+        read_text(sql)
+        if max_groups is not None:
+            whole_number(max_groups, "max_groups", remedy="a number of groups, such as 3")
         asked = (sql, type(max_groups), max_groups, self._kernel.at.number)
         recipe = self._bound.get(asked)
         if recipe is None:
@@ -420,8 +424,8 @@ def _make_room(remembered: dict[Any, Any]) -> None:
 
 
 def _check_size(group_size: int | None) -> None:
-    if group_size is not None and (isinstance(group_size, bool) or not isinstance(group_size, int) or group_size < 1):
-        raise ParameterError(f"group_size must be a positive whole number of rows, got {group_size!r}")
+    if group_size is not None:
+        whole_number(group_size, "group_size", remedy="a number of rows, such as 1000")
 
 
 def _rank(priced: Priced, bands: Bands) -> str:

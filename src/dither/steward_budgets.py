@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.answer.budget import AS_IF, Pair, over_windows, steps_apart
-from dither.canonical import Number
+from dither.canonical import Number, as_float, exact
 from dither.catalog import Catalog, from_json
 from dither.errors import DitherError, ParameterError
 from dither.privacy.kernel import Kernel, Release
@@ -46,7 +46,9 @@ def open_pot(
 ) -> Pot:
     """Open a pot for the unit and neighbours of the registered catalog; the first is the dataset's total."""
     stated: Any = {key: terms.pop(key) for key in _DELTAS if terms.get(key) is not None}
-    checked = Rule(rule, **{key: Fraction(str(value)) for key, value in stated.items()})  # type: ignore[arg-type]
+    for key, value in stated.items():
+        as_float(value, key)  # deltas below 1e-300 are no promise that anybody can compute with
+    checked = Rule(rule, **{key: exact(value, key) for key, value in stated.items()})  # type: ignore[arg-type]
     caps = {"epsilon": epsilon, "rho": rho, "renyi": renyi}
     cap = caps.pop(checked.measure)
     if cap is None or any(value is not None for value in caps.values()):

@@ -19,6 +19,8 @@ import math
 import re
 from typing import Any
 
+from dither.errors import ParameterError
+
 MAX_CHARACTERS = 8 * 2**20
 MAX_DEPTH = 64
 MAX_DIGITS = 1000
@@ -54,6 +56,16 @@ def read_json(
     )
     json.dumps(tree, ensure_ascii=False).encode()  # ValueError: half of a surrogate pair has no UTF-8
     return tree
+
+
+def read_document(text: str, name: str, *, allow_floats: bool = False) -> Any:
+    """As `read_json`, for the doors: whatever cannot be read is a ParameterError that calls the text by its name."""
+    try:
+        return read_json(text, allow_floats=allow_floats)
+    except (ValueError, RecursionError) as error:
+        raise ParameterError(
+            f"{name} is not JSON that can be read ({error}): give the document as dither wrote it"
+        ) from None
 
 
 def _check_depth(text: str) -> None:

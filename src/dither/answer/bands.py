@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.recipe import Recipe
-from dither.canonical import Number, exact
+from dither.canonical import Number, exact, number_text
 from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.plan.algebra import Quantiles
@@ -48,7 +48,9 @@ def ends_asked(how: bool | Number, level: Fraction) -> Ends | None:
         return Ends(level) if how else None
     part = exact(how, "quantile_intervals")
     if not 0 < part < 1 or part.denominator > 1_000_000:
-        raise ParameterError(f"quantile_intervals is True, False, or a part of the price inside (0, 1), got {how}")
+        raise ParameterError(
+            f"quantile_intervals is True, False, or a part of the price inside (0, 1), got {number_text(part)}"
+        )
     return Ends(level, part)
 
 

@@ -17,13 +17,14 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.certificate import rounded_up
-from dither.canonical import Number, exact
+from dither.canonical import Number, as_float, exact, quote
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.accounting.curves import epsilon as curve_epsilon
 from dither.privacy.accounting.planning import group
 from dither.privacy.accounting.profile import tradeoff
 from dither.privacy.ledger import Pot
 from dither.privacy.losses import RDP, ZCDP, Approx, Loss, Neighbours, Pure
+from dither.privacy.numbers import refuse_beyond_floats
 from dither.surfaces import escape_html
 
 _UP = 1 + 1e-12
@@ -81,7 +82,7 @@ class Meaning:
         (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)); where the loss has a group rule, at the same delta.
         """
         if not isinstance(size, int) or size < 1:
-            raise ParameterError(f"a group has 1 or more members, got {size}")
+            raise ParameterError(f"a group has 1 or more members, got {quote(size)}")
         unit = self.unit if size == 1 else f"{size} x {self.unit}"
         epsilon, delta = self.epsilon * size, _group_delta(self.epsilon, self.delta, size)
         loss = None
@@ -171,11 +172,14 @@ class Meaning:
         }
 
 
+@refuse_beyond_floats
 def interpret(
     epsilon: Number, delta: Number, *, unit: str, neighbours: Neighbours, loss: Loss | None = None
 ) -> Meaning:
     """The meaning of (epsilon, delta) for a unit; all four must be said, since none means anything without the rest."""
     price, share = exact(epsilon, "epsilon"), exact(delta, "delta")
+    as_float(price, "epsilon")
+    as_float(share, "delta")
     if price < 0 or not 0 <= share <= 1:
         raise ParameterError("epsilon is at least 0 and delta lies in [0, 1]")
     if not unit:
@@ -183,6 +187,7 @@ def interpret(
     return Meaning(price, share, unit, neighbours, loss)
 
 
+@refuse_beyond_floats
 def of_loss(loss: Loss, delta: Number) -> Meaning:
     """The meaning of a workload fixed in advance, by its own curves."""
     found = curve_epsilon(loss, delta).upper

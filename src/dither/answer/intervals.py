@@ -39,7 +39,7 @@ from dither.answer.recipe import Atom
 from dither.answer.selection import pieces_of
 from dither.answer.shapes import Affine, affine, atoms_of, ratio
 from dither.answer.sums import sum_bound
-from dither.canonical import Number, exact
+from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
 from dither.privacy.mechanisms.box import BoxSide
@@ -60,7 +60,7 @@ def level_of(confidence: Number) -> Fraction:
     """A confidence level, checked."""
     level = exact(confidence, "confidence")
     if not 0 < level < 1 or not 0.0 < float(level) < 1.0:
-        raise ParameterError(f"confidence must lie in (0, 1), got {confidence}: choose e.g. 0.95")
+        raise ParameterError(f"confidence must lie in (0, 1), got {number_text(level)}: choose e.g. 0.95")
     return level
 
 

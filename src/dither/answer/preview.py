@@ -295,6 +295,8 @@ def joint_level(level: Fraction, cells: int) -> Fraction:
     >>> round(float(joint_level(Fraction(95, 100), 100)) ** 100, 9)
     0.95
     """
+    if level < Fraction(1, 10**9):  # as a float 1 - level may be 1, and has no logarithm of its complement
+        return Fraction(math.exp(math.log(level) / cells) * (1 + 1e-12))
     miss = -math.expm1(math.log1p(-float(1 - level)) / cells)
     return 1 - Fraction(miss)
 

@@ -27,12 +27,14 @@ from typing import Any
 from dither.answer.expressions import Apply, Formula
 from dither.answer.recipe import Recipe
 from dither.answer.shapes import atoms_of
-from dither.canonical import Number, positive
+from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.plan.algebra import Cells, Keys, Query
 from dither.privacy.request import Family, Step
 
 KEYS_SHARE = Fraction(1, 4)
+MOST_WEIGHT = 10**30
+"""The largest weight of a column; 1 / MOST_WEIGHT is the smallest. Shares are rounded to 1/10000 anyway."""
 _DIGITS = 10_000
 
 
@@ -59,10 +61,19 @@ def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, F
     values = [output.name for output in recipe.outputs if output.role == "value"]
     allowed = {name.lower(): name for name in [*values, "keys"]}
     found = {}
+    if weights is not None and not isinstance(weights, Mapping):
+        raise ParameterError(f"weights name columns, as in weights={{'n': 2}}, got {type(weights).__name__}")
     for name, weight in (weights or {}).items():
         if not isinstance(name, str) or name.lower() not in allowed:
-            raise ParameterError(f"weights name the value columns of the question ({', '.join(values)}), got {name!r}")
-        found[allowed[name.lower()]] = positive(weight, f"the weight of {name}", "choose e.g. 2 for half the error")
+            raise ParameterError(
+                f"weights name the value columns of the question ({', '.join(values)}), got {quote(name)}"
+            )
+        share = positive(weight, f"the weight of {name}", "choose e.g. 2 for half the error")
+        if not 1 <= share * MOST_WEIGHT <= MOST_WEIGHT**2:
+            raise ParameterError(
+                f"the weight of {name} must lie between 1e-30 and 1e30, got {number_text(share)}: choose e.g. 2"
+            )
+        found[allowed[name.lower()]] = share
     return found
 
 

@@ -17,7 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from dither.answer.expressions import Noisy
 from dither.answer.recipe import Atom, GroupingSet, Output, Recipe
 from dither.answer.text import as_text
-from dither.canonical import Number, exact
+from dither.canonical import Number, exact, number_text, quote, shorten
 from dither.catalog import Boolean, Bounded, Catalog, Date, Table, Timestamp
 from dither.errors import ParameterError
 from dither.plan.algebra import Call, Column, Count, Named, PerUnit, Plan, Project, Quantiles, Scan, Value
@@ -89,13 +89,15 @@ def _plain(value: Fraction) -> str:
 def wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
     """The question behind a suggestion; refused where nothing of the kind is declared."""
     share = exact(keep, "keep")
-    if not 0 < share < 1:
-        raise ParameterError(f"keep must lie in (0, 1), got {keep}: choose e.g. 0.99")
+    if not 0 < share < 1 or not 0.0 < float(share) < 1.0:
+        raise ParameterError(f"keep must lie in (0, 1), got {number_text(share)}: choose e.g. 0.99")
+    if not isinstance(of, str):
+        raise ParameterError(f"suggest for what? say table.column, as in 'visits.cost', got {type(of).__name__}")
     table, _, name = of.partition(".")
     try:
         found = catalog.table(table)
     except KeyError:
-        raise ParameterError(f"no table {table!r}: say table.column, as in 'visits.cost'") from None
+        raise ParameterError(f"no table {shorten(table)!r}: say table.column, as in 'visits.cost'") from None
     if found.kind != "private":
         raise ParameterError(f"{table} is public: its bounds can be read off it")
     if what == "bounds":
@@ -110,14 +112,14 @@ def wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wi
         once = PerUnit(Scan(found.name), (name,), (Named("rows_of_group", Count()),))
         plan = PerUnit(once, (), (Named(COUNTED, Count()),))
         return Wish("max_groups", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
-    raise ParameterError(f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {what!r}")
+    raise ParameterError(f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}")
 
 
 def _column(table: Table, name: str) -> Any:
     try:
         return table.column(name)
     except KeyError:
-        raise ParameterError(f"no column {name!r} in {table.name}") from None
+        raise ParameterError(f"no column {shorten(name)!r} in {table.name}") from None
 
 
 def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> Wish:

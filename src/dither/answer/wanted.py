@@ -13,7 +13,7 @@ from dither.answer.preview import PreviewColumn
 from dither.answer.preview_selection import foresee
 from dither.answer.recipe import Recipe
 from dither.answer.shapes import affine, atoms_of
-from dither.canonical import positive
+from dither.canonical import Number, as_float, positive, quote
 from dither.errors import ParameterError
 from dither.plan.algebra import Quantiles
 
@@ -24,7 +24,9 @@ def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[s
     asked = within if isinstance(within, dict) else dict.fromkeys(names, within)
     for name in asked:
         if name not in names:
-            raise ParameterError(f"within names the value columns of the question ({', '.join(names)}), got {name!r}")
+            raise ParameterError(
+                f"within names the value columns of the question ({', '.join(names)}), got {quote(name)}"
+            )
     formulas = {output.name: output.formula for output in recipe.outputs}
     for name in asked:
         if _is_quantile(recipe, formulas[name]):
@@ -34,7 +36,11 @@ def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[s
         _check_foreseen(recipe, name, formulas[name])
         if group_size is None and any(affine(value) is None for value in noisy_values(formulas[name])):
             raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
-    return {name: float(positive(width, f"within for {name}", "choose e.g. 50")) for name, width in asked.items()}
+    return {name: _width(width, f"within for {name}") for name, width in asked.items()}
+
+
+def _width(width: Number, name: str) -> float:
+    return as_float(positive(width, name, "choose e.g. 50"), name)
 
 
 def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:

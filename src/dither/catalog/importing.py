@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from dither.catalog import scalars
+from dither.catalog.tree import MAX_CHARACTERS
 from dither.errors import CatalogError
 
 KINDS = ("smartnoise", "snowflake", "dbt")
@@ -70,11 +71,15 @@ def import_catalog(kind: str, text: str, file: str = "the file") -> str:
     """A catalog in our format, with ??? wherever a person must decide."""
     if kind not in KINDS:
         raise CatalogError(f"catalogs are imported from {', '.join(KINDS)}, not {kind!r}", file=file, line=1)
+    if len(text) > MAX_CHARACTERS:
+        raise CatalogError(f"the file has more than {MAX_CHARACTERS:,} characters: describe fewer tables", file=file)
     if kind == "snowflake":
         tables = _snowflake(text, file)
     else:
         try:
             tree = yaml.load(text, yaml.BaseLoader)
+        except RecursionError:
+            raise CatalogError("nested too deeply: describe tables and columns only", file=file) from None
         except yaml.YAMLError as error:
             raise CatalogError(f"not YAML: {str(error).splitlines()[0]}", file=file, line=1) from None
         tables = _smartnoise(tree, file) if kind == "smartnoise" else _dbt(tree, file)

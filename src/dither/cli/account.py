@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from dither.canonical import as_float
 from dither.cli.output import make_console
 from dither.errors import DitherError
 from dither.privacy import loss_documents
@@ -24,7 +25,7 @@ from dither.privacy.accounting.explain import Explanation, explain
 from dither.privacy.accounting.expressions import parse
 from dither.privacy.accounting.planning import cautions
 from dither.privacy.accounting.readers import from_opacus, parse_dp_event
-from dither.strict_json import read_json
+from dither.strict_json import read_document
 from dither.surfaces import escape_lines
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
@@ -38,7 +39,7 @@ def read_loss(
         relation: Any = neighbours or "add_remove"
         return parse_dp_event(dp_event.read_text(), neighbours=relation, unit=unit or "unit")
     if opacus is not None:
-        history = read_json(opacus.read_text(), allow_floats=True)
+        history = read_document(opacus.read_text(), "the Opacus history", allow_floats=True)
         history = history["history"] if isinstance(history, dict) else history  # accountant.state_dict()
         return from_opacus([(row[0], row[1], row[2]) for row in history], unit=unit or "unit")
     if text is None:
@@ -47,7 +48,7 @@ def read_loss(
         )
     source = Path(text).read_text() if text.endswith(".json") else text
     if source.lstrip().startswith("{"):
-        return loss_documents.read_loss(read_json(source, allow_floats=True))
+        return loss_documents.read_loss(read_document(source, "the loss", allow_floats=True))
     return parse(source, neighbours=neighbours, unit=unit)  # type: ignore[arg-type]
 
 
@@ -72,13 +73,13 @@ def account(
         notes = cautions(tree, delta, units)
         if plot is not None:
             ladder.plot().figure.savefig(plot)
-    except (DitherError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (DitherError, OSError, UnicodeDecodeError, KeyError, IndexError, TypeError) as error:
         typer.echo(escape_lines(f"error: {error}"), err=True)
         raise typer.Exit(2) from None
     if as_json:
         out: dict[str, Any] = ladder.to_json()
         if at is not None:
-            out["delta_at"] = {"epsilon": float(epsilon or 0), "lower": at.lower, "upper": at.upper}
+            out["delta_at"] = {"epsilon": as_float(epsilon or 0, "epsilon"), "lower": at.lower, "upper": at.upper}
         out["cautions"] = notes
         typer.echo(json.dumps(out, indent=2))
         return

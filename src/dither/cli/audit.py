@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import math
 import shutil
 import sys
@@ -37,6 +36,7 @@ from dither.errors import ParameterError
 from dither.plan.algebra import Query
 from dither.privacy.noise.source import fresh_bytes
 from dither.state import State
+from dither.strict_json import read_document
 
 app = typer.Typer(name="audit", help="Try to break a promise: ours, or a function of your own.", no_args_is_help=True)
 Report = Annotated[Path | None, typer.Option(help="Write this HTML file, and the same as JSON beside it.")]
@@ -162,7 +162,10 @@ def function(
     """Test a function of your own on two neighbours. Exit status 1 if its claim is refuted."""
     console = make_console(stderr=as_json)
     mechanism = _load(where)
-    pair = json.loads(first), json.loads(second)
+    pair = (
+        read_document(first, "the first input", allow_floats=True),
+        read_document(second, "the second input", allow_floats=True),
+    )
     spend = Budget(runs, alpha if year is None else next_share(year, alpha))
     verdict = test(mechanism, *pair, epsilon, delta, budget=spend, name=where, progress=True)
     console.print(str(verdict), soft_wrap=True, highlight=False, markup=False)

@@ -81,6 +81,8 @@ def check(
         found = problems(read_entry(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise DitherError(f"cannot read {file}: {error}") from None
+    except (ValueError, RecursionError):  # a date that is none, an integer without end, lists in lists
+        raise DitherError(f"cannot read {file}: write it as 'dither registry export' does") from None
     if as_json:
         print_json({"complete": not found, "problems": found})
     else:

@@ -140,7 +140,7 @@ class Aggregator:
             head = read_json(text, max_characters=len(text))
             counts = head["reports"], head["rejected"]
             document = head["protocol"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise ParameterError("the stored aggregator has no readable head") from None
         if not all(type(count) is int and 0 <= count < _MOST_REPORTS for count in counts):
             raise ParameterError("the stored aggregator counts an impossible number of reports")

@@ -20,6 +20,7 @@ from dither.local.subset import Subset
 from dither.local.support import Oracle
 from dither.local.unary import OptimisedUnary
 from dither.local.wire import HEADER_BYTES
+from dither.privacy.numbers import refuse_beyond_floats
 
 _SLACK = 1.02  # of two oracles within two per cent of noise, the cheaper one for the server is taken
 
@@ -54,6 +55,7 @@ class Choice:
 _MAKERS: tuple[Callable[..., Oracle], ...] = (Direct, Hadamard, OptimisedUnary, Subset, OptimalHash)
 
 
+@refuse_beyond_floats
 def candidates(epsilon: Number, domain: int) -> list[Candidate]:
     """All oracles for a domain, with their figures."""
     found = []
@@ -67,6 +69,7 @@ def candidates(epsilon: Number, domain: int) -> list[Candidate]:
     return found
 
 
+@refuse_beyond_floats
 def choose(epsilon: Number, domain: int, *, report_bytes: int | None = None, server_steps: int | None = None) -> Choice:
     """The oracle with the least noise whose reports have at most `report_bytes` bytes (header included).
 

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dither.canonical import Number, positive
+from dither.canonical import Number, number_text, positive
 from dither.errors import ParameterError
 from dither.local.device import DeviceBudget
 from dither.strict_json import read_json
@@ -36,7 +36,7 @@ def budget_file(
         try:
             state = read_json(place.read_text("utf-8"))
             found = DeviceBudget.from_json(state, known_answers=known_answers)
-        except (ValueError, KeyError, TypeError) as problem:  # ParameterError is a ValueError
+        except (ValueError, KeyError, TypeError, RecursionError) as problem:  # ParameterError is a ValueError
             if isinstance(problem, ParameterError):
                 raise
             raise ParameterError(
@@ -45,7 +45,7 @@ def budget_file(
         first = found.lifetime_epsilon - sum(renewal.epsilon for renewal in found.renewals)
         if first != positive(lifetime_epsilon, "lifetime_epsilon") or found.unit != unit:
             raise ParameterError(
-                f"the budget in {place} was opened with lifetime {float(first):g}, unit {found.unit}: "
+                f"the budget in {place} was opened with lifetime {number_text(first)}, unit {found.unit}: "
                 "it cannot be opened with another; renew(epsilon, because=...) records a decision to raise it"
             )
     elif known_answers:

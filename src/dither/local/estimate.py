@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 
 
@@ -39,7 +40,7 @@ class Estimate:
     def interval(self, level: float = 0.95, *, certain: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
         """Pointwise intervals: normal, or (`certain`) by Bernstein's inequality, wider and valid at every size."""
         if not 0 < level < 1:
-            raise ParameterError(f"level must lie between 0 and 1, got {level}")
+            raise ParameterError(f"level must lie between 0 and 1, got {quote(level)}")
         if certain:
             tail = log(2 / (1 - level))
             half = np.sqrt(2 * self.variances * tail) + 2 * self.largest_move * tail / 3

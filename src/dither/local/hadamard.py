@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.local.coins import Chance, Coins, chance
 from dither.local.estimate import Estimate
@@ -86,7 +87,7 @@ class Hadamard(Oracle):
         if self.blocks == 0:
             object.__setattr__(self, "blocks", best_blocks(self.epsilon, self.domain))
         if self.blocks < 1 or self.blocks & (self.blocks - 1) or self.blocks > self.domain:
-            raise ParameterError(f"blocks must be a power of two no larger than the domain, got {self.blocks}")
+            raise ParameterError(f"blocks must be a power of two no larger than the domain, got {quote(self.blocks)}")
 
     @property
     def order(self) -> int:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 
-from dither.canonical import Number, positive
+from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.privacy.noise.enclosure import exp_minus
 
@@ -55,7 +55,7 @@ def log_above(ratio: Fraction) -> Fraction:
     1.0986122886...
     """
     if ratio < 1:
-        raise ParameterError(f"a ratio of probabilities is at least 1, got {ratio}")
+        raise ParameterError(f"a ratio of probabilities is at least 1, got {quote(ratio)}")
     if ratio > 1 << 64:  # e^32 < 2^47; beyond 2^256 the enclosure of at_most_exp could never tell
         raise ParameterError("these probabilities have a loss beyond 44: a local protocol takes at most 32")
     low, high = 0, 1 << _LOG_BITS

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import dumps, fraction_text
+from dither.canonical import dumps, fraction_text, quote
 from dither.errors import ParameterError
 from dither.local.coins import Coins
 from dither.local.estimate import Estimate
@@ -205,7 +205,7 @@ def _plain(value: Any) -> Any:
 def read_domain(domain: Any, largest: int) -> int:
     """A domain size of at least 2."""
     if isinstance(domain, bool) or not isinstance(domain, (int, np.integer)) or not 2 <= domain <= largest:
-        raise ParameterError(f"domain must be an integer between 2 and {largest}, got {domain!r}")
+        raise ParameterError(f"domain must be an integer between 2 and {largest}, got {quote(domain)}")
     return int(domain)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.local.choose import choose
 from dither.local.estimate import Estimate
@@ -42,7 +43,7 @@ class Ordered:
     def quantile(self, share: float) -> int:
         """The first value at which the cumulative count, made monotone, reaches `share` of the reports."""
         if not 0 <= share <= 1:
-            raise ParameterError(f"a quantile lies between 0 and 1, got {share}")
+            raise ParameterError(f"a quantile lies between 0 and 1, got {quote(share)}")
         climb = np.cumsum(self.counts)
         rising = (np.maximum.accumulate(climb) + np.minimum.accumulate(climb[::-1])[::-1]) / 2
         return min(int(np.searchsorted(rising, share * self.reports)), len(self.counts) - 1)

@@ -18,18 +18,20 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, as_float, exact, positive
 from dither.errors import ParameterError
 from dither.local.protocol import UNIT, Protocol
 from dither.privacy.losses import Approx
+from dither.privacy.numbers import refuse_beyond_floats
 
 _TAIL = 1e-3  # share of delta given to the cut tails of C
 _SAFETY = 1 + 1e-6  # SciPy's binomial tails err by far less
 
 
+@refuse_beyond_floats
 def closed_form(epsilon0: Number, users: int, delta: Number) -> float:
     """Theorem 3.1: ln(1 + (E-1)/(E+1) (8 sqrt(E ln(4/delta)/n) + 8 E/n)), for epsilon0 <= ln(n / (16 ln(2/delta)))."""
-    e0, d = float(positive(epsilon0, "epsilon0")), float(positive(delta, "delta"))
+    e0, d = as_float(positive(epsilon0, "epsilon0"), "epsilon0"), as_float(positive(delta, "delta"), "delta")
     if e0 > log(users / (16 * log(2 / d))):
         raise ParameterError("the closed form needs epsilon0 <= ln(n / (16 ln(2/delta))): use the numerical bound")
     e = exp(e0)
@@ -40,7 +42,7 @@ def delta_at(epsilon: float, epsilon0: Number, users: int, tail: float) -> float
     """An upper bound on delta of the dominating pair at `epsilon`; values of C outside 1 - `tail` count in full."""
     from scipy.stats import binom
 
-    e0 = float(positive(epsilon0, "epsilon0"))
+    e0 = as_float(positive(epsilon0, "epsilon0"), "epsilon0")
     low, high = (int(binom.ppf(q, users - 1, exp(-e0))) for q in (tail / 2, 1 - tail / 2))
     c = np.arange(max(0, low - 1), min(users - 1, high + 1) + 1)
     truth = exp(e0) / (1 + exp(e0))
@@ -61,12 +63,13 @@ def delta_at(epsilon: float, epsilon0: Number, users: int, tail: float) -> float
     return float((mass * excess).sum() * _SAFETY + outside + 1e-15)
 
 
+@refuse_beyond_floats
 def numerical(epsilon0: Number, users: int, delta: Number) -> float:
     """The least epsilon found by bisection with delta_at(epsilon) <= delta; never above epsilon0."""
-    d = float(positive(delta, "delta"))
+    d = as_float(positive(delta, "delta"), "delta")
     if users < 2:
         raise ParameterError("shuffling needs at least two users")
-    low, high = 0.0, float(positive(epsilon0, "epsilon0"))
+    low, high = 0.0, as_float(positive(epsilon0, "epsilon0"), "epsilon0")
     for _ in range(40):
         middle = (low + high) / 2
         low, high = (low, middle) if delta_at(middle, epsilon0, users, _TAIL * d) <= d else (middle, high)
@@ -75,6 +78,7 @@ def numerical(epsilon0: Number, users: int, delta: Number) -> float:
     return high
 
 
+@refuse_beyond_floats
 def amplified(protocol: Protocol, users: int, delta: Number) -> Approx:
     """What one shuffled round costs a user, as a loss that the accountants understand.
 

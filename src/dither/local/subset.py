@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.local.bits import count_ones, random_rows, write_bit
 from dither.local.coins import Chance, Coins, chance
@@ -65,7 +66,7 @@ class Subset(SupportOracle):
         if self.size == 0:
             object.__setattr__(self, "size", best_set(self.epsilon, self.domain))
         if not 1 <= self.size < self.domain:
-            raise ParameterError(f"size must lie between 1 and domain - 1, got {self.size}")
+            raise ParameterError(f"size must lie between 1 and domain - 1, got {quote(self.size)}")
 
     @property
     def payload_bytes(self) -> int:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import whole_number
 from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.mean import Mean
@@ -185,6 +186,7 @@ class VectorChoice:
 
 def best_vector(epsilon: Any, dimensions: int, low: Any = -1, high: Any = 1) -> VectorChoice:
     """Sample coordinates or split the budget? Compared exactly for k = 1..16 and k = dimensions."""
+    whole_number(dimensions, "dimensions")
     tried, epsilon = {}, read_epsilon(epsilon)
     for k in sorted({*range(1, min(dimensions, 16) + 1), dimensions}):
         if epsilon / k < SMALLEST:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 
 
@@ -33,9 +34,9 @@ class Sensitivity:
             if isinstance(value, Fraction):
                 object.__setattr__(self, name, value.numerator // value.denominator)
             elif isinstance(value, bool) or not isinstance(value, int):
-                raise ParameterError(f"sensitivity {name} must be an exact integer or Fraction, got {value!r}")
+                raise ParameterError(f"sensitivity {name} must be an exact integer or Fraction, got {quote(value)}")
             if getattr(self, name) < 0:
-                raise ParameterError(f"sensitivity {name} must not be negative, got {value}")
+                raise ParameterError(f"sensitivity {name} must not be negative, got {quote(value)}")
         before = None
         while before != (bounds := (self.l0, self.l1, self.l2_squared, self.linf)):
             before, (l0, l1, l2_squared, linf) = bounds, bounds
@@ -49,7 +50,7 @@ class Sensitivity:
         """At most `cells` cells change, each by at most `largest`, together by at most `l1` if that is known."""
         for value in (cells, largest, 0 if l1 is None else l1):
             if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-                raise ParameterError(f"sensitivity must be an exact integer or Fraction, got {value!r}")
+                raise ParameterError(f"sensitivity must be an exact integer or Fraction, got {quote(value)}")
         linf = largest.numerator // largest.denominator
         total = cells * linf if l1 is None else l1.numerator // l1.denominator
         return cls(l0=cells, l1=total, l2_squared=total * total, linf=linf)

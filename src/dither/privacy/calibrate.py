@@ -14,14 +14,16 @@ ends, where asked for. Keys: by the mechanism, for at most m keys per unit. Proo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt, prod
 from typing import TypeAlias
 
+from dither.canonical import number_text
 from dither.catalog import Catalog
-from dither.errors import RefusedError
+from dither.errors import ParameterError, RefusedError
 from dither.plan.algebra import Cells, CountDistinct, CountUnits, Keys, Quantiles, Query
 from dither.plan.domains import key_domains, open_keys
 from dither.plan.facts import NO_FACTS, Facts
@@ -59,6 +61,9 @@ MOST_COLUMNS = 1_000
 MOST_NUMBERS = 20_000_000
 MOST_HELD = 1_000_000
 _NO_RULE = "a node without a rule is refused"
+_LESS = 1 - Fraction(1, 2**20)
+_MOST_STEPS = 512
+_MOST_HALVINGS = 64
 
 Mechanism: TypeAlias = (
     IntegerLaplace
@@ -195,10 +200,49 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> float(rho_within(Fraction(1), Fraction(1, 10**6)))
     0.02435...
     """
-    rho = Fraction(rho_for(epsilon, delta))
-    while epsilon_up(rho, delta) > epsilon:
-        rho = rho * (1 - Fraction(1, 2**20))
-    return rho
+    start = Fraction(rho_for(epsilon, delta))
+
+    def fits(rho: Fraction) -> bool:
+        return epsilon_up(rho, delta) <= epsilon
+
+    def lowered(step: int) -> Fraction:
+        return start * Fraction(_LESS**step)
+
+    steps = first_step(lambda step: fits(lowered(step)), _MOST_STEPS)
+    if steps is not None:
+        return lowered(steps)
+    halvings = first_step(lambda step: fits(start / 2**step), _MOST_HALVINGS)
+    if halvings is None:
+        raise ParameterError(
+            f"epsilon {number_text(epsilon)} is too small for Gaussian noise at delta {number_text(delta)}: ask with "
+            "Laplace noise, with rho= in a zCDP pot, or choose e.g. epsilon=0.5"
+        )
+    low: Fraction = start / 2**halvings
+
+    def raised(step: int) -> Fraction:
+        return low * (2 - Fraction(step, 2**20))
+
+    finer = first_step(lambda step: fits(raised(step)), 2**20)
+    return low if finer is None else raised(finer)
+
+
+def first_step(holds: Callable[[int], bool], most: int) -> int | None:
+    """The first step from 0 to `most` at which `holds`, which stays true from there on; None if there is none.
+
+    >>> first_step(lambda step: step >= 300, 512), first_step(lambda step: False, 512)
+    (300, None)
+    """
+    if holds(0):
+        return 0
+    low, high = 0, 1
+    while not holds(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _in_epsilon(step: Step, share: Fraction, catalog: Catalog, facts: Facts, delta: Fraction) -> Calibrated:

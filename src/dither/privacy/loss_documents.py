@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.privacy.losses import LOSS_TYPES, Loss
+from dither.privacy.numbers import refuse_beyond_floats
 from dither.stored import stored_keys
 
 
+@refuse_beyond_floats
 def read_loss(tree: dict[str, Any]) -> Loss:
     """The loss that `to_json` wrote; unknown types, versions and keys are refused."""
     name = tree.get("type") if isinstance(tree, dict) else tree
     if not isinstance(tree, dict) or not isinstance(name, str) or name not in LOSS_TYPES:
-        raise ParameterError(f"no loss of type {name!r}")
+        raise ParameterError(f"no loss of type {quote(name)}")
     kind = LOSS_TYPES[name]
     if type(tree.get("v")) is not int or tree["v"] != kind.version:
         raise ParameterError(f"loss {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")

@@ -30,7 +30,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
-from dither.canonical import Number, dumps, fraction_text, positive
+from dither.canonical import Number, dumps, fraction_text, positive, quote
 from dither.errors import ParameterError
 from dither.privacy.numbers import Exact, count, not_negative, order, probability, rate
 from dither.stored import stored, stored_items
@@ -63,7 +63,7 @@ class Loss:
 
     def __post_init__(self) -> None:
         if self.neighbours not in _RELATIONS:
-            raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {self.neighbours!r}")
+            raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {quote(self.neighbours)}")
         if not isinstance(self.unit, str) or not self.unit:
             raise ParameterError("unit must be a non-empty text such as 'person' or 'row'")
         kind = type(self)
@@ -372,7 +372,7 @@ class GaussianSum(Loss):
 
 def _theorem(value: Any, name: str) -> str:
     if value != "FMT21":  # Feldman, McMillan and Talwar 2021
-        raise ParameterError(f"shuffling is accounted by a named theorem only: {name}='FMT21', got {value!r}")
+        raise ParameterError(f"shuffling is accounted by a named theorem only: {name}='FMT21', got {quote(value)}")
     return str(value)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from dither.canonical import digest, fraction_text
+from dither.canonical import digest, fraction_text, number_text
 from dither.errors import ParameterError
 from dither.plan.algebra import Query, to_json
 
@@ -14,6 +14,8 @@ Family = Literal["laplace", "gaussian", "box", "geometric_keys", "gaussian_keys"
 """Counts and sums: laplace or gaussian, or box for two to four of the same rows and keys; keys: geometric_keys or
 gaussian_keys; quantiles: exponential or, for one quantile priced in epsilon, permute_and_flip."""
 Context = Literal["asked", "dry_run"]
+MOST_PRICE = 10**100
+"""The largest price; 1 / MOST_PRICE is the smallest. Nothing is bought beyond either, and floats hold both."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,12 @@ class Price:
             raise ParameterError("a price is either epsilon= or rho=: choose e.g. epsilon=0.5")
         if self.value <= 0:
             raise ParameterError(
-                f"{self.name} must be positive, got {self.value}: "
+                f"{self.name} must be positive, got {number_text(self.value)}: "
+                f"choose e.g. {self.name}=0.5, or run preview() to see what it buys"
+            )
+        if not 1 <= self.value * MOST_PRICE <= MOST_PRICE**2:
+            raise ParameterError(
+                f"{self.name} must lie between 1e-100 and 1e100, got {number_text(self.value)}: "
                 f"choose e.g. {self.name}=0.5, or run preview() to see what it buys"
             )
 

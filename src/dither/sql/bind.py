@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from dither.answer.expressions import Apply, Constant, Formula, KeyValue, Noisy
 from dither.answer.recipe import Order, Output, Recipe
+from dither.canonical import shorten
 from dither.catalog import OTHER, Catalog
 from dither.errors import QueryError
 from dither.plan.facts import NO_FACTS, Facts
@@ -24,7 +25,7 @@ from dither.sql.groups import Sets, grouping_sets
 from dither.sql.inner import has_aggregates
 from dither.sql.keyed import Listed
 from dither.sql.names import output_name
-from dither.sql.parse import parse
+from dither.sql.parse import parse, read_whole
 from dither.sql.queries import Answered, answered
 from dither.sql.question import Key, Question
 from dither.sql.refusals import REFUSALS
@@ -239,10 +240,11 @@ def _order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
     of = node.this.unnest()
     descending, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
     if isinstance(of, exp.Literal) and not of.is_string:
-        if not str(of.this).isdigit() or not 1 <= int(of.this) <= len(outputs):
+        position = read_whole(of)
+        if position is None or not 1 <= position <= len(outputs):
             at = outer.question.scope.at
-            raise at.error(f"there is no column {of.this}: the positions are 1 to {len(outputs)}", of)
-        return Order(outputs[int(of.this) - 1].formula, descending, first)
+            raise at.error(f"there is no column {shorten(of.this)}: the positions are 1 to {len(outputs)}", of)
+        return Order(outputs[position - 1].formula, descending, first)
     return Order(formula(of, outer), descending, first)
 
 
@@ -276,8 +278,9 @@ def _whole(node: exp.Expr | None, at: Context) -> int | None:
     if node is None:
         return None
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
-    if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdigit():
-        raise at.error("LIMIT and OFFSET take a whole number", node)
+    whole = read_whole(value)
+    if whole is None or whole >= 2**63:
+        raise at.error("LIMIT and OFFSET take a whole number below 2**63", node)
     if node.args.get("limit_options") is not None and node.args["limit_options"].args.get("percent"):
         raise at.error("LIMIT and OFFSET take a whole number", node)
-    return int(value.this)
+    return whole

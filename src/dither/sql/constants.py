@@ -10,6 +10,8 @@ from dither.catalog import scalars
 from dither.plan.algebra import Expression, Value
 
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+_MOST = 10**2000
+"""No constant grows beyond this: two literals of the longest kind still multiply."""
 DAYS = {"DAY": 1, "WEEK": 7}
 SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
 
@@ -46,22 +48,28 @@ def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
 
 
 def folded(function: str, arguments: tuple[Expression, ...]) -> Value | None:
-    """The constant that arithmetic on constants gives, exactly; None where there is none."""
+    """The constant that arithmetic on constants gives, exactly; None where there is none, or it has too many digits."""
     values = [each.value for each in arguments if isinstance(each, Value) and each.kind == "number"]
     if len(values) != len(arguments) or not all(isinstance(value, Fraction) for value in values):
         return None
-    numbers = [Fraction(value) for value in values]
+    result = _computed(function, [Fraction(value) for value in values])
+    if result is None or max(abs(result.numerator), result.denominator) >= _MOST:
+        return None
+    return number(result)
+
+
+def _computed(function: str, numbers: list[Fraction]) -> Fraction | None:
     match function, numbers:
         case "add", [*_]:
-            return number(sum(numbers, Fraction(0)))
+            return sum(numbers, Fraction(0))
         case "subtract", [left, right]:
-            return number(left - right)
+            return left - right
         case "multiply", [left, right]:
-            return number(left * right)
+            return left * right
         case "divide", [left, right] if right:
-            return number(left / right)
+            return left / right
         case "negate", [only]:
-            return number(-only)
+            return -only
     return None
 
 

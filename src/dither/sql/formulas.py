@@ -47,6 +47,18 @@ _MANY: dict[type[exp.Expr], str] = {exp.Least: "least", exp.Greatest: "greatest"
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UINT", "UBIGINT")
 
 
+MOST_POWER = 100
+TOO_LARGE = (
+    "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be computed: rescale it "
+    "[rule: work is bounded]"
+)
+
+
+def is_computable(value: Fraction) -> bool:
+    """Whether a constant over aggregates is one that errors can be computed with, in floats."""
+    return not value or 1 <= abs(value) * 10**MOST_POWER <= 10 ** (2 * MOST_POWER)
+
+
 @dataclass(frozen=True)
 class Outer:
     """Where a formula is read: the question, and outputs that it may call by name."""
@@ -148,12 +160,14 @@ def _public(node: exp.Expr, outer: Outer) -> Formula | None:
             raise
         return None
     if isinstance(value, Value):
-        return _constant(value)
+        return _constant(value, node, outer)
     place = outer.question.key_index(value)
     return None if place is None else KeyValue(place)
 
 
-def _constant(value: Value) -> Constant:
+def _constant(value: Value, node: exp.Expr, outer: Outer) -> Constant:
+    if isinstance(value.value, Fraction) and not is_computable(value.value):
+        raise outer.question.scope.at.error(TOO_LARGE, node)
     if value.kind == "date" and isinstance(value.value, Fraction):
         return Constant(scalars.days_text(int(value.value)))
     return Constant(value.value)
@@ -178,7 +192,10 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
 
     kind = type(node)
     if kind in _PLAIN:
-        return Apply(_PLAIN[kind], of(node.this, node.expression))
+        made = Apply(_PLAIN[kind], of(node.this, node.expression))
+        if isinstance(node, (exp.Mul, exp.Div)):
+            _check_factors(made, node, outer)
+        return made
     if isinstance(node, exp.Not):
         return Apply("not", (condition(node.this, outer),))
     if kind in _ONE:
@@ -209,6 +226,31 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
         "COALESCE and NULLIF are computed after the noise [rule: what has no rule is refused]",
         node,
     )
+
+
+def _check_factors(made: Formula, node: exp.Expr, outer: Outer) -> None:
+    """Refuse products of constants that leave what floats hold: each is small enough, all together need not be."""
+    low, high = _magnitudes(made)
+    if low < -MOST_POWER or high > MOST_POWER:
+        raise outer.question.scope.at.error(TOO_LARGE, node)
+
+
+def _magnitudes(made: Formula) -> tuple[int, int]:
+    """Between which powers of ten the constants of a formula scale what is released."""
+    match made:
+        case Constant(value) if isinstance(value, Fraction) and value:
+            power = len(str(abs(value.numerator))) - len(str(value.denominator))
+            return power, power
+        case Apply("divide", (above, below)):
+            (low, high), (least, most) = _magnitudes(above), _magnitudes(below)
+            return low - most, high - least
+        case Apply("multiply", parts):
+            ends = [_magnitudes(part) for part in parts]
+            return sum(low for low, _ in ends), sum(high for _, high in ends)
+        case Apply(_, parts) if parts:
+            ends = [_magnitudes(part) for part in parts]
+            return min(low for low, _ in ends), max(high for _, high in ends)
+    return 0, 0
 
 
 Of = Callable[..., tuple[Formula, ...]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from dither.canonical import shorten
 from dither.errors import QueryError
 from dither.plan.algebra import (
     Aggregate,
@@ -32,6 +33,7 @@ from dither.sql.constants import number
 from dither.sql.expressions import expression
 from dither.sql.keyed import coded, period_of
 from dither.sql.names import output_name
+from dither.sql.parse import read_whole
 from dither.sql.refuse import refused
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name, worded
 
@@ -80,9 +82,10 @@ def key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     items: list[exp.Expr] = select.expressions
     found: exp.Expr
     if isinstance(node, exp.Literal) and not node.is_string:
-        if not str(node.this).isdigit() or not 1 <= int(node.this) <= len(items):
-            raise scope.at.error(f"there is no column {node.this}: the positions are 1 to {len(items)}", node)
-        found = items[int(node.this) - 1]
+        position = read_whole(node)
+        if position is None or not 1 <= position <= len(items):
+            raise scope.at.error(f"there is no column {shorten(node.this)}: the positions are 1 to {len(items)}", node)
+        found = items[position - 1]
         found = found.this if isinstance(found, exp.Alias) else found
     elif isinstance(node, exp.Column) and not node.table and not scope.candidates(node):
         named = [each for each in items if isinstance(each, exp.Alias) and each.alias.lower() == node.name.lower()]

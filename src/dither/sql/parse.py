@@ -1,17 +1,27 @@
-"""Text to one query, by sqlglot's parser; none of its rewrites."""
+"""Text to one query, by sqlglot's parser; none of its rewrites. What a text may hold is bounded here."""
 
 from __future__ import annotations
+
+import re
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from dither.canonical import is_unicode
+from dither.catalog import scalars
 from dither.errors import QueryError
 from dither.sql.refusals import REFUSALS
 from dither.sql.refuse import refuse
 
 MAX_LENGTH = 100_000
+MAX_WORD = 1_000
+MAX_PARENTHESES = 100
+MAX_DEPTH = 100
+MAX_STEPS = 50_000
+_LONG_WORD = re.compile(rf"\w{{{MAX_WORD + 1}}}")
+_OPENING = "([{"
+_CLOSING = ")]}"
 
 
 def parse(sql: str) -> exp.Query:
@@ -20,24 +30,10 @@ def parse(sql: str) -> exp.Query:
     >>> parse("SELECT COUNT(*) FROM visits").sql()
     'SELECT COUNT(*) FROM visits'
     """
-    if not isinstance(sql, str) or not sql.strip():
-        raise QueryError("the question is empty: write SELECT COUNT(*) FROM table")
-    if len(sql) > MAX_LENGTH:
-        raise QueryError(f"the question is longer than {MAX_LENGTH} characters")
-    if not is_unicode(sql):
-        raise QueryError("the question holds a lone surrogate, which is no Unicode: write the letter itself")
-    try:
-        statements = sqlglot.parse(sql, read="duckdb")
-    except ParseError as error:
-        raise refuse(*_where(error, sql)) from None
-    except RecursionError:
-        raise QueryError(REFUSALS["deep"].message) from None
-    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
-        raise QueryError(f"the question cannot be read: {type(error).__name__}") from None
-    found = [each for each in statements if each is not None]
-    if len(found) != 1:
+    trees = parse_trees(sql)
+    if len(trees) != 1:
         raise QueryError("one question at a time: remove everything after the first ';'")
-    query = found[0]
+    query = trees[0]
     while isinstance(query, exp.Subquery) and not any(
         value for part, value in query.args.items() if part != "this" and value
     ):
@@ -47,6 +43,91 @@ def parse(sql: str) -> exp.Query:
             raise QueryError(REFUSALS["explain"].message)
         raise QueryError(f"only SELECT is answered, not {query.key.upper()}: questions never change data")
     return query
+
+
+def parse_trees(sql: str) -> list[exp.Expr]:
+    """The statements in a text, each of bounded depth and size; whatever the parser raises is a QueryError."""
+    read_text(sql)
+    try:
+        trees = [tree for tree in sqlglot.parse(sql, read="duckdb") if tree is not None]
+        for tree in trees:
+            _check_tree(tree)
+    except ParseError as error:
+        raise refuse(*_where(error, sql)) from None
+    except RecursionError:
+        raise QueryError(REFUSALS["deep"].message) from None
+    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+        raise QueryError(f"the question cannot be read: {type(error).__name__}") from None
+    return trees
+
+
+def read_text(sql: str) -> str:
+    """The text itself, if it is one that a parser may be given: bounded in length, words and nesting.
+
+    Quotes are not read: a bracket in a text counts as one outside.
+    """
+    if not isinstance(sql, str) or not sql.strip():
+        raise QueryError("the question is empty: write SELECT COUNT(*) FROM table")
+    if len(sql) > MAX_LENGTH:
+        raise QueryError(f"the question is longer than {MAX_LENGTH:,} characters: ask for less in one question")
+    if not is_unicode(sql):
+        raise QueryError("the question holds a lone surrogate, which is no Unicode: write the letter itself")
+    if _LONG_WORD.search(sql):
+        raise QueryError(
+            f"a name, number or word of more than {MAX_WORD:,} characters: shorten it [rule: work is bounded]"
+        )
+    depth = 0
+    for letter in sql:
+        if letter in _OPENING:
+            depth += 1
+            if depth > MAX_PARENTHESES:
+                raise QueryError(REFUSALS["deep"].message)
+        elif letter in _CLOSING:
+            depth = max(0, depth - 1)
+    return sql
+
+
+def read_whole(node: exp.Expr | None) -> int | None:
+    """The whole number that a literal is, within the limits of numbers; None for everything else.
+
+    >>> read_whole(exp.Literal.number("12")), read_whole(exp.Literal.number("9" * 5000))
+    (12, None)
+    """
+    if not isinstance(node, exp.Literal) or node.is_string or not str(node.this).isdecimal():
+        return None
+    return scalars.whole(str(node.this))
+
+
+def _check_tree(tree: exp.Expr) -> None:
+    """Refuse a tree that would take too long to bind.
+
+    Rules look at all that is under a node, so the work of binding goes with the sum of the depths of all nodes. A chain
+    of AND (or OR) is read as a list, and counts as one level.
+    """
+    steps = 0
+    level = [tree]
+    depth = 0
+    while level:
+        depth += 1
+        steps += depth * len(level)
+        if depth > MAX_DEPTH:
+            raise QueryError(REFUSALS["deep"].message)
+        if steps > MAX_STEPS:
+            raise QueryError(REFUSALS["long"].message)
+        level = [child for node in level for child in _children(node)]
+
+
+def _children(node: exp.Expr) -> list[exp.Expr]:
+    """The nodes under a node; those of a chain of AND (or OR) all at once."""
+    children: list[exp.Expr] = []
+    waiting = list(node.iter_expressions())
+    while waiting:
+        child = waiting.pop()
+        if isinstance(child, (exp.And, exp.Or)) and type(child) is type(node):
+            waiting += child.iter_expressions()
+        else:
+            children.append(child)
+    return children
 
 
 def _where(error: ParseError, sql: str) -> tuple[str, str, None]:

@@ -160,4 +160,12 @@ OF_ANSWERS: dict[str, Refusal] = {
         "",
         "",
     ),
+    "long": Refusal(
+        "a question with too many terms",
+        "the work of reading it has a bound",
+        "ask for fewer columns or conditions in one question, or list values in a public table",
+        "work is bounded",
+        "",
+        "",
+    ),
 }

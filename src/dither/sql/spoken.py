@@ -18,14 +18,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from dither.answer.recipe import Recipe
-from dither.errors import QueryError
+from dither.canonical import exact
+from dither.errors import ParameterError, QueryError
+from dither.sql.parse import parse_trees, read_text
+from dither.sql.refusals import REFUSALS
 from dither.sql.refuse import refuse
 
 _PER_GROUP, _PER_ROW = "CONTRIBUTION_BOUNDS_PER_GROUP", "CONTRIBUTION_BOUNDS_PER_ROW"
@@ -106,14 +108,17 @@ class Spoken:
 
 def spoken(sql: str) -> Spoken:
     """Plain SQL, and the options of the dialect. Text without any of it comes back as it is."""
-    low = sql.upper() if isinstance(sql, str) else ""
+    low = read_text(sql).upper() if sql else ""
     if not any(word in low for word in ("DIFFERENTIAL_PRIVACY", "CONTRIBUTION_BOUNDS", "DP_INTERVAL_", *_NOT_OURS)):
         return Spoken(sql, sql)
     try:
         tokens = DuckDB().tokenize(sql)
     except SqlglotError:
         return Spoken(sql, sql)  # the parser says what is wrong
-    return _Reader(sql, tokens).read()
+    try:
+        return _Reader(sql, tokens).read()
+    except RecursionError:
+        raise QueryError(REFUSALS["deep"].message) from None
 
 
 class _Reader:
@@ -306,9 +311,10 @@ def with_ends(recipe: Recipe, said: Spoken) -> Recipe:
 
 
 def _number(text: str | None) -> Fraction | None:
+    """The number that an option states; None where it states none, or one beyond the limits of numbers."""
     try:
-        return Fraction((text or "").strip())
-    except (ValueError, ZeroDivisionError):
+        return exact(text or "", "an option")
+    except ParameterError:
         return None
 
 
@@ -319,10 +325,8 @@ def _nested(read: Spoken) -> Spoken:
     """
     if read.unit is None:
         raise refuse("contribution_bounds_per_group needs privacy_unit_column in OPTIONS(...)", read.original)
-    try:
-        tree = sqlglot.parse_one(read.sql, read="duckdb")
-    except SqlglotError:
-        return read  # the parser says what is wrong
+    trees = parse_trees(read.sql)
+    tree = trees[0] if len(trees) == 1 else None
     if not isinstance(tree, exp.Select):
         return read
     group = tree.args.get("group")

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, as_float, exact, positive, quote
 from dither.errors import ParameterError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.curves import epsilon as curve_epsilon
 from dither.privacy.accounting.planning import MOST_STEPS, largest_count, smallest
+from dither.privacy.numbers import refuse_beyond_floats
 
 Noise = Literal["gaussian", "laplace", "discrete_laplace", "discrete_gaussian"]
 
@@ -38,6 +39,7 @@ class Plan:
     loss: ls.Loss
 
 
+@refuse_beyond_floats
 def calibrate(
     *,
     delta: Number,
@@ -68,7 +70,11 @@ def calibrate(
     if len(missing) != 1:
         raise ParameterError(f"leave exactly one of sigma, epsilon, steps and q as None, got {missing or 'none'}")
     if noise not in get_args(Noise):
-        raise ParameterError(f"noise is one of {', '.join(get_args(Noise))}, got {noise!r}")
+        raise ParameterError(f"noise is one of {', '.join(get_args(Noise))}, got {quote(noise)}")
+    given = {"delta": delta, "sigma": sigma, "epsilon": epsilon, "q": q, "sensitivity": sensitivity}
+    for name, value in given.items():
+        if value is not None:
+            as_float(value, name)  # beyond floats the search below would only run into its bound, slowly
     norm, target = positive(sensitivity, "sensitivity"), exact(delta, "delta")
     goal = None if epsilon is None else positive(epsilon, "epsilon")
 

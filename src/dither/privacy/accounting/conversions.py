@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from scipy.optimize import minimize_scalar
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, number_text, positive
 from dither.errors import ParameterError
 
 _ROUNDING = 2.0**-46  # of the sum of all terms' sizes: 64 units in the last place for a handful of operations
@@ -73,7 +73,7 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
         low, high = (middle, high) if epsilon_from_rho(Fraction(middle), allowed) <= goal else (low, middle)
     if low == 0.0:
         raise ParameterError(
-            f"this epsilon ({float(goal):g}) is too small for any noise at its delta: choose a larger one"
+            f"this epsilon ({number_text(goal)}) is too small for any noise at its delta: choose a larger one"
         )
     return Fraction(low)
 
@@ -87,9 +87,9 @@ def _float(value: Number, name: str) -> float:
     """The number as a float, zero only if it is zero; the error of rounding is among the terms' slack."""
     number = exact(value, name)
     if number < 0:
-        raise ParameterError(f"{name} must not be negative, got {value}")
+        raise ParameterError(f"{name} must not be negative, got {number_text(number)}")
     if number > 2**256:
-        raise ParameterError(f"{name} must be at most 2**256, got {value}")
+        raise ParameterError(f"{name} must be at most 2**256, got {number_text(number)}")
     return max(float(number), 1e-300) if number else 0.0
 
 
@@ -105,5 +105,7 @@ def _log(delta: Fraction) -> float:
 def _delta(value: Number) -> Fraction:
     delta = exact(value, "delta")
     if not 0 < delta < 1:
-        raise ParameterError(f"delta must lie in (0, 1), got {value}: choose e.g. 1e-6, far below 1 / number of people")
+        raise ParameterError(
+            f"delta must lie in (0, 1), got {number_text(delta)}: choose e.g. 1e-6, far below 1 / number of people"
+        )
     return delta

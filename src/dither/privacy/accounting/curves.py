@@ -23,6 +23,7 @@ from dither.privacy.accounting.renyi import conversion_epsilon, conversion_log_d
 from dither.privacy.accounting.routes import Answer, Target, log_fraction, solve
 from dither.privacy.accounting.sampled import OutOfReach
 from dither.privacy.accounting.workload import DIRECTIONS, Direction, Events, Workload, alternatives, workload
+from dither.privacy.numbers import refuse_beyond_floats
 
 RENYI = "Renyi divergence, tight conversion (proposition 3.14)"
 PURE = "sum of pure epsilons (theorem 3.1)"
@@ -38,6 +39,7 @@ class Reading:
     direction: str
 
 
+@refuse_beyond_floats
 def epsilon(loss: ls.Loss, delta: Number, *, direction: Direction | None = None, engine: str | None = None) -> Bounds:
     """A bracket of the smallest epsilon for which the loss is (epsilon, delta)-DP.
 
@@ -47,6 +49,7 @@ def epsilon(loss: ls.Loss, delta: Number, *, direction: Direction | None = None,
     return read_epsilon(loss, delta, direction=direction, engine=engine).bounds
 
 
+@refuse_beyond_floats
 def delta(loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None, engine: str | None = None) -> Bounds:
     """A bracket of the smallest delta for which the loss is (epsilon, delta)-DP."""
     return read_delta(loss, epsilon, direction=direction, engine=engine).bounds

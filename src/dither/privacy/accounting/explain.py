@@ -20,6 +20,7 @@ from dither.privacy.accounting.guarantees import pure_epsilon
 from dither.privacy.accounting.renyi import conversion_epsilon, renyi_upper, zcdp
 from dither.privacy.accounting.routes import log_fraction
 from dither.privacy.accounting.workload import DIRECTIONS, Events, alternatives
+from dither.privacy.numbers import refuse_beyond_floats
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Explanation:
         return axes
 
 
+@refuse_beyond_floats
 def explain(loss: ls.Loss, delta: Number) -> Explanation:
     """Which theorem and engine give which number for this loss.
 

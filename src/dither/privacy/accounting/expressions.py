@@ -15,6 +15,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from dither.canonical import exact, number_text, shorten
 from dither.errors import ParameterError, QueryError
 from dither.privacy import losses as ls
 
@@ -54,6 +55,10 @@ NAMES: dict[str, tuple[Callable[..., ls.Loss], bool]] = {
 """Every name of the grammar, and whether it takes neighbours and unit itself."""
 
 
+MOST_LENGTH = 10_000
+MOST_PARENTHESES = 100
+
+
 class _Parser:
     def __init__(self, text: str, common: dict[str, Any]) -> None:
         self.text, self.common = text, common
@@ -75,8 +80,8 @@ class _Parser:
         )
         known = ", ".join(sorted(NAMES))
         return QueryError(
-            f"{message} at character {place + 1} of {self.text!r}: write e.g. 1000 * poisson(0.01, gaussian(1.1)); "
-            f"known names: {known}",
+            f"{message} at character {place + 1} of {shorten(self.text, 200)!r}: write e.g. 1000 * poisson(0.01, "
+            f"gaussian(1.1)); known names: {known}",
             start=place,
             end=place + 1,
         )
@@ -106,7 +111,7 @@ class _Parser:
         while True:
             value = self.factor()
             if isinstance(value, Fraction):
-                count *= value
+                count = self.number(count * value)
             elif loss is not None:
                 raise self.error("two losses cannot be multiplied: add them")
             else:
@@ -117,14 +122,16 @@ class _Parser:
         if loss is None:
             raise self.error("a number is not a loss", self.tokens[start][2])
         if count.denominator != 1 or count < 1:
-            raise self.error(f"a loss is repeated a whole number of times, not {count}", self.tokens[start][2])
+            raise self.error(
+                f"a loss is repeated a whole number of times, not {number_text(count)}", self.tokens[start][2]
+            )
         return loss if count == 1 else loss * int(count)
 
     def factor(self) -> ls.Loss | Fraction:
         kind, text = self.kind(), self.peek()
         if kind == "number":
             self.next += 1
-            return Fraction(text)
+            return self.number(text)
         if text == "(":
             self.next += 1
             inner = self.sum()
@@ -165,10 +172,16 @@ class _Parser:
     def argument(self) -> ls.Loss | Fraction:
         following = self.tokens[self.next + 1][1] if self.next + 1 < len(self.tokens) else ""
         if self.kind() == "number" and following in (",", ")"):
-            number = Fraction(self.peek())
+            number = self.number(self.peek())
             self.next += 1
             return number
         return self.sum()
+
+    def number(self, value: str | Fraction) -> Fraction:
+        try:
+            return exact(value, "a number")
+        except ParameterError as error:
+            raise self.error(str(error)) from None
 
 
 def parse(text: str, *, neighbours: ls.Neighbours | None = None, unit: str | None = None) -> ls.Loss:
@@ -177,6 +190,11 @@ def parse(text: str, *, neighbours: ls.Neighbours | None = None, unit: str | Non
     >>> parse("3 * gaussian(10) + laplace(2, sensitivity=4)").neighbours
     'add_remove'
     """
+    if not isinstance(text, str) or len(text) > MOST_LENGTH or text.count("(") > MOST_PARENTHESES:
+        raise QueryError(
+            f"a loss is a text of at most {MOST_LENGTH:,} characters and {MOST_PARENTHESES} parentheses: write several "
+            "and add them in Python"
+        )
     common = {key: value for key, value in (("neighbours", neighbours), ("unit", unit)) if value is not None}
     parser = _Parser(text, common)
     loss = parser.sum()

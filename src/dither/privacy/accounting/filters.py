@@ -26,10 +26,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal
 
+from dither.canonical import number_text, quote
 from dither.errors import BudgetError, ParameterError
 from dither.privacy import losses as ls
 from dither.privacy.accounting import charges
 from dither.privacy.accounting.logarithms import epsilon_of_order, epsilon_up
+from dither.privacy.numbers import refuse_beyond_floats
 
 _TOKEN = object()
 
@@ -141,6 +143,7 @@ class RenyiRule(Rule):
         return charges.rdp(loss, self.alpha)
 
 
+@refuse_beyond_floats
 def charge(loss: ls.Loss, rule: Rule) -> Charge:
     """What the rule takes for a loss; refused, with the remedy, where the rule has no theorem for it.
 
@@ -211,7 +214,7 @@ def parallel_spent(
     if not states:
         raise ParameterError("a partition has at least one part")
     if neighbours not in ("add_remove", "replace"):
-        raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {neighbours!r}")
+        raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {quote(neighbours)}")
     if any(state.rule != states[0].rule for state in states):
         raise ParameterError("the parts of one partition keep one rule")
     largest = 1 if neighbours == "add_remove" else 2
@@ -221,6 +224,7 @@ def parallel_spent(
     )
 
 
+@refuse_beyond_floats
 def guarantee(rule: Rule, delta_conversion: Fraction | None = None) -> tuple[float, Fraction]:
     """The (epsilon, delta) that a filter promises at its caps, whatever was asked; delta fixed at opening."""
     if isinstance(rule, PureRule):
@@ -242,4 +246,4 @@ def _float_up(value: Fraction) -> float:
 
 
 def _show(value: Fraction) -> str:
-    return f"{float(value):.6g}"
+    return number_text(value)

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import erfcx
 
-from dither.canonical import Number, exact
+from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError
 from dither.privacy.accounting.bounds import Bounds, down, up
 from dither.privacy.noise.enclosure import exp_minus
@@ -35,7 +35,7 @@ def _epsilon(value: Number) -> Fraction:
 
 def _sensitivity(value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ParameterError(f"sensitivity must be a non-negative integer, got {value!r}")
+        raise ParameterError(f"sensitivity must be a non-negative integer, got {quote(value)}")
     return value
 
 

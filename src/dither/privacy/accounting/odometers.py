@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
+from dither.canonical import number_text
 from dither.errors import BudgetError, ParameterError
 from dither.privacy import losses as ls
 from dither.privacy.accounting import charges
@@ -43,7 +44,7 @@ def _check(delta: Fraction, delta_selection: Fraction) -> None:
 def _more(spent: Fraction, gained: Fraction, cap: Fraction) -> Fraction:
     if spent + gained > cap:
         raise BudgetError(
-            f"the sum of deltas would exceed {float(cap):g}, fixed when the odometer was opened: ask for losses "
+            f"the sum of deltas would exceed {number_text(cap)}, fixed when the odometer was opened: ask for losses "
             "without a delta of their own"
         )
     return spent + gained

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, as_float, exact, number_text, positive, quote
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.curves import delta as curve_delta
 from dither.privacy.accounting.curves import epsilon as curve_epsilon
 from dither.privacy.accounting.guarantees import amplified_epsilon, infinite_mass, pure_epsilon
+from dither.privacy.numbers import refuse_beyond_floats
 
 MOST_STEPS = 10**12
 
@@ -69,6 +70,7 @@ def largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = MOST_
     return low
 
 
+@refuse_beyond_floats
 def most_queries(loss: ls.Loss, epsilon: Number, delta: Number) -> int:
     """How many times the loss fits below (epsilon, delta), for a plan fixed in advance.
 
@@ -84,6 +86,7 @@ def most_queries(loss: ls.Loss, epsilon: Number, delta: Number) -> int:
     return largest_count(lambda k: curve_epsilon(loss * k, target).upper <= goal)
 
 
+@refuse_beyond_floats
 def marginal_cost(spent: ls.Loss, asked: ls.Loss, delta: Number) -> Bounds:
     """What the next question adds to epsilon at this delta, for a plan fixed in advance.
 
@@ -95,6 +98,7 @@ def marginal_cost(spent: ls.Loss, asked: ls.Loss, delta: Number) -> Bounds:
     return Bounds(max(0.0, after.lower - before.upper), max(0.0, after.upper - before.lower))
 
 
+@refuse_beyond_floats
 def split(
     total: Number, weights: Sequence[Number], sensitivities: Sequence[Number], rule: Literal["pure", "zcdp"] = "pure"
 ) -> tuple[Fraction, ...]:
@@ -109,11 +113,11 @@ def split(
     if len(weights) != len(sensitivities) or not weights:
         raise ParameterError("split needs one weight and one sensitivity per query")
     pairs = [
-        (float(positive(w, "weight")), float(positive(d, "sensitivity")))
+        (as_float(positive(w, "weight"), "weight"), as_float(positive(d, "sensitivity"), "sensitivity"))
         for w, d in zip(weights, sensitivities, strict=True)
     ]
     if rule not in ("pure", "zcdp"):
-        raise ParameterError(f"rule must be 'pure' or 'zcdp', got {rule!r}")
+        raise ParameterError(f"rule must be 'pure' or 'zcdp', got {quote(rule)}")
     shares = [(w * d * d) ** (1 / 3) if rule == "pure" else d * math.sqrt(w) for w, d in pairs]
     grain = 10**12
     parts = [budget * Fraction(int(share / math.fsum(shares) * grain), grain) for share in shares]
@@ -124,6 +128,7 @@ def split(
     return tuple(parts)
 
 
+@refuse_beyond_floats
 def group(loss: ls.Loss, size: int) -> ls.Loss:
     """The loss towards `size` units together, or towards a person with up to `size` rows.
 
@@ -131,7 +136,7 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     DiscreteGaussian(sigma=10, sensitivity=3, neighbours='add_remove', unit='3 x unit')
     """
     if not isinstance(size, int) or size < 1:
-        raise ParameterError(f"size must be a positive integer, got {size}")
+        raise ParameterError(f"size must be a positive integer, got {quote(size)}")
     keep = {"neighbours": loss.neighbours, "unit": loss.unit if size == 1 else f"{size} x {loss.unit}"}
     if size == 1:
         return loss
@@ -185,6 +190,7 @@ def _drawn_rate(sample_size: int, population_size: int, size: int) -> Fraction:
     return rate if rate.denominator < 1 << 64 else Fraction(-(-rate.numerator * (1 << 64) // rate.denominator), 1 << 64)
 
 
+@refuse_beyond_floats
 def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Fraction]:
     """(eps', delta') of an (eps, delta)-DP mechanism on a sample: log(1 + q (e^eps - 1)), q delta (theorem 3.28).
 
@@ -200,13 +206,15 @@ def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Frac
     return Bounds(float(upper) * (1 - 3e-16) - 1e-29, float(upper) * (1 + 3e-16)), rate * exact(delta, "delta")
 
 
+@refuse_beyond_floats
 def unamplify(epsilon: Number, q: Number) -> float:
     """The epsilon a mechanism may have so that its sample is `epsilon`-DP: log(1 + (e^eps - 1)/q), rounded down."""
-    rate, goal = float(positive(q, "q")), float(positive(epsilon, "epsilon"))
+    rate, goal = as_float(positive(q, "q"), "q"), as_float(positive(epsilon, "epsilon"), "epsilon")
     value = math.log1p(math.expm1(goal) / rate) if goal < 700 else goal - math.log(rate)
     return value * (1 - 1e-14)
 
 
+@refuse_beyond_floats
 def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> float | None:
     """A root-mean-square error that no (epsilon, delta)-DP algorithm beats on every dataset of `units` answers.
 
@@ -218,7 +226,7 @@ def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> 
     >>> accuracy_floor(1, 1e-6, 1000, 590_000) is None
     True
     """
-    eps, target = float(positive(epsilon, "epsilon")), exact(delta, "delta")
+    eps, target = as_float(positive(epsilon, "epsilon"), "epsilon"), exact(delta, "delta")
     if units < 1 or queries < 1:
         raise ParameterError("units and queries are positive integers")
     grown = math.expm1(eps) * (1 + 1e-14)
@@ -227,12 +235,14 @@ def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> 
     return min(math.sqrt(queries) / (16 * units * grown), 0.1) * (1 - 1e-14)
 
 
+@refuse_beyond_floats
 def cautions(loss: ls.Loss, delta: Number, units: int | None = None) -> list[str]:
     """What a reader of the number should be told."""
     target, found = exact(delta, "delta"), []
     if units is not None and target * units >= 1:
         found.append(
-            f"delta = {float(target):g} is not below 1/n = {1 / units:g}: releasing one unit outright would satisfy it"
+            f"delta = {number_text(target)} is not below 1/n = {1 / units:g}: releasing one unit outright would "
+            "satisfy it"
         )
     upper = curve_epsilon(loss, target).upper
     if upper > 10:

@@ -10,11 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dither.canonical import Number, exact
+from dither.canonical import Number, as_float
 from dither.errors import ParameterError
 from dither.privacy import losses as ls
 from dither.privacy.accounting.bounds import Bounds
 from dither.privacy.accounting.curves import delta, epsilon
+from dither.privacy.numbers import refuse_beyond_floats
 
 _DELTAS = tuple(10.0**-k for k in (1, 2, 3, 4, 5, 6, 8, 10, 12, 15))
 
@@ -29,7 +30,7 @@ class Profile:
 
     def __call__(self, place: Number) -> Bounds:
         """A bracket of delta at any epsilon from the stored points alone: non-increasing, hence sound, not tight."""
-        at = float(exact(place, "epsilon"))
+        at = as_float(place, "epsilon")
         lower, upper = 0.0, 1.0
         for point, bounds in zip(self.epsilons, self.deltas, strict=True):
             if point <= at:
@@ -44,6 +45,7 @@ class Profile:
         return [(point, b.lower, b.upper) for point, b in zip(self.epsilons, self.deltas, strict=True)]
 
 
+@refuse_beyond_floats
 def profile(loss: ls.Loss, epsilons: Sequence[Number] | None = None) -> Profile:
     """The curve at `epsilons`, or at places chosen from delta = 0.1 down to 1e-15.
 
@@ -60,7 +62,7 @@ def profile(loss: ls.Loss, epsilons: Sequence[Number] | None = None) -> Profile:
                 places.add(float(f"{upper:.6g}"))
         chosen = sorted(places)
     else:
-        chosen = sorted({float(exact(place, "epsilon")) for place in epsilons})
+        chosen = sorted({as_float(place, "epsilon") for place in epsilons})
     return Profile(loss, tuple(chosen), tuple(delta(loss, place) for place in chosen))
 
 
@@ -78,6 +80,7 @@ class TradeOff:
         return Bounds(0.5 + self.total_variation.lower / 2, min(1.0, 0.5 + self.total_variation.upper / 2))
 
 
+@refuse_beyond_floats
 def tradeoff(loss: ls.Loss, false_positive: Sequence[Number] | None = None, *, points: int = 40) -> TradeOff:
     """f(alpha) = sup over eps of max(1 - delta - e^eps alpha, e^-eps (1 - delta - alpha)), for both directions.
 
@@ -87,7 +90,7 @@ def tradeoff(loss: ls.Loss, false_positive: Sequence[Number] | None = None, *, p
     >>> bounds.lower < 0.7405 < bounds.upper
     True
     """
-    rates = [i / 20 for i in range(21)] if false_positive is None else [float(exact(a, "rate")) for a in false_positive]
+    rates = [i / 20 for i in range(21)] if false_positive is None else [as_float(a, "rate") for a in false_positive]
     if any(not 0 <= rate <= 1 for rate in rates):
         raise ParameterError("false-positive rates lie in [0, 1]")
     last = epsilon(loss, 1e-6).upper

@@ -16,8 +16,10 @@ from typing import Any
 from dither.canonical import exact
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
+from dither.privacy.numbers import refuse_beyond_floats
 
 
+@refuse_beyond_floats
 def from_dp_event(event: Any, *, neighbours: ls.Neighbours = "add_remove", unit: str = "unit") -> ls.Loss:
     """The loss of a dp-accounting DpEvent under the relation asked for.
 
@@ -67,17 +69,22 @@ def _read(name: str, event: Any, neighbours: ls.Neighbours, unit: str) -> ls.Los
     raise _refused(name, "no proved meaning here: state the loss by its mechanism")
 
 
+_MOST_LENGTH = 100_000
+
+
 def parse_dp_event(text: str, *, neighbours: ls.Neighbours = "add_remove", unit: str = "unit") -> ls.Loss:
     """The loss of a DpEvent from its printed form, `repr(event)`; read as a syntax tree, never evaluated.
 
     >>> parse_dp_event("SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=10.0), count=100)")
     Repeated(loss=Gaussian(sigma=10, sensitivity=1), count=100, ...)
     """
+    if not isinstance(text, str) or len(text) > _MOST_LENGTH:
+        raise _refused("this text", f"give repr(event) of a DpEvent, at most {_MOST_LENGTH:,} characters")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
+        event = _event(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _refused("this text", "give repr(event) of a dp-accounting DpEvent") from None
-    return from_dp_event(_event(tree), neighbours=neighbours, unit=unit)
+    return from_dp_event(event, neighbours=neighbours, unit=unit)
 
 
 def _event(node: ast.expr) -> Any:
@@ -110,6 +117,7 @@ def _randomized_response(event: Any, common: dict[str, Any]) -> ls.Loss:
     return ls.RandomizedResponse(epsilon, **common) if buckets == 2 else ls.Pure(epsilon, **common)
 
 
+@refuse_beyond_floats
 def from_opacus(history: Iterable[tuple[float, float, int]], *, clip_norm: float = 1, unit: str = "unit") -> ls.Loss:
     """The loss of an Opacus accountant's `history`: (noise_multiplier, sample_rate, steps), Poisson, add/remove.
 

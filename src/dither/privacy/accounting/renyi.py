@@ -25,6 +25,7 @@ from dither.privacy.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.privacy.accounting.sampled import OutOfReach
 from dither.privacy.accounting.transforms import AtomsFactor
 from dither.privacy.accounting.workload import DIRECTIONS, Direction, Events, Law, alternatives, workload
+from dither.privacy.numbers import refuse_beyond_floats
 
 _SLACK = 1e-12
 
@@ -171,6 +172,7 @@ def _minimise(value: Callable[[float], float]) -> tuple[float, float]:
     return min(((f_one, one), (f_two, two), (heights[best], grid[best])))[::-1]
 
 
+@refuse_beyond_floats
 def rdp(loss: ls.Loss, alpha: Number) -> Bounds:
     """A bracket of the Renyi divergence of order alpha, the worse direction and alternative.
 
@@ -219,6 +221,7 @@ class Concentrated(NamedTuple):
     delta: Fraction
 
 
+@refuse_beyond_floats
 def zcdp(loss: ls.Loss) -> Concentrated:
     """The smallest rho known for the loss (pure: eps tanh(eps/2), exponential mechanism: eps^2/8, ...).
 

@@ -77,6 +77,9 @@ def clones(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
         blanket, chance, blur = _binomial(users - 1, math.exp(-eps), 16 * UNIT * (1 + eps / -math.expm1(-eps)))
     wide = 1 + 2 * math.isqrt(int(blanket[-1] * _TAIL / 2) + 1)
     size = -(-len(blanket) // max(12, min(_GROUPS, _ATOMS // wide)))
+    windows = [_window(int(blanket[start]) + 1, 0.5) for start in range(0, len(blanket), size)]
+    if sum(last - first + 1 for first, last in windows) > _MOST:  # before any of them is computed
+        raise OutOfReach
     losses, masses, errors = [], [], []
     turn = math.tanh(eps / 2)
     for start in range(0, len(blanket), size):
@@ -87,8 +90,6 @@ def clones(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
         masses.append(float(np.sum(chance[start : start + size])) * fair * (1 + lean))
         errors.append(float(np.max(blur[start : start + size])) + wrong + 64 * UNIT / (1 - turn))
     places = np.concatenate(losses)
-    if len(places) > _MOST:
-        raise OutOfReach
     # the argument of artanh is known to 8 units, and near one it amplifies by lean / ((1 - lean^2) artanh(lean))
     amplified = 16 * UNIT * (1 + 1 / (1 - turn) / max(1.0, eps))
     missing = 8 * math.exp(-_TAIL)

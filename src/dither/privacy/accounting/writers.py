@@ -16,10 +16,12 @@ from typing import Any
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.accounting import charges
+from dither.privacy.numbers import refuse_beyond_floats
 
 Event = tuple[str, dict[str, Any]]
 
 
+@refuse_beyond_floats
 def to_dp_event(loss: ls.Loss, module: Any = None) -> Any:
     """The printed form of a DpEvent; with `module=dp_accounting.dp_event` the event itself."""
     return _printed(_written(loss)) if module is None else _built(_written(loss), module)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, get_args
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.ledger.rules import PURE, Charge, Rule, charge
 from dither.privacy.losses import Loss, Neighbours
@@ -119,13 +119,13 @@ def opened(
 ) -> Pot:
     """A new pot, its purpose stated in three sentences; refuses vague ones and impossible terms."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
-        raise ParameterError(f"a pot's name has 1 to 64 letters, digits, _ . or -, got {name!r}")
+        raise ParameterError(f"a pot's name has 1 to 64 letters, digits, _ . or -, got {quote(name)}")
     if neighbours not in get_args(Neighbours):
-        raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {neighbours!r}")
+        raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {quote(neighbours)}")
     if not unit:
         raise ParameterError("a pot says whom it protects: unit='person', for example")
     if not isinstance(rule, Rule):
-        raise ParameterError(f"a pot's rule is a Rule, such as Rule('pure'), got {rule!r}")
+        raise ParameterError(f"a pot's rule is a Rule, such as Rule('pure'), got {quote(rule)}")
     low, high = limit(cap, rule.measure), limit(ceiling, "ceiling")
     if low > high:
         raise ParameterError(
@@ -153,7 +153,7 @@ def opened(
 def _check_kind(pot: Pot) -> None:
     """What each kind of pot must and may not state."""
     if pot.kind not in get_args(Kind):
-        raise ParameterError(f"a pot's kind is one of {', '.join(get_args(Kind))}, got {pot.kind!r}")
+        raise ParameterError(f"a pot's kind is one of {', '.join(get_args(Kind))}, got {quote(pot.kind)}")
     is_root = pot.kind == "dataset"
     if is_root != (pot.inside is None):
         raise ParameterError(
@@ -258,7 +258,7 @@ def price_text(measure: str, taken: Charge, unit: str) -> str:
 def sentence(text: str, what: str, example: str) -> None:
     """Refuses a purpose or reason that says nothing."""
     if not isinstance(text, str) or len(re.findall(r"\w*[^\W\d_]\w*", text)) < 3:
-        raise ParameterError(f"{what} is a sentence of at least three words, such as {example!r}; got {text!r}")
+        raise ParameterError(f"{what} is a sentence of at least three words, such as {example!r}; got {quote(text)}")
 
 
 def shown(value: Fraction) -> str:
@@ -267,7 +267,7 @@ def shown(value: Fraction) -> str:
     if places is None and value.denominator < 10**6:
         return str(value)
     if places is None and 0 < abs(value) < Fraction(1, 10**9):
-        return f"{float(value):.6g}"
+        return number_text(value)
     digits = 12 if places is None else places
     whole = str(int(value * 10**digits)).rjust(digits + 1, "0")
     text = f"{whole[: len(whole) - digits]}.{whole[len(whole) - digits :]}" if digits else whole

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, get_args
 
-from dither.canonical import exact
+from dither.canonical import exact, quote
 from dither.errors import ParameterError
 from dither.privacy.accounting import charges
 from dither.privacy.accounting.charges import rho_of_pure
@@ -60,7 +60,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.name not in get_args(Name):
-            raise ParameterError(f"a pot's rule is one of {', '.join(get_args(Name))}, got {self.name!r}")
+            raise ParameterError(f"a pot's rule is one of {', '.join(get_args(Name))}, got {quote(self.name)}")
         for key in ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha"):
             value = exact(getattr(self, key), key)
             object.__setattr__(self, key, value)

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dither.canonical import Number, exact
+from dither.canonical import Number, exact, quote
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.ledger import chain, pots, readings, rows, suspension, tree
 from dither.privacy.ledger.database import DURABLE, Transaction
@@ -148,7 +148,7 @@ class Ledger(readings.Readings):
             before = rows.registered(transaction)
             expected = 1 if before is None else before.version + 1
             if version != expected or type(version) is not int:
-                raise ParameterError(f"the next version is {expected}, got {version!r}")
+                raise ParameterError(f"the next version is {expected}, got {quote(version)}")
             told = public or {}
             if before is not None and before.public.get("lineage") != told.get("lineage"):
                 raise RefusedError(
@@ -367,11 +367,11 @@ class Ledger(readings.Readings):
 
 def _check_hash(text: str, name: str) -> None:
     if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{64}", text):
-        raise ParameterError(f"{name} is a sha256 in hex, got {text!r}")
+        raise ParameterError(f"{name} is a sha256 in hex, got {quote(text)}")
 
 
 def _check_time(text: str) -> None:
     try:
         datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        raise ParameterError(f"released_at is a time such as 2026-03-01T12:00:00+00:00, got {text!r}") from None
+        raise ParameterError(f"released_at is a time such as 2026-03-01T12:00:00+00:00, got {quote(text)}") from None

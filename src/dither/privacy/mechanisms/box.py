@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from dither.canonical import Number, positive
+from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.losses import Loss, Neighbours, Pure
@@ -50,11 +50,11 @@ class IntegerBox:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive(self.scale, "scale"))
         if not isinstance(self.sides, (tuple, list)) or not 2 <= len(self.sides) <= MOST_SIDES:
-            raise ParameterError(f"a box has 2 to {MOST_SIDES} sides, got {self.sides!r}")
+            raise ParameterError(f"a box has 2 to {MOST_SIDES} sides, got {quote(self.sides)}")
         object.__setattr__(self, "sides", tuple(_whole(side, "a side") for side in self.sides))
         _whole(self.rows, "rows")
         if self.scale < SMALLEST:
-            raise ParameterError(f"scale must be at least 1/1000, got {float(self.scale):g}")
+            raise ParameterError(f"scale must be at least 1/1000, got {number_text(self.scale)}")
         if len(self.sides) * max(self.sides) * self.scale > LARGEST:
             raise ParameterError("more noise than can be drawn: a side times the scale must stay below 2**58")
         self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
@@ -87,7 +87,7 @@ class IntegerBox:
 
 def _whole(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ParameterError(f"{name} must be a whole number from 1 on, got {value!r}")
+        raise ParameterError(f"{name} must be a whole number from 1 on, got {quote(value)}")
     return value
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, positive
+from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.losses import Loss, Neighbours, compose
@@ -139,9 +139,9 @@ class ClippedMoments:
 def check_bounds(low: int, high: int, degree: int) -> None:
     """Public integer bounds and a degree of 1 or 2."""
     if any(isinstance(x, bool) or not isinstance(x, int) for x in (low, high)) or not low < high:
-        raise ParameterError(f"low and high must be public integers, low < high, got {low!r}, {high!r}")
+        raise ParameterError(f"low and high must be public integers, low < high, got {quote(low)}, {quote(high)}")
     if degree not in (1, 2):
-        raise ParameterError(f"degree must be 1 (mean) or 2 (variance too), got {degree!r}")
+        raise ParameterError(f"degree must be 1 (mean) or 2 (variance too), got {quote(degree)}")
 
 
 def moment_moves(low: int, high: int, degree: int, rows_per_unit: int, neighbours: Neighbours) -> list[int]:
@@ -152,6 +152,6 @@ def moment_moves(low: int, high: int, degree: int, rows_per_unit: int, neighbour
     """
     check_bounds(low, high, degree)
     if isinstance(rows_per_unit, bool) or not isinstance(rows_per_unit, int) or rows_per_unit < 1:
-        raise ParameterError(f"rows_per_unit must be a positive integer, got {rows_per_unit!r}")
+        raise ParameterError(f"rows_per_unit must be a positive integer, got {quote(rows_per_unit)}")
     times = rows_per_unit * (2 if neighbours == "replace" else 1)
     return [times * (high - low) ** power for power in range(degree + 1)]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import warnings
 from fractions import Fraction
 
-from dither.canonical import Number, exact
+from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError, PrivacyWarning
+
+_LEAST = 10**400
+"""1 / the smallest delta: below it a table of probabilities would have thousands of digits in every row."""
 
 
 def small_delta(delta: Number, public_size: int | None = None) -> Fraction:
@@ -19,11 +22,13 @@ def small_delta(delta: Number, public_size: int | None = None) -> Fraction:
     Fraction(1, 1000000)
     """
     number = exact(delta, "delta")
-    if not 0 < number < 1:
-        raise ParameterError(f"delta must lie in (0, 1), got {delta}: choose e.g. 1e-6, far below 1 / number of people")
+    if not 0 < number < 1 or number * _LEAST < 1:
+        raise ParameterError(
+            f"delta must lie in (0, 1), got {number_text(number)}: choose e.g. 1e-6, far below 1 / number of people"
+        )
     if public_size is not None and number * public_size >= 1:
         warnings.warn(
-            f"delta {float(number):g} is not below 1 / {public_size}: it allows whole rows to be published. "
+            f"delta {number_text(number)} is not below 1 / {public_size}: it allows whole rows to be published. "
             f"Choose one far below {1 / public_size:g}",
             PrivacyWarning,
             stacklevel=3,

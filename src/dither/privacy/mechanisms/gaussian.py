@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from dither.canonical import Number, positive
+from dither.canonical import Number, number_text, positive
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.accounting.conversions import rho_for
@@ -46,7 +46,7 @@ class IntegerGaussian:
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
         if not SMALLEST <= self.sigma <= LARGEST:
-            raise ParameterError(f"sigma must lie between 1/1000 and 2**60, got {float(self.sigma):g}")
+            raise ParameterError(f"sigma must lie between 1/1000 and 2**60, got {number_text(self.sigma)}")
         check_sensitivity(self.sensitivity)
         self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
 

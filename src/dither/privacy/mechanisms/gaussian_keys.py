@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.accounting.conversions import rho_for
@@ -42,6 +42,7 @@ from dither.privacy.noise.table import Law
 
 _LARGEST = 1 << 12
 _BITS = 192
+_EXACT_POWERS = 256
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,11 @@ class GaussianKeys:
         object.__setattr__(self, "sigma", positive(self.sigma, "sigma"))
         if not SMALLEST <= self.sigma <= _LARGEST:
             raise ParameterError(
-                f"sigma must lie between 1/1000 and {_LARGEST}, got {float(self.sigma):g}: "
+                f"sigma must lie between 1/1000 and {_LARGEST}, got {number_text(self.sigma)}: "
                 "choose a larger price or fewer groups per unit"
             )
         if isinstance(self.threshold, bool) or not isinstance(self.threshold, int) or self.threshold < 2:
-            raise ParameterError(f"threshold must be an integer of at least 2, got {self.threshold!r}")
+            raise ParameterError(f"threshold must be an integer of at least 2, got {quote(self.threshold)}")
         self.loss()
 
     @classmethod
@@ -76,13 +77,15 @@ class GaussianKeys:
         moved = check_groups(groups, towards.get("neighbours", "add_remove"))
         sigma = IntegerGaussian.for_rho(rho, Sensitivity.of(cells=moved)).sigma
         if sigma > _LARGEST:
-            raise ParameterError(f"rho {float(exact(rho, 'rho')):g} over {moved} keys needs sigma above {_LARGEST}")
+            raise ParameterError(f"rho {number_text(exact(rho, 'rho'))} over {moved} keys needs sigma above {_LARGEST}")
         low, high = 1, 2 + ceil(20 * sigma)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if _lone(sigma, middle, moved) <= allowed else (middle, high)
         if _lone(sigma, high, moved) > allowed:
-            raise ParameterError(f"delta {float(allowed):g} is below what a threshold can certify: choose a larger one")
+            raise ParameterError(
+                f"delta {number_text(allowed)} is below what a threshold can certify: choose a larger one"
+            )
         return cls(sigma, high, groups, **towards)
 
     @classmethod
@@ -126,9 +129,28 @@ def _lone(sigma: Fraction, threshold: int, moved: int) -> Fraction:
     """1 - (1 - P(1 + Z >= threshold))^moved, rounded up to 64 bits."""
     masses, total, rest = _weights(sigma)
     tail = Fraction(masses[threshold - 1] + rest if threshold - 1 < len(masses) else rest, total)
-    lone = 1 - (1 - min(Fraction(1), tail)) ** moved
+    lone = 1 - _power_down(1 - min(Fraction(1), tail), moved)
     bits = 64 + lone.denominator.bit_length() - lone.numerator.bit_length()
     return Fraction(-(-(lone.numerator << bits) // lone.denominator), 1 << bits) if lone < 1 else Fraction(1)
+
+
+def _power_down(base: Fraction, exponent: int) -> Fraction:
+    """base^exponent, 0 <= base <= 1: exactly for small exponents, else rounded down, in steps of its logarithm.
+
+    Each of at most 2 log2(exponent) products is cut to `bits`: what is lost is below exponent * 2^(2 - bits), far below
+    the 64 bits that are kept of 1 - base^exponent >= 1 - base.
+    """
+    if exponent <= _EXACT_POWERS or base == 1:
+        return base**exponent
+    lack = 1 - base
+    bits = 256 + exponent.bit_length() + lack.denominator.bit_length() - lack.numerator.bit_length()
+    factor, power = (base.numerator << bits) // base.denominator, 1 << bits
+    while exponent:
+        if exponent & 1:
+            power = power * factor >> bits
+        factor = factor * factor >> bits
+        exponent >>= 1
+    return Fraction(power, 1 << bits)
 
 
 @lru_cache(maxsize=16)

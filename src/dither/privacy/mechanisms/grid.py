@@ -18,6 +18,7 @@ from fractions import Fraction
 from itertools import count, pairwise
 from typing import Any
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 
 MOST_CELLS = 1 << 20
@@ -38,9 +39,11 @@ class Grid:
     ) -> Grid:
         """The points from low to high, coarsened to at most `most` cells."""
         if any(isinstance(x, float) for x in (low, high, resolution)) or not (resolution > 0 and low <= high):
-            raise ParameterError(f"a grid needs exact low <= high and a positive resolution, got {low}, {high}")
+            raise ParameterError(
+                f"a grid needs exact low <= high and a positive resolution, got {quote(low)}, {quote(high)}"
+            )
         if most < 1:
-            raise ParameterError(f"most must be positive, got {most}")
+            raise ParameterError(f"most must be positive, got {quote(most)}")
         for exponent in count():
             for digit in (1, 2, 5):
                 step = digit * 10**exponent * resolution

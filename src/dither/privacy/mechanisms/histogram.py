@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.losses import Neighbours
@@ -24,7 +25,7 @@ def histogram_sensitivity(most_cells: int, most_each: int, neighbours: Neighbour
     """How far one unit moves the histogram."""
     for name, value in (("most_cells", most_cells), ("most_each", most_each)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ParameterError(f"{name} must be a positive integer, got {value!r}")
+            raise ParameterError(f"{name} must be a positive integer, got {quote(value)}")
     return Sensitivity.of(cells=most_cells * (2 if neighbours == "replace" else 1), largest=most_each)
 
 

@@ -19,7 +19,6 @@ Repeated(loss=Approx(epsilon=1/3, delta=1/3000000), count=3, neighbours='add_rem
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -28,8 +27,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
+from dither.privacy.accounting.logarithms import log_up
 from dither.privacy.losses import Approx, Loss, Neighbours
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.mechanisms.delta import small_delta
@@ -44,7 +44,7 @@ _LONGEST = 1 << 18  # sizes between "never" and "always" that a table may have
 def check_groups(groups: int, neighbours: Neighbours) -> int:
     """How many keys one unit moves: m, or 2m if it is replaced."""
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-        raise ParameterError(f"groups must be a positive integer, the most keys of one unit, got {groups!r}")
+        raise ParameterError(f"groups must be a positive integer, the most keys of one unit, got {quote(groups)}")
     return 2 * groups if neighbours == "replace" else groups
 
 
@@ -88,11 +88,11 @@ class TruncatedGeometricKeys:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "delta", small_delta(self.delta, self.public_size))
         moved = check_groups(self.groups, self.neighbours)
-        if math.log(float(moved / self.delta)) * 2.5 * moved / float(self.epsilon) > _LONGEST:
+        if 5 * moved * log_up(moved / self.delta) > 2 * _LONGEST * self.epsilon:
             raise ParameterError(
-                f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}, for one {self.unit} over {moved} keys "
-                f"asks for more than {_LONGEST} owners before a key is shown: choose a larger epsilon or "
-                "fewer groups per unit"
+                f"epsilon {number_text(self.epsilon)}, delta {number_text(self.delta)}, for one {self.unit} over "
+                f"{quote(moved)} keys asks for more than {_LONGEST} owners before a key is shown: choose a larger "
+                "epsilon or fewer groups per unit"
             )
         self.loss()
 

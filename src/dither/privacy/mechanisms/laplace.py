@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from dither.canonical import Number, positive
+from dither.canonical import Number, number_text, positive
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
@@ -42,7 +42,7 @@ class IntegerLaplace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive(self.scale, "scale"))
         if not SMALLEST <= self.scale <= LARGEST:
-            raise ParameterError(f"scale must lie between 1/1000 and 2**60, got {float(self.scale):g}")
+            raise ParameterError(f"scale must lie between 1/1000 and 2**60, got {number_text(self.scale)}")
         check_sensitivity(self.sensitivity)
         self.loss()  # refuses neighbours and units that mean nothing, before anything is drawn
 

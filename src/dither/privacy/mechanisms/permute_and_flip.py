@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import number_text
 from dither.errors import ParameterError
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms.additive import exact_integers
@@ -34,7 +35,7 @@ class PermuteAndFlip(Selection):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not SMALLEST <= self.scale <= LARGEST:
-            raise ParameterError(f"the scale must lie between 1/1000 and 2**60, got {float(self.scale):g}")
+            raise ParameterError(f"the scale must lie between 1/1000 and 2**60, got {number_text(self.scale)}")
 
     def loss(self) -> Pure:
         """What one choice costs."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
 from dither.privacy.losses import Neighbours, Pure
 from dither.privacy.noise import Words, bernoulli
@@ -58,7 +58,9 @@ class PrivateSelection:
         object.__setattr__(self, "run_epsilon", positive(self.run_epsilon, "run_epsilon"))
         gamma = exact(self.gamma, "gamma")
         if not 0 < gamma <= 1:
-            raise ParameterError(f"gamma must lie in (0, 1], got {self.gamma}: 0.01 makes a hundred runs on average")
+            raise ParameterError(
+                f"gamma must lie in (0, 1], got {quote(self.gamma)}: 0.01 makes a hundred runs on average"
+            )
         object.__setattr__(self, "gamma", gamma)
         self.loss()
 

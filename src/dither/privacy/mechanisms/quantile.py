@@ -31,7 +31,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import exact_integers
@@ -57,7 +57,7 @@ def check_share(q: Number, name: str = "q") -> Fraction:
 
 def check_rows(rows_per_unit: int) -> int:
     if isinstance(rows_per_unit, bool) or not isinstance(rows_per_unit, int) or rows_per_unit < 1:
-        raise ParameterError(f"rows_per_unit must be a positive integer, got {rows_per_unit!r}")
+        raise ParameterError(f"rows_per_unit must be a positive integer, got {quote(rows_per_unit)}")
     return rows_per_unit
 
 
@@ -168,7 +168,7 @@ def check_places(places: Any, counts: Any, cells: int) -> tuple[NDArray[Any], ND
     rows = histogram(counts)
     held = exact_integers(places)
     if not 1 <= cells < 1 << 56:
-        raise ParameterError(f"a quantile needs a grid of at least one cell and fewer than 2**56, got {cells}")
+        raise ParameterError(f"a quantile needs a grid of at least one cell and fewer than 2**56, got {quote(cells)}")
     inside = not len(held) or (held[0] >= 0 and held[-1] < cells)
     if held.shape != rows.shape or not inside or (held[1:] <= held[:-1]).any():
         raise ParameterError("places must be increasing cells of the grid, one for each count")

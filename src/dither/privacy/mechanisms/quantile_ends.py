@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dither.canonical import positive
+from dither.canonical import positive, quote
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, compose
 from dither.privacy.mechanisms.quantile import (
@@ -51,7 +51,7 @@ class QuantilesWithEnds:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon_each", positive(self.epsilon_each, "epsilon_each"))
         if not 0 < self.level < 1 or not float(1 - self.level):
-            raise ParameterError(f"the level of ends must lie inside (0, 1), got {self.level}")
+            raise ParameterError(f"the level of ends must lie inside (0, 1), got {quote(self.level)}")
         self.loss()
 
     @property
@@ -101,7 +101,7 @@ class QuantilesWithEnds:
     def release_sparse(self, places: Any, counts: Any, *, cells: int, source: Words | None = None) -> list[int]:
         """The chosen cells: all shares, then all lower ends, then all upper ones."""
         if cells != self.cells:
-            raise ParameterError(f"the ends were made for a grid of {self.cells} cells, got {cells}")
+            raise ParameterError(f"the ends were made for a grid of {self.cells} cells, got {quote(cells)}")
         held, rows = check_places(places, counts, cells)
         supply = check_source(source)
         found = self.point.release_sparse(held, rows, cells=cells, source=supply)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
 from dither.privacy.losses import Loss, Neighbours, Pure, RandomizedResponse
 from dither.privacy.mechanisms.additive import exact_integers
@@ -81,7 +81,7 @@ class RandomisedResponse:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
         known = isinstance(self.categories, int) and not isinstance(self.categories, bool)
         if not known or not 2 <= self.categories <= 1 << 62:
-            raise ParameterError(f"categories must be an integer of at least 2, got {self.categories!r}")
+            raise ParameterError(f"categories must be an integer of at least 2, got {quote(self.categories)}")
         if self.neighbours != "replace":
             raise ParameterError("randomised response protects a value, not whether someone answers: use replace")
         self.loss()

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
 from dither.privacy.losses import Loss, Neighbours
 
@@ -33,7 +33,7 @@ class SelectionError:
         `tied` candidates may be known to share the best score: candidates / tied takes the place of candidates.
         """
         if not 1 <= tied <= candidates:
-            raise ParameterError(f"tied must lie between 1 and the number of candidates, got {tied}")
+            raise ParameterError(f"tied must lie between 1 and the number of candidates, got {quote(tied)}")
         level = exact(confidence, "confidence")
         if not 0 < level < 1:
             raise ParameterError(f"confidence must lie in (0, 1), got {confidence}: choose e.g. 0.95")

@@ -25,7 +25,7 @@ from fractions import Fraction
 from itertools import repeat
 from typing import Any
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import exact_integers, round_up
@@ -33,6 +33,7 @@ from dither.privacy.mechanisms.error import LaplaceError
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 from dither.privacy.noise.source import check_source
+from dither.privacy.numbers import refuse_beyond_floats
 
 Answer = bool | int | None
 """A miss or a hit: False or True; with values None, or the noisy value."""
@@ -71,17 +72,18 @@ class SparseVector:
                 continue
             scale = positive(given, name)
             if not SMALLEST <= scale <= LARGEST:
-                raise ParameterError(f"{name} must lie between 1/1000 and 2**60, got {float(scale):g}")
+                raise ParameterError(f"{name} must lie between 1/1000 and 2**60, got {number_text(scale)}")
             object.__setattr__(self, name, scale)
         for name in ("hits", "sensitivity"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParameterError(f"{name} must be a positive integer, got {value!r}")
+                raise ParameterError(f"{name} must be a positive integer, got {quote(value)}")
         if self.monotone and self.neighbours == "replace":
             raise ParameterError("queries are monotone under add_remove only: under replace leave monotone=False")
         self.loss()
 
     @classmethod
+    @refuse_beyond_floats
     def for_epsilon(
         cls,
         epsilon: Number,
@@ -99,7 +101,7 @@ class SparseVector:
         price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5") / (2 if values else 1)
         for name, value in (("hits", hits), ("sensitivity", sensitivity)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParameterError(f"{name} must be a positive integer, got {value!r}")
+                raise ParameterError(f"{name} must be a positive integer, got {quote(value)}")
         factor = hits if monotone else 2 * hits
         first = price / (1 + Fraction(round(100 * factor ** (2 / 3)), 100))
         threshold = max(SMALLEST, round_up(sensitivity / first))
@@ -158,7 +160,7 @@ class SparseVectorRun:
             raise ParameterError("the run is over: its hits are used up; start and pay for another")
         for name, number in (("value", value), ("threshold", threshold)):
             if isinstance(number, bool) or not isinstance(number, int):
-                raise ParameterError(f"{name} must be an exact integer, got {number!r}")
+                raise ParameterError(f"{name} must be an exact integer, got {quote(number)}")
         has_values = self._rule.value_scale is not None
         noise = discrete_laplace(self._rule.query_scale, source=self._source)
         if value + noise < threshold + self._shift:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact, positive
+from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.losses import Loss, Neighbours, Pure
@@ -32,6 +32,7 @@ from dither.privacy.mechanisms.additive import add, exact_integers
 from dither.privacy.noise import Words, bernoulli_exp, geometric, uniform_below
 from dither.privacy.noise.samplers import SMALLEST
 from dither.privacy.noise.source import check_source
+from dither.privacy.numbers import refuse_beyond_floats
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,11 @@ class Staircase:
             raise ParameterError("staircase noise needs epsilon up to 1000 and a sensitivity below 2**40")
         inside = isinstance(self.reach, int) and 1 <= self.reach <= self.sensitivity.linf
         if isinstance(self.reach, bool) or not inside:
-            raise ParameterError(f"reach must lie between 1 and {self.sensitivity.linf}, got {self.reach!r}")
+            raise ParameterError(f"reach must lie between 1 and {self.sensitivity.linf}, got {quote(self.reach)}")
         self.loss()
 
     @classmethod
+    @refuse_beyond_floats
     def for_epsilon(cls, epsilon: Number, sensitivity: Sensitivity, **towards: Any) -> Staircase:
         """For one price: epsilon / l0 for each cell that may move, and the best reach."""
         price = positive(epsilon, "epsilon") / max(1, sensitivity.l0)

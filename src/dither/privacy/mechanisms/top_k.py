@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, positive
+from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.privacy.losses import Loss
 from dither.privacy.mechanisms.additive import exact_integers
@@ -42,13 +42,13 @@ class TopK:
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            raise ParameterError(f"k must be a positive integer, got {self.k!r}")
+            raise ParameterError(f"k must be a positive integer, got {quote(self.k)}")
 
     @classmethod
     def for_epsilon(cls, epsilon: Number, *, k: int, sensitivity: Any, kind: Any = None, **towards: Any) -> TopK:
         """k choices that together meet epsilon: epsilon / k for each."""
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ParameterError(f"k must be a positive integer, got {k!r}")
+            raise ParameterError(f"k must be a positive integer, got {quote(k)}")
         return cls(k, (kind or ExponentialMechanism)(positive(epsilon, "epsilon") / k, sensitivity, **towards))
 
     def loss(self) -> Loss:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact
+from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.losses import Loss
@@ -40,7 +40,7 @@ def tree_sensitivity(steps: int, largest: int, steps_per_unit: int, neighbours: 
     """How far one unit moves the vector of all blocks."""
     for name, value in (("steps", steps), ("largest", largest), ("steps_per_unit", steps_per_unit)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ParameterError(f"{name} must be a positive integer, got {value!r}")
+            raise ParameterError(f"{name} must be a positive integer, got {quote(value)}")
     moved = steps_per_unit * (2 if neighbours == "replace" else 1)
     return Sensitivity.of(cells=steps.bit_length() * moved, largest=largest)
 
@@ -105,7 +105,7 @@ class TreeCounter:
     def error(self, step: int) -> PrefixError:
         """The error of the running sum up to `step` (1 to steps)."""
         if not 1 <= step <= self.steps:
-            raise ParameterError(f"step must lie between 1 and {self.steps}, got {step}")
+            raise ParameterError(f"step must lie between 1 and {self.steps}, got {quote(step)}")
         return PrefixError(step.bit_count(), self.noise.error())
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number
+from dither.canonical import Number, quote
 from dither.errors import ParameterError
 from dither.plan.sensitivity import Sensitivity
 from dither.privacy.losses import Loss, Neighbours
@@ -70,7 +70,9 @@ class TruncatedGeometric:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", self._noise.scale)
         if any(isinstance(x, bool) or not isinstance(x, int) for x in (self.low, self.high)) or self.low > self.high:
-            raise ParameterError(f"low and high must be public integers, low <= high, got {self.low}, {self.high}")
+            raise ParameterError(
+                f"low and high must be public integers, low <= high, got {quote(self.low)}, {quote(self.high)}"
+            )
 
     @property
     def _noise(self) -> IntegerLaplace:

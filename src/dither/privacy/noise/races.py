@@ -22,6 +22,7 @@ import numpy as np
 from mpmath.ctx_iv import MPIntervalContext
 from numpy.typing import NDArray
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.privacy.noise.source import Words, check_source
 
@@ -73,7 +74,7 @@ def argmax_exponential(
 
 def _scale(value: Fraction | int) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, Rational) or value <= 0:
-        raise ParameterError(f"scale must be a positive integer or Fraction, got {value!r}")
+        raise ParameterError(f"scale must be a positive integer or Fraction, got {quote(value)}")
     return Fraction(int(value.numerator), int(value.denominator))
 
 

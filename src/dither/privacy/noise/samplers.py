@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import quote
 from dither.errors import ParameterError
 from dither.privacy.noise.cells import Plan, below_exp, draw
 from dither.privacy.noise.enclosure import exp_minus
@@ -38,7 +39,7 @@ def _read(value: Parameter, name: str) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, (Rational, float)):
         raise ParameterError(f"{name} must be an int, float or Fraction, got {type(value).__name__}")
     if isinstance(value, float) and not math.isfinite(value):
-        raise ParameterError(f"{name} must be finite, got {value}")
+        raise ParameterError(f"{name} must be finite, got {quote(value)}")
     # as_integer_ratio of a NumPy integer holds NumPy integers, which wrap; Python's do not
     return Fraction(value) if isinstance(value, float) else Fraction(int(value.numerator), int(value.denominator))
 
@@ -46,14 +47,14 @@ def _read(value: Parameter, name: str) -> Fraction:
 def _scale(value: Parameter, name: str) -> Fraction:
     number = _read(value, name)
     if not SMALLEST <= number <= LARGEST:
-        raise ParameterError(f"{name} must lie between 1/1000 and 2**60, got {value}: choose another resolution")
+        raise ParameterError(f"{name} must lie between 1/1000 and 2**60, got {quote(value)}: choose another resolution")
     return number
 
 
 def _count(size: Size) -> int:
     shape = (1,) if size is None else size if isinstance(size, tuple) else (size,)
     if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in shape):
-        raise ParameterError(f"size must be None, a non-negative integer or a tuple of them, got {size!r}")
+        raise ParameterError(f"size must be None, a non-negative integer or a tuple of them, got {quote(size)}")
     return math.prod(int(n) for n in shape)
 
 
@@ -107,7 +108,7 @@ def bernoulli(probability: Parameter, size: Size = None, *, source: Words | None
     """
     p = _read(probability, "probability")
     if not 0 <= p <= 1:
-        raise ParameterError(f"probability must lie in [0, 1], got {probability}")
+        raise ParameterError(f"probability must lie in [0, 1], got {quote(probability)}")
     return _threshold((p.numerator << 64) // p.denominator, lambda word, more: _below(p, word, more), size, source)
 
 
@@ -119,7 +120,7 @@ def bernoulli_exp(x: Parameter, size: Size = None, *, source: Words | None = Non
     """
     number = _read(x, "x")
     if number < 0:
-        raise ParameterError(f"x must not be negative, got {x}")
+        raise ParameterError(f"x must not be negative, got {quote(x)}")
     return _threshold(_exp_floor(number), lambda word, more: below_exp(number, word, 64, more), size, source)
 
 
@@ -164,7 +165,7 @@ def _threshold(
 def uniform_below(n: int, size: Size = None, *, source: Words | None = None) -> Any:
     """Uniform on 0, 1, ..., n-1, by rejection of the words past the last multiple of n."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise ParameterError(f"n must be a positive integer, got {n!r}")
+        raise ParameterError(f"n must be a positive integer, got {quote(n)}")
     n, count, supply = int(n), _count(size), check_source(source)
     if n > 2**63:
         return _shaped(np.array([_wide_below(n, supply) for _ in range(count)], object), size)
