@@ -43,7 +43,8 @@ class Clinic:
 
     def open(self, name: str, inside: str = "total", kind: str = "analyst", **terms: Any) -> None:
         named: dict[str, Any] = {"epsilon": 5, "ceiling": 5, "purpose": clinic.PURPOSE} | terms
-        steward.open_pot(self.place, clinic.catalog(), name, inside=inside, kind=kind, **named)
+        catalog = steward.registered_catalog(self.place)
+        steward.open_pot(self.place, catalog, name, inside=inside, kind=kind, **named)
 
 
 def make_clinic(folder: Path, text: str = clinic.CATALOG, **terms: Any) -> Clinic:

@@ -74,12 +74,17 @@ class History:
 
 
 def history(ledger: Ledger, pot: str) -> History:
-    """What the pot paid for."""
+    """What the pot paid for.
+
+    Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which
+    tells of charges that were under way (privacy-rules 43).
+    """
     asked = next((each for each in ledger.pots(under_way=False) if each.name == pot), None)
+    pays_for_windows = asked is not None and asked.inside is None and ledger.windows() is not None
     found = []
     for record in ledger.history():
         if pot in (*record.pots, *record.shared_by) and record.released_at is not None:
-            taken = record.charges.get(pot)
+            taken = record.charges.get(record.pots[-1] if pays_for_windows else pot)
             found.append(
                 Asked(
                     str(record.seq),
