@@ -12,7 +12,7 @@ import pytest
 
 from dither import DitherError, ParameterError, QueryError, RefusedError
 from dither import accounting as acc
-from dither.privacy.losses import from_json
+from dither.privacy.loss_documents import read_loss
 from time_guard import time_guard
 
 NUMBERS: tuple[Any, ...] = ("1e-1000", "1e-400", "1e-300", "1e-9", "1/3", "1", "2", "7", "1e9", "1e30", "1e300",
@@ -60,7 +60,7 @@ DOORS = [
     lambda loss, _: acc.profile(loss),
     lambda loss, _: acc.group(loss, 3),
     lambda loss, _: acc.to_dp_event(loss),
-    lambda loss, _: acc.from_json(loss.to_json()),
+    lambda loss, _: acc.read_loss(loss.to_json()),
     lambda loss, delta: acc.epsilon(acc.PoissonSampled("1/3", loss) * 3, delta),
 ]
 
@@ -116,7 +116,7 @@ def test_a_loss_nested_without_end_is_refused():
     for _ in range(2_000):
         tree = {**(acc.Pure(1) * 2).to_json(), "loss": tree}
     with pytest.raises(ParameterError, match="nested too deeply"):
-        from_json(tree)
+        read_loss(tree)
 
 
 @pytest.mark.parametrize("text", ["[" * 5_000, "GaussianDpEvent(noise_multiplier=" + "9" * 5_000 + ")", "x" * 200_000])

@@ -10,7 +10,7 @@ from clinic7 import APPROX, BY_REGION, COUNT, GAUSSIAN, MANY, Clinic
 
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.ledger.rules import rho_of_pure
-from dither.privacy.losses import from_json
+from dither.privacy.loss_documents import read_loss
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 
 pytest_plugins = ["clinic7_fixtures"]
@@ -26,7 +26,7 @@ def test_rho_buys_integer_gaussian_noise_from_a_zcdp_pot(clinic: Clinic) -> None
     clinic.open(**GAUSSIAN)
     con = clinic.connect()
     result = con.sql("SELECT COUNT(*) AS n, SUM(age) AS years FROM patients", rho="0.1")
-    losses = from_json(result.info["loss"]).losses  # type: ignore[attr-defined]
+    losses = read_loss(result.info["loss"]).losses  # type: ignore[attr-defined]
     assert [loss.type for loss in losses] == ["discrete_gaussian", "discrete_gaussian"]
     exact = sum(F(loss.sensitivity) ** 2 / (2 * loss.sigma**2) for loss in losses)
     assert charged(result) == exact and F("0.0999") < exact <= F("0.1")
