@@ -60,7 +60,7 @@ DOORS = [
     lambda loss, _: acc.profile(loss),
     lambda loss, _: acc.group(loss, 3),
     lambda loss, _: acc.to_dp_event(loss),
-    lambda loss, _: acc.read_loss(loss.to_json()),
+    lambda loss, _: acc.from_json(loss.to_json()),
     lambda loss, delta: acc.epsilon(acc.PoissonSampled("1/3", loss) * 3, delta),
 ]
 

@@ -112,7 +112,7 @@ def test_what_is_not_pure_is_refused_wherever_it_hides(loss: Loss, why: str) -> 
 
 def test_every_loss_has_a_charge_or_a_reason() -> None:
     tried = {type(loss) for loss, _ in PURE_LOSSES} | {type(loss) for loss, _ in IMPURE}
-    assert tried == set(losses._TYPES.values())
+    assert tried == set(losses.LOSS_TYPES.values())
 
 
 def test_losses_for_others_than_the_pot_protects_have_no_sum(both: Place) -> None:

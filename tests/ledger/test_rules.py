@@ -46,7 +46,7 @@ SAMPLES: list[Loss] = [
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
-    assert {type(loss) for loss in SAMPLES} == set(losses._TYPES.values())
+    assert {type(loss) for loss in SAMPLES} == set(losses.LOSS_TYPES.values())
     for loss in SAMPLES:
         try:
             taken = charge(rule, loss)

@@ -5,17 +5,16 @@ PostgreSQL's columns are typed: what only SQLite could hold (bytes as text, a fl
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ledger_place import HASH, Place, release, reserve
+from ledger_place import HASH, Place, release, reserve, rewrite
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import chain, tables
-from dither.privacy.ledger.head import GENESIS, Anchor
+from dither.privacy.ledger.head import Anchor
 
 # seq: 1 open, 2 register, 3 reserve, 4 commit, 5 raise, 6 reserve, 7 incident, 8 clear, 9 reserve, 10 commit
 
@@ -159,30 +158,6 @@ def test_a_trigger_is_found_before_it_fires(full: Place) -> None:
     assert "trigger" in full.verify().problem
     with pytest.raises(RefusedError, match="trigger"):
         full.open()
-
-
-def rewrite(place: Place, seq: int, respell: Callable[[str], str] = str, **changes: object) -> None:
-    """Changes a body and every hash after it: the chain is consistent again, only the head and the rules disagree.
-
-    Unless digests of totals are what changes, they go: the chain then looks like one of the first version.
-    """
-    previous = GENESIS
-    for number, kind, text in place.rows("SELECT seq, kind, body_json FROM entry ORDER BY seq"):
-        body = json.loads(text)
-        if "totals" not in changes:
-            del body["totals"]
-        if number == seq:
-            body |= changes
-            if body.get("totals") == "":
-                del body["totals"]
-        text = chain.canonical_text(body, "body")
-        text = respell(text) if number == seq else text
-        hashed = chain.entry_hash(number, kind, text, previous)
-        quoted = text.replace("'", "''")
-        place.change(
-            f"UPDATE entry SET body_json='{quoted}', prev_hash='{previous}', hash='{hashed}' WHERE seq={number}"
-        )
-        previous = hashed
 
 
 def test_an_entry_from_another_chain_is_named(full: Place) -> None:
