@@ -164,6 +164,11 @@ class TestSettings:
         finally:
             engine._can_load_cryptography.cache_clear()
 
+    def test_reading_a_schema_spills_nowhere(self):
+        """DuckDB's default is a folder in whichever folder the process runs."""
+        with engine.open_for_schema() as connection:
+            assert settings_of(connection, "temp_directory") == [""]
+
     def test_memory_and_threads_are_those_of_the_environment(self, tmp_path, monkeypatch):
         monkeypatch.setenv("DITHER_MEMORY", "500MB")
         monkeypatch.setenv("DITHER_THREADS", "3")

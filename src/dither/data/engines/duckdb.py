@@ -143,8 +143,8 @@ def open_for_registration(
 
 
 def open_for_schema() -> duckdb.DuckDBPyConnection:
-    """A connection that reads the names and types of a source's columns."""
-    return _noted(duckdb.connect(":memory:"))
+    """A connection that reads the names and types of a source's columns, and spills nowhere."""
+    return _noted(duckdb.connect(":memory:", config={"temp_directory": ""}))
 
 
 def name(identifier: str) -> str:
