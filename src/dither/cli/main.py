@@ -75,7 +75,7 @@ def main() -> None:
     except DitherError as error:
         _end(type(error).__name__, str(error), exit_code(error))
     except KeyboardInterrupt:
-        _end("interrupted", "a charge that was made stays; 'dither history' shows what left", INTERRUPTED)
+        _end("interrupted", "a question that was charged is answered and stored: ask it again, for free", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away: nothing to say, and nowhere to say it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
