@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dither.answer.bands import Bands, Ends, ends_asked, rank_rows
 from dither.answer.budget import Budget
@@ -28,7 +28,7 @@ from dither.canonical import Number, fraction_text, positive, whole_number
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
 from dither.privacy.kernel import DRY_RUN, Kernel, Priced, Release
-from dither.privacy.ledger import Pot, charge
+from dither.privacy.ledger import LedgerView, Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.privacy.request import Price, Request
 from dither.privacy.windows import horizon
@@ -43,6 +43,14 @@ _MOST_REMEMBERED = 256
 _ADVICE = "choose e.g. epsilon=0.5, or run preview() to see what it buys"
 
 
+class Bound(NamedTuple):
+    """A question that was read: what it is remembered by, what its dialect said, and what it asks for."""
+
+    key: tuple[Any, ...]
+    dialect: Spoken
+    recipe: Recipe
+
+
 class Connection:
     """Questions to one registered dataset, paid from one pot."""
 
@@ -53,8 +61,8 @@ class Connection:
         self._kernel = Kernel(self._place)
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
-        self._bound: dict[tuple[Any, ...], Recipe] = {}
-        self._offers: dict[tuple[Any, ...], tuple[Recipe, tuple[Pot, ...], Offer]] = {}
+        self._bound: dict[tuple[Any, ...], Bound] = {}
+        self._offers: dict[tuple[Any, ...], Offer] = {}
         self._check_catalog()
 
     def _check_catalog(self) -> None:
@@ -140,10 +148,11 @@ class Connection:
             return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)
         level = level_of(confidence)
         _check_size(group_size)
-        self._refresh()
-        recipe = self.bind(sql, max_groups=max_groups)
-        found = self._offer(recipe, _price(epsilon, rho, sql), weights, ends_asked(quantile_intervals, level))
-        self._check_delta(sql, found.priced)
+        view = self._view()
+        bound = self._bind_once(sql, max_groups)
+        price = _price(epsilon, rho, bound.dialect)
+        found = self._offer(bound, view, price, weights, ends_asked(quantile_intervals, level))
+        _check_delta(bound.dialect, found.priced)
         release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
         result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
         return replace(result, _certify=self._certificate)
@@ -162,9 +171,9 @@ class Connection:
 
         Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one bought, never measured.
         """
-        self._refresh()
+        view = self._view()
         wished = wish(what, of, keep, self.catalog, facts_of(self._kernel))
-        found = self._offer(wished.recipe, _price(epsilon, rho), None, None)
+        found = offer(self._kernel, view, wished.recipe, _price(epsilon, rho), self._pot, {}, None)
         release = self._released(found.priced, fresh)
         rank = _rank(found.priced, found.bands)
         return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)
@@ -193,19 +202,22 @@ class Connection:
 
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
         """The queries and output columns of a question, without a price; a question asked again is bound once."""
+        return self._bind_once(sql, max_groups).recipe
+
+    def _bind_once(self, sql: str, max_groups: int | None) -> Bound:
         read_text(sql)
         if max_groups is not None:
             whole_number(max_groups, "max_groups", remedy="a number of groups, such as 3")
-        asked = (sql, type(max_groups), max_groups, self._kernel.at.number)
-        recipe = self._bound.get(asked)
-        if recipe is None:
-            recipe = self._bind(sql, max_groups)
+        key = (sql, type(max_groups), max_groups, self._kernel.at.number)
+        bound = self._bound.get(key)
+        if bound is None:
+            dialect = spoken(sql)
+            bound = Bound(key, dialect, self._bind(sql, dialect, max_groups))
             _make_room(self._bound)
-            self._bound[asked] = recipe
-        return recipe
+            self._bound[key] = bound
+        return bound
 
-    def _bind(self, sql: str, max_groups: int | None) -> Recipe:
-        said = spoken(sql)
+    def _bind(self, sql: str, said: Spoken, max_groups: int | None) -> Recipe:
         self._check_unit(said)
         limits = [limit for limit in (max_groups, said.max_groups) if limit is not None]
         with said.placed():
@@ -237,9 +249,10 @@ class Connection:
         max_groups: int | None = None,
     ) -> Request:
         """The request that a question makes at a price."""
-        self._refresh()
-        recipe = self.bind(sql, max_groups=max_groups)
-        return self._offer(recipe, _price(epsilon, rho, sql), weights, Ends(Fraction(95, 100))).priced.request
+        view = self._view()
+        bound = self._bind_once(sql, max_groups)
+        price = _price(epsilon, rho, bound.dialect)
+        return self._offer(bound, view, price, weights, Ends(Fraction(95, 100))).priced.request
 
     def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
@@ -255,13 +268,16 @@ class Connection:
 
     # -- the way of a question ------------------------------------------------------------------------------------
 
-    def _refresh(self) -> None:
-        self._kernel.refresh()
+    def _view(self) -> LedgerView:
+        """What the ledger says about this connection's pot, and the newest registered version with it."""
+        view = self._kernel.view(self._pot)
         self._check_catalog()
+        return view
 
     def _offer(
         self,
-        recipe: Recipe,
+        bound: Bound,
+        view: LedgerView,
         price: Price,
         weights: Mapping[str, Number] | None,
         ends: Ends | None,
@@ -270,15 +286,14 @@ class Connection:
 
         `ends`: the intervals of quantiles, or None for none.
         """
-        shares = checked(weights, recipe)
-        way = self._kernel.way(self._pot)
-        asked = (id(recipe), price, tuple(shares.items()), ends)
-        known = self._offers.get(asked)
-        if known is None or known[0] is not recipe or known[1] != way:
-            found = offer(self._kernel, recipe, price, self._pot, shares, ends)
+        shares = checked(weights, bound.recipe)
+        key = (bound.key, price, tuple(shares.items()), ends)
+        made = self._offers.get(key)
+        if made is None or made.priced.view.path != view.path:
+            made = offer(self._kernel, view, bound.recipe, price, self._pot, shares, ends)
             _make_room(self._offers)
-            self._offers[asked] = known = (recipe, way, found)
-        return known[2]
+            self._offers[key] = made
+        return made
 
     def _previewed(
         self,
@@ -295,19 +310,19 @@ class Connection:
         level = level_of(confidence)
         _check_size(group_size)
         ends = ends_asked(quantile_intervals, level)
-        self._refresh()
-        recipe = self.bind(sql, max_groups=max_groups)
+        view = self._view()
+        bound = self._bind_once(sql, max_groups)
         ledger = self._kernel.ledger
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
         if within is None:
-            price = _price(epsilon, rho, sql)
+            price = _price(epsilon, rho, bound.dialect)
         else:
             if epsilon is not None or rho is not None:
                 raise ParameterError("within= finds the price: leave epsilon= and rho= out")
-            wanted = wanted_widths(within, recipe, group_size)
-            price = self._least(recipe, wanted, weights, group_size, level, ends, pot)
-        found = self._offer(recipe, price, weights, ends)
+            wanted = wanted_widths(within, bound.recipe, group_size)
+            price = self._least(bound, view, wanted, weights, group_size, level, ends, pot)
+        found = self._offer(bound, view, price, weights, ends)
         terms = self._terms(found.bands, level, group_size)
         stored = pot is not None and ledger.has_answer(found.priced.key)
         shown = preview(found.priced, found.recipe, terms, pot, _quote(pot, found.priced), stored, wanted)
@@ -318,7 +333,8 @@ class Connection:
 
     def _least(
         self,
-        recipe: Recipe,
+        bound: Bound,
+        view: LedgerView,
         wanted: dict[str, float],
         weights: Mapping[str, Number] | None,
         group_size: int | None,
@@ -332,11 +348,11 @@ class Connection:
         def priced(value: Fraction) -> Price:
             return Price(None, value) if in_rho else Price(value, None)
 
-        self._offer(recipe, priced(Fraction(1)), weights, ends)  # what is refused is refused at any price
+        self._offer(bound, view, priced(Fraction(1)), weights, ends)  # what is refused is refused at any price
 
         def meets(value: Fraction) -> bool:
             try:
-                found = self._offer(recipe, priced(value), weights, ends)
+                found = self._offer(bound, view, priced(value), weights, ends)
             except ParameterError:  # more noise than can be drawn
                 return False
             mechanisms = [each.mechanism for each in found.priced.steps]
@@ -345,19 +361,8 @@ class Connection:
 
         return priced(least_price(meets))
 
-    def _check_delta(self, sql: str, priced: Priced) -> None:
-        """A delta in the question is a limit on what the pot's share may be."""
-        limit = spoken(sql).delta
-        way = () if limit is None else self._kernel.way(self._pot)
-        if limit is not None and way and (taken := charge(way[0].filter, priced.loss).delta) > limit:
-            raise RefusedError(
-                f"the question allows delta {float(limit):g}, and its pot takes {float(taken):g}: ask from a pot with "
-                "a smaller delta per question",
-                rule="options tighten, never loosen",
-            )
-
     def _released(self, priced: Priced, fresh: bool) -> Release:
-        if not self._kernel.way(self._pot):
+        if not priced.view.path:
             self._refuse_pot()
         return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
 
@@ -372,7 +377,8 @@ class Connection:
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
         asked = release.priced.request.pot
-        pot = self._kernel.ledger.pot(asked, under_way=False) if self._kernel.way(asked) else None
+        path = release.priced.view.path  # only a dry run can have no pot
+        pot = path[0] if path else None
         return {
             "release_id": release.release_id,
             "repeated": release.repeated,
@@ -386,7 +392,7 @@ class Connection:
             "mode": "embedded",
             "principal": getpass.getuser(),
             "pot": asked,
-            "rule": "none" if pot is None else pot.rule,  # only a dry run can have no pot
+            "rule": "none" if pot is None else pot.rule,
             "measure": price.name if pot is None else pot.filter.measure,
             "unit": catalog.unit.label,
             "neighbours": catalog.neighbours,
@@ -395,7 +401,7 @@ class Connection:
             "charged": fraction_text(release.charged),
             "charges": {name: list(map(fraction_text, taken)) for name, taken in release.charges.items()},
             "loss": release.priced.loss.to_json(),
-            "pot_spent_after": fraction_text(Fraction(0) if pot is None else pot.spent),
+            "pot_spent_after": fraction_text(release.spent_after),
             "pot_cap": fraction_text(release.cap),
             "released_at": release.released_at,
             "dither_version": __version__,
@@ -405,9 +411,23 @@ class Connection:
         }
 
 
-def _price(epsilon: Number | None, rho: Number | None, sql: str = "") -> Price:
+def _check_delta(dialect: Spoken, priced: Priced) -> None:
+    """A delta in the question is a limit on what the pot's share may be."""
+    path = priced.view.path
+    if dialect.delta is None or not path:
+        return
+    taken = charge(path[0].filter, priced.loss).delta
+    if taken > dialect.delta:
+        raise RefusedError(
+            f"the question allows delta {float(dialect.delta):g}, and its pot takes {float(taken):g}: ask from a pot "
+            "with a smaller delta per question",
+            rule="options tighten, never loosen",
+        )
+
+
+def _price(epsilon: Number | None, rho: Number | None, dialect: Spoken | None = None) -> Price:
     """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
-    said = spoken(sql).epsilon
+    said = None if dialect is None else dialect.epsilon
     if said is not None:
         if epsilon is not None or rho is not None:
             raise ParameterError("the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out")

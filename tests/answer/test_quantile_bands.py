@@ -50,7 +50,9 @@ def covered(folder, ages, shares, repetitions, epsilon):
         for share in shares
     ]
     with handmade.kernel(folder, people(ages)) as kernel:
-        found = offer(kernel, handmade.median(*shares), Price(F(epsilon)), "total", {}, Ends(F(95, 100)))
+        found = offer(
+            kernel, kernel.view("total"), handmade.median(*shares), Price(F(epsilon)), "total", {}, Ends(F(95, 100))
+        )
         measurer = kernel.prepare(found.priced)
         measured = kernel.measured(found.priced, measurer)
         measurer.close()
@@ -99,7 +101,10 @@ class TestBands:
     def test_the_price_is_met_and_the_point_pays_an_eighth_for_its_ends(self, tmp_path):
         recipe = handmade.median(F(1, 2))
         with handmade.kernel(tmp_path, people(AGES)) as kernel:
-            plain, ends = (offer(kernel, recipe, Price(F(4)), "total", {}, ends) for ends in (None, Ends(F(9, 10))))
+            view = kernel.view("total")
+            plain, ends = (
+                offer(kernel, view, recipe, Price(F(4)), "total", {}, ends) for ends in (None, Ends(F(9, 10)))
+            )
         assert charge_pure(plain.priced.loss) == charge_pure(ends.priced.loss) == 4
         before, after = plain.priced.steps[0].mechanism, ends.priced.steps[0].mechanism
         assert after.point.epsilon == before.epsilon * F(7, 8) and after.epsilon_each == before.epsilon / 16

@@ -70,7 +70,7 @@ def test_more_weight_means_less_error(tmp_path):
     with handmade.kernel(tmp_path, []) as kernel:
         plain = handmade.by_ward()
         box, some, more = (
-            offer(kernel, plain, Price(F(1)), "total", weights).priced.steps
+            offer(kernel, kernel.view("total"), plain, Price(F(1)), "total", weights).priced.steps
             for weights in ({}, {"n": F(100)}, {"n": F(800)})
         )
         assert [step.step.family for step in (*box, *more)] == ["box", "laplace", "laplace", "laplace"]
@@ -96,7 +96,7 @@ def test_the_family_is_the_one_with_less_error(tmp_path):
     assert {s.family for s in con.request("SELECT COUNT(*) FROM patients", epsilon=1).steps} == {"laplace"}
     many = ", ".join(f"COUNT_IF(age > {10 + i}) AS c{i}" for i in range(40))
     assert {s.family for s in con.request(f"SELECT {many} FROM patients", epsilon=1).steps} == {"gaussian"}
-    assert families(con.kernel, Price(None, F(1)), "total") == ["gaussian"]
+    assert families(con.kernel.view("total"), Price(None, F(1))) == ["gaussian"]
 
 
 def test_families_are_compared_by_the_same_measure():

@@ -167,7 +167,7 @@ def test_a_version_registered_between_the_steps_changes_nothing(clinic: Clinic) 
     priced = kernel.price(request)
     clinic.file.write_text((HEAD + PATIENTS).replace("bounds: [0, 110]", "bounds: [0, 11000]"))
     steward.register(clinic.file)
-    kernel.refresh()  # as another thread's release would
+    kernel.view("total")  # as another thread's release would
     assert kernel.at.number == 2 and priced.at.number == 1
     measurer = kernel.prepare(priced)
     assert measurer._catalog == priced.at.catalog

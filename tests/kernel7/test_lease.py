@@ -157,7 +157,7 @@ def test_a_suspended_dataset_and_a_new_version_end_leases(rho: tuple[Clinic, Ker
     lease.release(request)
     steward.register(clinic.file)
     lease.release(request)  # still the version it was opened for
-    kernel.refresh()  # the same kernel has seen version 2
+    kernel.view("total")  # the same kernel has seen version 2
     with pytest.raises(RefusedError, match="another version"):
         lease.release(request)
 

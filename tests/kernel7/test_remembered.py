@@ -14,7 +14,6 @@ from dither.data import measure as measure_module
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, RefusedError, UnavailableError
 from dither.plan.algebra import Cells, Compare, Count, Filter, SampleUnits, Scan
-from dither.privacy import kernel as kernel_module
 from dither.privacy.request import Price, Request, Step
 
 pytest_plugins = ["clinic7_fixtures"]
@@ -27,7 +26,7 @@ def scales(con, sql: str = MEAN, **price) -> list[float]:
     return [float(step.mechanism.scale) for step in con.kernel.price(con.request(sql, **price)).steps]
 
 
-def test_a_question_is_bound_and_calibrated_once(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_is_bound_and_offered_once(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
     clinic.open()
     con = clinic.connect()
     con.sql(COUNT, epsilon="0.1", fresh=True)
@@ -35,7 +34,7 @@ def test_a_question_is_bound_and_calibrated_once(clinic: Clinic, monkeypatch: py
     def never(*_args: object, **_how: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(kernel_module, "calibrate", never)
+    monkeypatch.setattr("dither.session.offer", never)  # the kernel prices by itself, each time
     monkeypatch.setattr("dither.session.bind", never)
     con.sql(COUNT, epsilon="0.1", fresh=True)
     assert clinic.spent()["total"] == F(1, 5)
@@ -96,13 +95,12 @@ def test_equal_requests_that_differ_are_told_apart(clinic: Clinic) -> None:
 
 
 def test_what_is_remembered_is_bounded(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_module, "MOST_PRICED", 3)
     monkeypatch.setattr("dither.session._MOST_REMEMBERED", 3)
     clinic.open()
     con = dither.connect(clinic.file)
     for age in range(10):
         con.request(f"{COUNT} WHERE age > {age}", epsilon=1)
-    assert max(len(con.kernel._priced), len(con._bound), len(con._offers)) <= 3
+    assert max(len(con._bound), len(con._offers)) <= 3
 
 
 def test_a_connection_is_kept_with_its_statements_and_one_that_failed_is_not(

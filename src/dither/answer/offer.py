@@ -17,7 +17,9 @@ from dither.answer.split import boxed, demands, predicted_loss, split, weighted
 from dither.answer.together import Together, together
 from dither.errors import DitherError
 from dither.plan.facts import NO_FACTS, Facts
-from dither.privacy.kernel import Kernel, Priced
+from dither.privacy.calibrate import calibrate
+from dither.privacy.kernel import Kernel, Priced, delta_of_path
+from dither.privacy.ledger import LedgerView
 from dither.privacy.request import Family, Price, Request
 
 _UNKNOWN = 100
@@ -41,18 +43,19 @@ def facts_of(kernel: Kernel) -> Facts:
 
 def offer(
     kernel: Kernel,
+    view: LedgerView,
     recipe: Recipe,
     price: Price,
     pot: str,
     weights: Mapping[str, Fraction],
     ends: Ends | None = None,
 ) -> Offer:
-    """The priced request for a recipe; quantiles are asked for with such ends, if any."""
+    """The priced request for a recipe, by what the ledger says; quantiles are asked for with such ends, if any."""
     plain = without_bands(recipe, kernel.catalog, facts_of(kernel))
     if not plain.cells or ends is None:
-        return Offer(*_cheapest(kernel, recipe, recipe, price, pot, weights), plain)
+        return Offer(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
     wide, bands = widened(recipe, plain, replace(ends, level=_of_each(recipe, ends.level)))
-    return Offer(*_cheapest(kernel, recipe, wide, price, pot, weights), bands)
+    return Offer(*_cheapest(kernel, view, recipe, wide, price, pot, weights), bands)
 
 
 def _of_each(recipe: Recipe, level: Fraction) -> Fraction:
@@ -67,58 +70,58 @@ def _of_each(recipe: Recipe, level: Fraction) -> Fraction:
 
 
 def _cheapest(
-    kernel: Kernel, recipe: Recipe, wide: Recipe, price: Price, pot: str, weights: Mapping[str, Fraction]
+    kernel: Kernel,
+    view: LedgerView,
+    recipe: Recipe,
+    wide: Recipe,
+    price: Price,
+    pot: str,
+    weights: Mapping[str, Fraction],
 ) -> tuple[Recipe, Priced]:
     """Of the families that the price can buy from this pot, the one with the smaller error.
 
     `wide` is the recipe with the ends of its quantiles, which is what is asked for.
     """
-    offers, refused = list[tuple[float, Recipe, Priced]](), list[DitherError]()
-    flips = all(each.rule in ("pure", "approx") for each in kernel.way(pot))  # these add up epsilons
-    for family in families(kernel, price, pot):
+    offers = list[tuple[float, Recipe, Request]]()
+    refused = list[DitherError]()
+    flips = all(each.rule in ("pure", "approx") for each in view.path)  # these add up epsilons
+    delta = delta_of_path(view.path)
+
+    def mechanisms(request: Request) -> list[Any]:
+        return [step.mechanism for step in calibrate(request, kernel.at.catalog, delta, kernel.at.facts)]
+
+    for family in families(view, price):
         try:
-            equal = _mechanisms(kernel.price(Request(split(wide.queries, family, flips), price, pot)))
+            equal = mechanisms(Request(split(wide.queries, family, flips), price, pot))
             wanted = demands(recipe, equal, family, weights)
-            priced = kernel.price(Request(weighted(wide.queries, wanted, family, weights, flips), price, pot))
-            offers.append((predicted_loss(recipe, _mechanisms(priced), weights), wide, priced))
+            request = Request(weighted(wide.queries, wanted, family, weights, flips), price, pot)
+            offers.append((predicted_loss(recipe, mechanisms(request), weights), wide, request))
             if family == "laplace" and flips and (found := together(wide)) is not None:
-                offers.append(_boxed(kernel, recipe, found, equal, wanted, price, pot, weights))
+                steps = weighted(found.recipe.queries, boxed(wanted, found.places), "box", weights, flips=True)
+                request = Request(steps, price, pot)
+                noises = _noises(mechanisms(request), found)
+                offers.append((predicted_loss(recipe, equal, weights, noises), found.recipe, request))
         except DitherError as error:
             refused.append(error)
     if not offers:
         raise refused[0]
-    return min(offers, key=lambda each: each[0])[1:]
+    _, chosen, request = min(offers, key=lambda each: each[0])
+    return chosen, kernel.price_at(request, view)
 
 
-def _boxed(
-    kernel: Kernel,
-    recipe: Recipe,
-    found: Together,
-    equal: list[Any],
-    wanted: list[float],
-    price: Price,
-    pot: str,
-    weights: Mapping[str, Fraction],
-) -> tuple[float, Recipe, Priced]:
-    """Box noise for what has rows and keys in common. A pot that adds up rhos would take more for it than for Laplaces:
-    of a box only its epsilon is known."""
-    steps = weighted(found.recipe.queries, boxed(wanted, found.places), "box", weights, flips=True)
-    priced = kernel.price(Request(steps, price, pot))
-    noises = [seen(priced.steps[query].mechanism, column) for query, column in found.places]
-    return predicted_loss(recipe, equal, weights, noises), found.recipe, priced
+def _noises(mechanisms: list[Any], found: Together) -> list[Any]:
+    """The noise of each number of a box. Boxes are for pots that add up epsilons: one that adds up rhos would take more
+    for a box than for Laplaces, since only its epsilon is known."""
+    return [seen(mechanisms[query], column) for query, column in found.places]
 
 
-def _mechanisms(priced: Priced) -> list[Any]:
-    return [each.mechanism for each in priced.steps]
-
-
-def families(kernel: Kernel, price: Price, pot: str) -> list[Family]:
+def families(view: LedgerView, price: Price) -> list[Family]:
     """Laplace noise is priced in epsilon; Gaussian noise in rho, or in epsilon where the pot states a delta.
 
     A pure pot cannot pay for Gaussian noise, wherever it stands on the way up.
     """
     if price.epsilon is None:
         return ["gaussian"]
-    way = kernel.way(pot)
-    gaussian = way and way[0].filter.delta_per_question and all(each.rule != "pure" for each in way)
+    path = view.path
+    gaussian = path and path[0].filter.delta_per_question and all(pot.rule != "pure" for pot in path)
     return ["laplace", "gaussian"] if gaussian else ["laplace"]

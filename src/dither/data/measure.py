@@ -17,7 +17,7 @@ from dither.data.lower.cells import query_sql, spots, spots_sql
 from dither.data.lower.plan import Lowering
 from dither.data.scratch import release_folder
 from dither.errors import DitherError
-from dither.plan.algebra import Cells, Keys, Quantiles, Query
+from dither.plan.algebra import Cells, Keys, Quantiles, Query, plan_hash
 from dither.plan.domains import open_keys, shape
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
@@ -35,9 +35,9 @@ class MeasureError(DitherError):
 
 
 class Compiled(NamedTuple):
-    """A query and what to run for it: the engine's name for it or its text; None where a sample's key is in it."""
+    """The SQL of a query, and what to run for it: the engine's name for it or its text; None where a sample's key is
+    in it."""
 
-    query: Query
     sql: str
     run: str | None
 
@@ -54,7 +54,7 @@ class Measurer:
             facts = load_facts(copy.parent) if (copy.parent / "facts.json").exists() else NO_FACTS
         self.facts = facts
         self._is_closed = False
-        self._compiled: dict[int, Compiled] = {}  # by identity: equal queries may differ (1 == True)
+        self._compiled: dict[str, Compiled] = {}  # by the hash of the query: `==` confuses 1 and True
         self._scratch = scratch or copy.parent / "scratch"
         try:
             self._connection = open_registered(copy, self._scratch)
@@ -64,20 +64,21 @@ class Measurer:
 
     def prepare(self, query: Query) -> str:
         """Compile: the SQL text. Reads the registered table's schema, no row; a query compiled before is known."""
-        known = self._compiled.get(id(query))
-        if known is not None:
-            return known.sql
+        key = plan_hash(query)
+        compiled = self._compiled.get(key)
+        if compiled is not None:
+            return compiled.sql
         sql = self._sql(query, _ANY_KEY)
         is_fixed = sql == self._sql(query, _OTHER_KEY)
-        name = f"dither_{id(query)}"
+        name = f"dither_{key}"
         try:
             self._make_room()
             if is_fixed and not isinstance(query, Quantiles):
                 self._connection.execute(f"PREPARE {name} AS {sql}")
-                self._compiled[id(query)] = Compiled(query, sql, f"EXECUTE {name}")
+                self._compiled[key] = Compiled(sql, f"EXECUTE {name}")
             else:  # quantiles are read as they come, which the engine does not do for statements that it keeps
                 self._connection.execute(f"EXPLAIN {sql}").fetchall()
-                self._compiled[id(query)] = Compiled(query, sql, sql if is_fixed else None)
+                self._compiled[key] = Compiled(sql, sql if is_fixed else None)
         except duckdb.Error:
             raise MeasureError("the question could not be compiled") from None
         return sql
@@ -175,8 +176,10 @@ class Measurer:
             raise MeasureError("the engine failed") from None
 
     def _run(self, query: Query, sample_key: bytes | None) -> str:
-        known = self._compiled.get(id(query))
-        return self._sql(query, sample_key) if known is None or known.run is None else known.run
+        compiled = self._compiled.get(plan_hash(query))
+        if compiled is None or compiled.run is None:
+            return self._sql(query, sample_key)
+        return compiled.run
 
     def _sql(self, query: Query, sample_key: bytes | None) -> str:
         at = self._lowering(sample_key)

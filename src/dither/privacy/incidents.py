@@ -32,8 +32,9 @@ class Incidents:
         except Exception:
             self._unrecorded.append(reservation)
 
-    def settle(self, pot: str) -> None:
+    def settle(self, pot: str, *, is_suspended: bool) -> None:
         """Everything is recorded and `pot` not suspended, or nothing is answered."""
+        had_unrecorded = bool(self._unrecorded)
         while self._unrecorded:
             try:
                 self._ledger.record_incident(self._unrecorded[0], FAILED)
@@ -41,7 +42,7 @@ class Incidents:
                 if error.rule != ONE_INCIDENT:  # recorded after all, only its head was not
                     raise
             self._unrecorded.pop(0)
-        if self._ledger.is_suspended(pot):
+        if is_suspended or (had_unrecorded and self._ledger.is_suspended(pot)):
             raise RefusedError(SUSPENDED, rule="incidents are capped")
 
     def _log_abandoned(self, reserve: int, pot: str) -> None:

@@ -23,11 +23,11 @@ from dither.catalog import Catalog
 from dither.data.generated import write_generated
 from dither.data.measure import Measurer
 from dither.data.scratch import remove_spilled
-from dither.errors import BudgetError, RefusedError, UnavailableError
+from dither.errors import RefusedError, UnavailableError
 from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.cores import no_core_dumps
 from dither.privacy.incidents import Incidents
-from dither.privacy.ledger import Ledger, Pot, Reservation, default_head_path
+from dither.privacy.ledger import Ledger, LedgerView, Pot, Reservation, default_head_path
 from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
 from dither.privacy.parts import check_parts
@@ -45,7 +45,6 @@ __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
 MEASURE_TRIES = 3
 DRY_RUN: Literal["dry_run"] = "dry_run"
 SELECTIONS = 100
-MOST_PRICED = 256
 MOST_IDLE = 4
 
 
@@ -73,17 +72,17 @@ class Kernel:
         self._generated: tuple[str, TemporaryDirectory[str]] | None = None
         self._process = os.getpid()
         self._idle: list[tuple[int, Measurer]] = []
-        self._priced: dict[int, tuple[Request, Version, Fraction, Priced]] = {}
         self.at = newest(self.ledger, self._state)
 
-    def refresh(self) -> None:
-        """Take the newest registered version and its catalog, which must be the one whose hash the ledger holds.
+    def view(self, pot: str) -> LedgerView:
+        """What the ledger says about a pot and the dataset now; the newest registered version is taken with it.
 
-        Everything between two refreshes speaks of one version: what is bound, priced, measured and released.
+        Everything between two views speaks of one version: what is bound, priced, measured and released.
         """
-        registered = self.ledger.registered()
-        if registered is None or registered.version != self.at.number:
+        view = self.ledger.view(pot)
+        if view.registered is None or view.registered.version != self.at.number:
             self.at = newest(self.ledger, self._state)
+        return view
 
     @property
     def catalog(self) -> Catalog:
@@ -92,35 +91,26 @@ class Kernel:
 
     def price(self, request: Request) -> Priced:
         """PRICE: mechanisms and loss. Reads no data and spends nothing."""
-        at, way = self.at, self.way(request.pot)
-        if request.context != "asked":
-            at = replace(at, context=DRY_RUN)
-        if len(way) == 1 and way[0].policy == "separate":
+        return self.price_at(request, self.ledger.view(request.pot))
+
+    def price_at(self, request: Request, view: LedgerView) -> Priced:
+        """As `price`, by a view that was read before: a pure function of request, version and view."""
+        at = self.at if request.context == "asked" else replace(self.at, context=DRY_RUN)
+        path = view.path
+        if len(path) == 1 and path[0].policy == "separate":
             raise RefusedError(
                 f"groups are kept apart here: ask from a group's own pot, not from {request.pot!r}, which sees all",
                 rule="privacy-rules 12",
             )
-        delta = delta_of(way[0]) if way else Fraction(0)
-        check_parts(request, way, at.catalog, at.number)
-        return self._calibrated(request, at, delta)
-
-    def _calibrated(self, request: Request, at: Version, delta: Fraction) -> Priced:
-        """A pure function of the three, so computed once for a request that comes again: the same object, which the
-        table keeps alive, since equal ones may differ (1 == True)."""
-        known = self._priced.get(id(request))
-        if known is not None and known[0] is request and known[1:3] == (at, delta):
-            return known[3]
+        check_parts(request, path, at.catalog, at.number)
+        delta = delta_of_path(path)
         steps = calibrate(request, at.catalog, delta, at.facts)
         loss = loss_of(steps)
-        priced = Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at))
-        if len(self._priced) >= MOST_PRICED:
-            self._priced.clear()
-        self._priced[id(request)] = (request, at, delta, priced)
-        return priced
+        return Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at), view)
 
     def prepare(self, priced: Priced) -> Measurer:
         """PREPARE: connect and compile; the last step that may fail freely."""
-        self.check_incidents(priced.request.pot)
+        self._incidents.settle(priced.request.pot, is_suspended=priced.view.is_suspended)
         measurer = self.connect(priced.at)
         for query in statements(priced):
             measurer.prepare(query)
@@ -130,7 +120,7 @@ class Kernel:
         """RESERVE: check and charge, durably; the pot, all that it is inside of, and the windows it may touch."""
         at, asked = priced.at, priced.request.to_json()
         public = {"version": at.number, "catalog_hash": at.catalog_hash, "request": asked}
-        pots = paying(self.ledger, at.catalog, priced.request.pot, priced.request)
+        pots = paying(priced.view.windows, at.catalog, priced.request.pot, priced.request)
         return self.ledger.reserve(pots, priced.loss, priced.key, public, **how)
 
     def measure(self, priced: Priced, measurer: Measurer, key: bytes | None = None) -> list[Exact]:
@@ -158,7 +148,9 @@ class Kernel:
 
         An interrupt that comes after PREPARE is raised after COMMIT: the answer is stored, and asking again is free.
         """
-        priced = self.price(request)
+        return self._release_priced(self.price(request), how)
+
+    def _release_priced(self, priced: Priced, how: dict[str, Any]) -> Release:
         _refuse_rehearsal(priced)
         measurer = self.prepare(priced)
         stored = self.uninterrupted.run(lambda: self._charge_and_store(priced, measurer, how))
@@ -211,13 +203,13 @@ class Kernel:
 
     def check_incidents(self, pot: str) -> None:
         """Refuses while incidents suspend the pot, all that it is inside of, or the dataset."""
-        self._incidents.settle(pot)
+        self._incidents.settle(pot, is_suspended=self.ledger.is_suspended(pot))
 
     def answer(self, request: Request) -> Release:
         """The stored release where one answers the request, free to those who paid for it; else a new one."""
         priced = self.price(request)
         _refuse_rehearsal(priced)
-        return repeated(self.ledger, priced, self.way(request.pot), now()) or self.release(request)
+        return repeated(self.ledger, priced, now()) or self._release_priced(priced, {})
 
     def rehearse(self, request: Request) -> Release:
         """The request on a table generated from the catalog alone: free, stored nowhere, about nobody.
@@ -237,13 +229,6 @@ class Kernel:
         finally:
             measurer.close()
         return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
-
-    def way(self, pot: str) -> tuple[Pot, ...]:
-        """The pot and all it is inside of; nothing where it is not open, which `reserve` refuses."""
-        try:
-            return self.ledger.path(pot)
-        except BudgetError:
-            return ()
 
     def connect(self, at: Version) -> Measurer:
         """The copy of one registered version with its own catalog, opened read-only, or left by a question before."""
@@ -280,6 +265,8 @@ def now() -> str:
     return datetime.now(UTC).replace(microsecond=0).isoformat()
 
 
-def delta_of(pot: Pot) -> Fraction:
-    """The delta of one question: what the pot states, or a hundredth of what it keeps for selections of keys."""
-    return pot.filter.delta_per_question or pot.filter.delta_selection / SELECTIONS
+def delta_of_path(path: tuple[Pot, ...]) -> Fraction:
+    """The delta of one question: what its pot states, or a hundredth of what it keeps for selections of keys."""
+    if not path:
+        return Fraction(0)
+    return path[0].filter.delta_per_question or path[0].filter.delta_selection / SELECTIONS

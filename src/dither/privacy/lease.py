@@ -60,7 +60,7 @@ class Lease:
         kernel = self._kernel
         public = {"version": self._at.number, "catalog_hash": self._at.catalog_hash, "lease": True}
         key = digest({"lease": planned.to_json(), **public})
-        pots = paying(kernel.ledger, self._at.catalog, self._pot, None)
+        pots = paying(kernel.ledger.windows(), self._at.catalog, self._pot, None)
         self.reservation = kernel.ledger.reserve(pots, planned, key, public, leaves_early=True)
         self._open = True
         _open_leases.add(self)

@@ -14,7 +14,7 @@ from dither.catalog import Catalog
 from dither.plan.algebra import Keys
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.calibrate import Calibrated
-from dither.privacy.ledger import Charge
+from dither.privacy.ledger import Charge, LedgerView
 from dither.privacy.losses import Loss
 from dither.privacy.randomise import Values
 from dither.privacy.request import Request
@@ -53,6 +53,7 @@ class Priced:
     loss: Loss
     at: Version
     key: str
+    view: LedgerView  # what the ledger said when it was priced; RESERVE decides again
 
 
 @dataclass(frozen=True)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dither.privacy.ledger import Ledger, Pot
+from dither.privacy.ledger import Ledger
 from dither.privacy.release import Priced, Release, from_bytes
 
 
-def repeated(ledger: Ledger, priced: Priced, way: tuple[Pot, ...], now: str) -> Release | None:
-    """The stored answer, None where there is none; `way` is the asked pot and all that it is inside of.
+def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
+    """The stored answer, None where there is none.
 
     Global: the dataset's total has paid, and it alone is promised, so the answer is free to all. Separate: pots on the
     way up that have not paid do so now, and receive the same answer.
     """
     asked = priced.request.pot
-    found = ledger.find(priced.key, asked) if way else None
+    path = priced.view.path
+    found = ledger.find(priced.key, asked) if path else None
     if found is None:
         return None
     seq, at, values = str(found.seq), found.released_at, from_bytes(found.stored.arrow_bytes)
-    if way[-1].policy == "separate" and found.owing:
+    if path[-1].policy == "separate" and found.owing:
         paid = ledger.share(found.seq, asked, released_at=now)
         standing = (paid.charge, paid.spent_after, paid.cap)
         return Release(seq, priced, values, *standing, at, paid.charges, repeated=True)

@@ -10,17 +10,7 @@ from dither.privacy.release import Priced
 
 
 def statements(priced: Priced) -> list[Query]:
-    """What is measured: counts and sums over the same rows and keys together, everything else by itself.
-
-    Remembered on the (frozen) price, so that a question asked again is the same query to those who compiled it.
-    """
-    known: list[Query] | None = priced.__dict__.get("_statements")
-    if known is None:
-        known = priced.__dict__["_statements"] = _statements(priced)
-    return known
-
-
-def _statements(priced: Priced) -> list[Query]:
+    """What is measured: counts and sums over the same rows and keys together, everything else by itself."""
     together: dict[Any, Query] = {}
     for query in (each.step.query for each in priced.steps):
         known = together.get(_rows_of(query))

@@ -32,7 +32,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.domain import Columns, Domain, declared_domain, hull, narrowed
 from dither.plan.facts import NO_FACTS
-from dither.privacy.ledger import Ledger
+from dither.privacy.ledger import Pot
 from dither.privacy.request import Request
 
 MOST = 2000
@@ -79,13 +79,14 @@ def horizon(catalog: Catalog) -> int | None:
     return high - low + 1
 
 
-def paying(ledger: Ledger, catalog: Catalog, pot: str, request: Request | None) -> tuple[str, ...]:
+def paying(
+    opened: tuple[Pot, tuple[Pot, ...]] | None, catalog: Catalog, pot: str, request: Request | None
+) -> tuple[str, ...]:
     """The pot that is asked and the windows that pay beside it; all of them for a lease, whose queries come later.
 
     Windows are those of the opening. If the registered catalog has others by now, a unit may have changed its window
     since, and all of them pay: what was charged before stays where it was, and what comes counts everywhere.
     """
-    opened = ledger.windows()
     if opened is None:
         return (pot,)
     partition, pots = opened

@@ -2,7 +2,16 @@
 
 from dither.privacy.ledger.head import default_head_path
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.records import Committed, Found, Incident, Record, Registered, Reservation, Stored
+from dither.privacy.ledger.records import (
+    Committed,
+    Found,
+    Incident,
+    LedgerView,
+    Record,
+    Registered,
+    Reservation,
+    Stored,
+)
 from dither.privacy.ledger.rules import PURE, Charge, Rule, charge, charge_pure
 from dither.privacy.ledger.store import Ledger
 from dither.privacy.ledger.verify import Location, Report, verify
@@ -14,6 +23,7 @@ __all__ = [
     "Found",
     "Incident",
     "Ledger",
+    "LedgerView",
     "Location",
     "Pot",
     "Record",

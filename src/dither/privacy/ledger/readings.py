@@ -9,7 +9,7 @@ from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import pots, rows, settled, suspension, tree
 from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.records import Found, Incident, Record, Registered, Stored
+from dither.privacy.ledger.records import Found, Incident, LedgerView, Record, Registered, Stored
 
 
 class Readings:
@@ -47,6 +47,15 @@ class Readings:
             terms = self._terms_of(transaction)
         return tuple(terms[each] for each in tree.path(terms, name))
 
+    def view(self, pot: str) -> LedgerView:
+        """All that pricing a question from `pot` needs, read in one transaction."""
+        with self._database.transaction(write=False) as transaction:
+            terms = self._terms_of(transaction)
+            path = tuple(terms[name] for name in tree.path(terms, pot)) if pot in terms else ()
+            return LedgerView(
+                rows.registered(transaction), path, tree.windows(terms), self._is_suspended(transaction, terms, pot)
+            )
+
     def windows(self) -> tuple[Pot, tuple[Pot, ...]] | None:
         """The terms of the partition into windows and of its windows, where budgets are kept per window."""
         with self._database.transaction(write=False) as transaction:
@@ -71,11 +80,7 @@ class Readings:
     def is_suspended(self, pot: str | None = None) -> bool:
         """Whether incidents suspend the dataset, or the path of `pot`; `reserve` decides it again."""
         with self._database.transaction(write=False) as transaction:
-            terms = self._terms_of(transaction)
-            failed = rows.failed_leaves(transaction)
-        leaves = (pot,) if pot in terms else ()
-        full = suspension.is_full(terms, len(failed))
-        return full or suspension.is_path_suspended(terms, failed, leaves)
+            return self._is_suspended(transaction, self._terms_of(transaction), pot)
 
     def release(self, reservation_seq: int) -> Stored | None:
         """A stored release, for those whose pot paid for it."""
@@ -133,6 +138,11 @@ class Readings:
         )
 
     # -- inside one transaction ---------------------------------------------------------------------------------
+
+    def _is_suspended(self, transaction: Transaction, terms: dict[str, Pot], pot: str | None) -> bool:
+        failed = rows.failed_leaves(transaction)
+        leaves = (pot,) if pot in terms else ()
+        return suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(terms, failed, leaves)
 
     def _terms_of(self, transaction: Transaction) -> dict[str, Pot]:
         """The terms of every pot. They never change, so they are read again only when a pot was opened."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.rules import Charge
 
 
@@ -61,6 +62,20 @@ class Registered:
     version: int
     catalog_hash: str
     public: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LedgerView:
+    """What pricing a question needs to know of the ledger, read at one moment.
+
+    `path` holds the terms of the pot that is asked and of all that it is inside of, none where it is not open;
+    `windows` the partition into windows and its windows, where budgets are kept per window.
+    """
+
+    registered: Registered | None
+    path: tuple[Pot, ...] = ()
+    windows: tuple[Pot, tuple[Pot, ...]] | None = None
+    is_suspended: bool = False
 
 
 @dataclass(frozen=True)
