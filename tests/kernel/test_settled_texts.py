@@ -17,7 +17,7 @@ from dither.privacy.ledger import export
 TEXT = clinic.CATALOG.replace("rows_per_unit: 3", "rows_per_unit: 1")
 NORTH = "SELECT COUNT(*) AS n FROM visits WHERE ward = 'north'"
 SOUTH = "SELECT COUNT(*) AS n FROM visits WHERE ward = 'south'"
-PRICES = ("0.3", "2", "5", "11")
+PRICES = ("0.3", "11")
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def refusal(con: Any, question: str, price: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(("pot", "question"), [("north", NORTH), ("ann", NORTH), ("total", NORTH)])
-def test_a_charge_under_way_changes_no_text(site: Clinic, pot: str, question: str) -> None:
+@pytest.mark.parametrize("pot", ["north", "ann"])
+def test_a_charge_under_way_changes_no_text(site: Clinic, pot: str) -> None:
     before = visible_texts(site)
     kernel = site.kernel()
-    under_way = kernel.reserve(kernel.price(site.connect(pot).request(question, epsilon=3)))
+    under_way = kernel.reserve(kernel.price(site.connect(pot).request(NORTH, epsilon=3)))
     after = visible_texts(site)
     for name, text in before.items():
         assert after[name] == text, name

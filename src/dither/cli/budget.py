@@ -60,9 +60,7 @@ def open_pot(
     column: Annotated[str | None, typer.Option(help="partition: table.column, one value per person.")] = None,
     value: Annotated[str | None, typer.Option(help="part: the value of that column.")] = None,
     policy: Annotated[str | None, typer.Option(help="The total's: global, or separate groups.")] = None,
-    max_incidents: Annotated[
-        int | None, typer.Option(help="The total's: failures until all pots are suspended.")
-    ] = None,
+    max_incidents: Annotated[int | None, typer.Option(help="The total's: failures until all are suspended.")] = None,
     reissue: Annotated[str | None, typer.Option(help="Kept inside the ceiling for reissues; 10% of it.")] = None,
     relation: Annotated[
         list[str] | None, typer.Option(help="The total's: LINEAGE=same, disjoint or unknown, for each known here.")

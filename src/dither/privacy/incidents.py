@@ -5,6 +5,7 @@ Why it failed is written to the steward's log alone: an engine's message may quo
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from dither.errors import RefusedError
@@ -22,7 +23,7 @@ class Incidents:
         self._ledger = ledger
         self._log = log
         self._unrecorded: list[Reservation] = []
-        ledger.on_abandoned = self._log_abandoned
+        ledger.on_abandoned = partial(log_incident, log, ABANDONED)
 
     def record(self, reservation: Reservation, error: BaseException | None = None) -> None:
         """Recorded now, or before this kernel answers again; the response is the same either way."""
@@ -44,6 +45,3 @@ class Incidents:
             self._unrecorded.pop(0)
         if is_suspended or (had_unrecorded and self._ledger.is_suspended(pot)):
             raise RefusedError(SUSPENDED, rule="incidents are capped")
-
-    def _log_abandoned(self, reserve: int, pot: str) -> None:
-        log_incident(self._log, ABANDONED, reserve, pot)
