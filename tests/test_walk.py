@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 import dither
-from clinic import CATALOG, PURPOSE, row, write_csv
+from clinic import CATALOG, PURPOSE, catalog, row, write_csv
 from dither import steward
-from dither.privacy.ledger import Rule
 from dither.privacy.ledger.database import Transaction
 from dither.state import State
 
@@ -35,7 +34,7 @@ def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dither.Connec
     wards = ("north", "south")
     write_csv(tmp_path / "visits.csv", [row(str(i), str(i % 40), ward=wards[i % 2]) for i in range(100)])
     steward.register(file)
-    steward.open_pot(State.beside(file), "total", 10, 20, rule=Rule("pure"), **PURPOSE)
+    steward.open_pot(State.beside(file), catalog(), "total", epsilon=10, ceiling=20, purpose=PURPOSE)
     return dither.connect(file)
 
 
