@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from dither.canonical import digest, fraction_text
@@ -148,9 +149,18 @@ class Named:
     of: Expression | Aggregate
 
 
+class Hashed:
+    """What plans and queries have in common: the hash of their canonical JSON, computed once."""
+
+    @cached_property
+    def hash(self) -> str:
+        """sha256 of the canonical JSON. `==` would confuse 1 and True; the hash does not."""
+        return digest(to_json(self))
+
+
 @stored("scan", table="table")
 @dataclass(frozen=True)
-class Scan:
+class Scan(Hashed):
     """All rows of a registered table, private or public."""
 
     table: str
@@ -158,7 +168,7 @@ class Scan:
 
 @stored("filter", source="source", condition="condition")
 @dataclass(frozen=True)
-class Filter:
+class Filter(Hashed):
     """The rows of `source` for which the condition is true (not unknown)."""
 
     source: Plan
@@ -167,7 +177,7 @@ class Filter:
 
 @stored("project", source="source", columns="columns")
 @dataclass(frozen=True)
-class Project:
+class Project(Hashed):
     """One row per row of `source`, with exactly these columns; the owner stays."""
 
     source: Plan
@@ -176,7 +186,7 @@ class Project:
 
 @stored("join", left="left", right="right", on="on", kind="kind")
 @dataclass(frozen=True)
-class Join:
+class Join(Hashed):
     """Rows of `left` with their matches in `right`, by equality of all pairs in `on`; null matches nothing.
 
     `right` is a public table, or private: then both rows have the same owner, whether or not `on` says so. A column of
@@ -191,7 +201,7 @@ class Join:
 
 @stored("unionall", left="left", right="right")
 @dataclass(frozen=True)
-class UnionAll:
+class UnionAll(Hashed):
     """The rows of both, which have the same columns."""
 
     left: Plan
@@ -200,7 +210,7 @@ class UnionAll:
 
 @stored("distinct", source="source", per_unit="per_unit")
 @dataclass(frozen=True)
-class Distinct:
+class Distinct(Hashed):
     """Each row once: once per owner (`per_unit`), or once in all, after which no row has an owner."""
 
     source: Plan
@@ -209,7 +219,7 @@ class Distinct:
 
 @stored("perunit", source="source", keys="keys", columns="columns")
 @dataclass(frozen=True)
-class PerUnit:
+class PerUnit(Hashed):
     """One row per owner and value of `keys`, exact aggregates of the owner's rows; the owner stays."""
 
     source: Plan
@@ -219,7 +229,7 @@ class PerUnit:
 
 @stored("group", source="source", keys="keys", columns="columns")
 @dataclass(frozen=True)
-class Group:
+class Group(Hashed):
     """One row per value of `keys` that occurs, over all owners: no row has an owner any more."""
 
     source: Plan
@@ -229,7 +239,7 @@ class Group:
 
 @stored("sampleunits", source="source", rate="rate")
 @dataclass(frozen=True)
-class SampleUnits:
+class SampleUnits(Hashed):
     """All rows of the units drawn with probability `rate`, by a key that the kernel draws for each release."""
 
     source: Plan
@@ -238,7 +248,7 @@ class SampleUnits:
 
 @stored("limitgroups", source="source", keys="keys", groups="groups")
 @dataclass(frozen=True)
-class LimitGroups:
+class LimitGroups(Hashed):
     """The rows of at most `groups` values of `keys` per owner, chosen by the owner's own hash of the keys."""
 
     source: Plan
@@ -251,7 +261,7 @@ Plan: TypeAlias = Scan | Filter | Project | Join | UnionAll | Distinct | PerUnit
 
 @stored("cells", plan="plan", keys="keys", columns="columns")
 @dataclass(frozen=True)
-class Cells:
+class Cells(Hashed):
     """One integer per key and aggregate: the query of counts and sums. Its shape is public."""
 
     plan: Plan
@@ -261,7 +271,7 @@ class Cells:
 
 @stored("keys", plan="plan", keys="keys")
 @dataclass(frozen=True)
-class Keys:
+class Keys(Hashed):
     """The values of undeclared keys, each with its number of distinct owners: what private key selection reads."""
 
     plan: Plan
@@ -270,7 +280,7 @@ class Keys:
 
 @stored("quantiles", plan="plan", keys="keys", column="column", shares="shares", ends="ends")
 @dataclass(frozen=True)
-class Quantiles:
+class Quantiles(Hashed):
     """The values of a column at some shares of its rows, in every cell; nulls are skipped. Shares increase strictly.
 
     `ends`: the level at which two more answers for each share, below and above, hold the exact one between them, and
@@ -345,6 +355,6 @@ def _value(value: Any) -> Any:
     return to_json(value)
 
 
-def plan_hash(node: Any) -> str:
-    """sha256 of the canonical JSON."""
-    return digest(to_json(node))
+def plan_hash(node: Hashed) -> str:
+    """sha256 of the canonical JSON of a plan or query."""
+    return node.hash

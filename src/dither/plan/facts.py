@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,9 @@ class Facts:
             tuple((each["table"], each["column"], tuple(each["labels"])) for each in tree["lists"]),
         )
 
-    @property
+    @cached_property
     def hash(self) -> str:
+        """sha256 of the canonical JSON."""
         return digest(self.to_json())
 
 
