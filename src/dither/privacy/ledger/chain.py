@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
 
@@ -74,21 +74,45 @@ def canonical_text(value: Any, what: str) -> str:
     return text
 
 
-def follow(transaction: Transaction, after: Anchor) -> Anchor:
-    """The newest entry, every link from `after` to it checked; Broken if `after` is not in this chain.
+class Tail(NamedTuple):
+    """What lies at the end of a chain: the newest entry, and the entries past an anchor, oldest first.
 
-    Reads only what came after, so it is cheap where `after` is the head.
+    `anchored_body` is the body of the anchored entry itself, None where the anchor is that of the empty chain.
+    """
+
+    last: Anchor
+    entries: tuple[tuple[str, str], ...]  # kind and body
+    anchored_body: str | None
+
+    @property
+    def newest_body(self) -> str | None:
+        """The body of the newest entry."""
+        return self.entries[-1][1] if self.entries else self.anchored_body
+
+
+def follow(transaction: Transaction, after: Anchor) -> Tail:
+    """The end of the chain, every link from `after` to it checked; Broken if `after` is not in this chain.
+
+    Reads only what came after, so it is cheap where `after` is the head. The anchored entry is hashed again: its body
+    is believed, and its stored hash alone would not show that the body was changed.
     """
     last = START
+    entries: list[tuple[str, str]] = []
+    anchored_body = None
     for seq, kind, body_json, prev_hash, hashed in transaction.each(_FROM, {"start": after.seq}):
         if seq == after.seq:
             if hashed != after.hash:
                 raise Broken(seq, "the head names another hash here: this is not the ledger that was anchored")
-        elif prev_hash != last.hash or hashed != entry_hash(last.seq + 1, kind, body_json, prev_hash):
-            raise Broken(seq, "it does not follow from the entry before it")
+            if hashed != entry_hash(seq, kind, body_json, prev_hash):
+                raise Broken(seq, "its content does not have its hash")
+            anchored_body = body_json
+        else:
+            if prev_hash != last.hash or hashed != entry_hash(last.seq + 1, kind, body_json, prev_hash):
+                raise Broken(seq, "it does not follow from the entry before it")
+            entries.append((kind, body_json))
         last = Anchor(seq, hashed)
     if last.seq < after.seq:
         raise Broken(
             None, f"the ledger ends before entry {after.seq}, which the head names: an older copy was put back"
         )
-    return last
+    return Tail(last, tuple(entries), anchored_body)

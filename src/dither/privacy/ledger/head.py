@@ -140,6 +140,7 @@ class Head:
                 patiently(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB))
             yield
         finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing alone leaves it with a child forked meanwhile
             os.close(descriptor)
 
     @contextmanager

@@ -26,7 +26,6 @@ TOTALS = ("spent", "delta_spent", "reissued", "cap")
 
 _ENTRY, _RELEASE, _POT, _SHARE = tables.entry.c, tables.release.c, tables.pot_state.c, tables.share.c
 _LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
-_LAST_BODY = select(_ENTRY.body_json).order_by(_ENTRY.seq.desc()).limit(1)
 _OF_KIND = select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
 _NEWEST = select(_ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
 _NEWEST_SEQ = select(_ENTRY.seq).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
@@ -59,13 +58,6 @@ def last(transaction: Transaction) -> Anchor:
     """The newest entry."""
     found = transaction.rows(_LAST)
     return Anchor(*found[0]) if found else START
-
-
-def newest_digest(transaction: Transaction) -> str | None:
-    """The digest of all totals that the newest entry names; None where it names none, or where there is none."""
-    body_json = transaction.scalar(_LAST_BODY)
-    digest = None if body_json is None else json.loads(body_json).get("totals")
-    return None if digest is None else str(digest)
 
 
 def append(transaction: Transaction, before: Anchor, kind: str, body: dict[str, Any]) -> Anchor:

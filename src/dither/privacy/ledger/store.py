@@ -75,12 +75,12 @@ class Ledger(readings.Readings):
             if anchor is None and (last := rows.last(transaction)).seq:
                 raise RefusedError(missing_head(ledger._head.path, last), rule=ROLLBACK)
             writer = Writer(ledger._database, transaction, ledger._follow(transaction, anchor or START))
-            is_sealed = rows.newest_digest(transaction) is not None
-            if is_sealed:
+            if writer.is_sealed:
                 writer.checked_totals()
-        with ledger._head.locked():
-            ledger._head.advance(writer.last)
-        if not is_sealed:
+        if writer.is_sealed or not writer.last.seq:
+            with ledger._head.locked():
+                ledger._head.advance(writer.last)
+        else:
             with ledger._writing() as (_, writer):
                 writer.checked_totals()  # replays the entries, and recounts where the old rule was short
         return ledger
@@ -354,7 +354,7 @@ class Ledger(readings.Readings):
             if anchored:
                 self._head.advance(writer.last)
 
-    def _follow(self, transaction: Transaction, anchor: Anchor) -> Anchor:
+    def _follow(self, transaction: Transaction, anchor: Anchor) -> chain.Tail:
         try:
             return chain.follow(transaction, anchor)
         except chain.Broken as error:

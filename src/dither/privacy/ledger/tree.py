@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dither.errors import BudgetError, ParameterError, RefusedError
-from dither.privacy.ledger.pots import Pot, add_charge, charge_of, on_grid, spend
+from dither.privacy.ledger.pots import GRID, Pot, add_charge, charge_of, spend
 from dither.privacy.ledger.rules import Charge
 from dither.privacy.losses import Loss
 
@@ -194,7 +194,7 @@ def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
 def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction], most: int) -> Fraction:
     """From `before` to the sum of the `most` largest totals; `before` may lie above it by the rounding of sums."""
     after = sum(sorted(totals, reverse=True)[:most], Fraction(0))
-    if on_grid(after) < before:
+    if after + Fraction(1, GRID) < before:
         raise RefusedError(f"the totals of pot {partition.name!r} are damaged", rule="a total never falls")
     return max(Fraction(0), after - before)
 
