@@ -44,6 +44,12 @@ def _remember(place: State, public: str) -> None:
             _write(file, f"{public}\n".encode(), 0o644)
 
 
+def public_key(place: State) -> str | None:
+    """The dataset's public key in hex; None where nothing was signed yet."""
+    file = place.root / "signing.pub"
+    return file.read_text().strip() if file.exists() else None
+
+
 def forget_key(place: State) -> None:
     """Remove the public key of a dataset that is about to be thrown away from the known ones."""
     public = place.root / "signing.pub"

@@ -41,7 +41,7 @@ from dither.privacy.cores import no_core_dumps
 from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
 from dither.privacy.ledger.anchors import read_lines, write_line
 from dither.privacy.noise import fresh_bytes
-from dither.signing import forget_key, signing_key
+from dither.signing import forget_key, public_key, signing_key
 from dither.state import State
 from dither.steward_budgets import clear_incidents, open_ledger, open_pot, population_notes, raise_cap, reissue
 
@@ -245,9 +245,14 @@ def verify_ledger(place: State, anchors_text: str = "") -> Report:
     `anchors_text` holds lines of `anchor_line` that somebody else kept: every entry they name must be there.
     """
     anchors = read_lines(anchors_text)
+    own_key = public_key(place)
     for signed in anchors:
         if signed.installation != place.installation_id():
             raise ParameterError(f"the anchor of {signed.at} is of another installation, {signed.installation}")
+        if signed.public_key != own_key:  # else anyone who knows the installation could make a sound ledger look cut
+            raise ParameterError(
+                f"the anchor of {signed.at} was signed by another key, {signed.public_key}, than this dataset's"
+            )
     return verify(place.ledger_location(), default_head_path(place.installation_id()), anchors)
 
 

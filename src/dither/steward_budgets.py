@@ -126,12 +126,13 @@ def clear_incidents(place: State, reason: str) -> None:
         ledger.close()
 
 
-def reissue(place: State, request: Request, supersedes: int, note: str) -> Release:
+def reissue(place: State, request: Request, supersedes: str, note: str) -> Release:
     """Answer again what was answered wrongly, out of the pot's reserve. `note` says why, from public facts alone.
 
     A decision taken by looking at true data would itself be a release (privacy-rules 25).
     """
-    return Kernel(place).release(request, reissue={"supersedes": supersedes, "note": note})
+    kernel = Kernel(place)
+    return kernel.release(request, reissue={"supersedes": kernel.ledger.number_of(str(supersedes)), "note": note})
 
 
 @dataclass(frozen=True)

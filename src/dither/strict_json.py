@@ -82,8 +82,12 @@ def _check_depth(text: str) -> None:
 
 
 def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
-    keys = [key for key, _ in pairs]
-    return next(key for position, key in enumerate(keys) if key in keys[:position])
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return key
+        seen.add(key)
+    raise AssertionError("unreachable: fewer keys than pairs")
 
 
 def _read_integer(text: str) -> int:

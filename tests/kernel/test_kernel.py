@@ -241,7 +241,7 @@ class TestReleases:
         _, _, kernel = clinic_kernel
         by_ward = Cells(Scan("visits"), ("ward",), (Count(),))
         release = kernel.release(request(by_ward))
-        stored = kernel.ledger.release(int(release.release_id))
+        stored = kernel.ledger.release(kernel.ledger.number_of(release.release_id))
         assert pa.ipc.open_stream(stored.arrow_bytes).read_all().column(0).to_pylist() == [list(release.values[0])]
         assert len(release.values[0]) == 4  # north, south, other, NULL: all declared keys, present or not
 

@@ -174,3 +174,19 @@ def test_a_killed_process_is_in_the_log_when_it_is_counted(site: Clinic) -> None
     (line,) = read_log(site)
     assert (line["incident"], line["pot"], line["causes"]) == ("abandoned", "ann", [])
     assert line["reserve"] == site.ledger().incidents_open()[0].reserve
+
+
+def test_what_was_held_back_counts_towards_no_limit(site: Clinic) -> None:
+    """One real failure of an analyst with three questions under way is one incident, not three."""
+    kernel = site.kernel()
+    priced = kernel.price(site.connect("ann").request(COUNT, epsilon="0.1"))
+    under_way = [kernel.reserve(priced) for _ in range(3)]
+    fail_from(site, "ann")
+    for reservation in under_way:
+        try:
+            kernel.commit(priced, reservation, ((50,),), "2026-03-01T12:00:00+00:00")
+        except RefusedError as error:
+            kernel.record_incident(reservation, error)
+    assert len(site.ledger().incidents_open()) == 1 == len(site.ledger().incidents())
+    ask(site, "press")
+    assert steward.verify_ledger(site.place).ok

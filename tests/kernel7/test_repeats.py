@@ -134,3 +134,26 @@ def test_under_separate_nobody_asks_from_the_pot_that_sees_all(clinic: Clinic) -
     for ask in (clinic.connect().sql, clinic.connect().preview):
         with pytest.raises(RefusedError, match="ask from a group's own pot"):
             ask(COUNT, epsilon=1)  # type: ignore[operator]
+
+
+def test_nobody_asks_from_a_partition_which_has_paid_for_everything(clinic: Clinic) -> None:
+    """Else what one group paid for would leave free of charge through the pot that all of them share."""
+    clinic.open(policy="separate")
+    clinic.open("regions", inside="total", kind="partition", column="patients.region")
+    clinic.open("north", inside="regions", kind="part", value="north")
+    question = COUNT + " WHERE region = 'north'"
+    clinic.connect("north").sql(question, epsilon=1)
+    con = clinic.connect("regions")
+    with pytest.raises(RefusedError, match="pays for what others ask"):
+        con.sql(question, epsilon=1)
+    with pytest.raises(RefusedError, match="pays for what others ask"):
+        con.history()
+
+
+def test_the_name_of_a_release_does_not_count_the_questions_of_others(clinic: Clinic) -> None:
+    clinic.open()
+    names = [clinic.connect().sql(f"{COUNT} WHERE age > {age}", epsilon="0.01").info["release_id"] for age in range(4)]
+    assert len(set(names)) == 4 and not any(name.isdigit() and len(name) < 9 for name in names)
+    history = clinic.connect().history()
+    assert [each.release_id for each in history.asked] == names
+    assert history.raw(names[2]) is not None

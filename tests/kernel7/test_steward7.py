@@ -81,7 +81,7 @@ def test_history_and_exports_show_parameters_never_values(clinic: Clinic) -> Non
     values = [str(value) for value in result.to_dict(intervals=False)["n"]]
     kernel = clinic.kernel()
     kernel.reserve(kernel.price(con.request(COUNT, rho="0.1")))  # charged, never released
-    stored = clinic.ledger().release(int(result.info["release_id"]))
+    stored = clinic.ledger().release(clinic.ledger().number_of(result.info["release_id"]))
     assert stored is not None
     exports = [run("ledger", "export", clinic.file), run("ledger", "export", clinic.file, "--format", "csv")]
     for text in (*exports, run("history", clinic.file)):

@@ -177,7 +177,7 @@ def test_reissues_come_from_the_reserve_of_the_windows_too(clinic: Clinic) -> No
     con = clinic.connect()
     first = con.sql(MARCH, epsilon="0.5")
     request = con.request(MARCH, epsilon="0.4")
-    steward.reissue(clinic.place, request, int(first.info["release_id"]), "a wrong bound was found in review")
+    steward.reissue(clinic.place, request, first.info["release_id"], "a wrong bound was found in review")
     pots = {pot.name: pot for pot in clinic.ledger().pots()}
     assert pots["months-2026-03"].reissued == pots["months"].reissued == pots["total"].reissued == F(2, 5)
     assert pots["months-2026-03"].spent == F(1, 2) and pots["months-2026-04"].reissued == 0 and clinic.verify().ok

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import threading
+import time
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -250,3 +253,28 @@ def test_a_reserve_taken_off_the_watch_is_found(both: Place) -> None:
     ledger.close()
     both.change("DELETE FROM pending")
     assert "pending" in both.verify().problem
+
+
+def test_a_child_forked_while_the_head_is_locked_does_not_keep_the_lock(place: Place) -> None:
+    ledger = place.create()
+    with ledger._head.locked():
+        child = os.fork()
+        if not child:
+            time.sleep(30)
+            os._exit(0)
+    try:
+        with open(place.head.with_name(place.head.name + ".lock")) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_stored_answer_leaves_after_the_head_covers_who_paid_for_it(both: Place) -> None:
+    ledger = both.create()
+    release(ledger)
+    before = both.head.read_bytes()
+    release(ledger, "0.2")
+    both.head.write_bytes(before)  # as between COMMIT and the move of the head
+    ledger.ensure_anchored()
+    assert ledger._head.read() == ledger.newest_entry()

@@ -12,7 +12,7 @@ import pytest
 from ledger_place import TERMS, TIME, Place, release
 from unit_losses import APPROX, History
 
-from dither.errors import BudgetError
+from dither.errors import BudgetError, RefusedError
 from dither.privacy.ledger import Ledger, Rule
 
 PURE = Rule("pure")
@@ -123,3 +123,31 @@ def test_sums_of_long_fractions_round_up_and_never_look_damaged(both: Place) -> 
         release(ledger, share, pot=part, request=request("a"), neighbours="replace")
     largest = ledger.pot("pa").spent + ledger.pot("pb").spent
     assert 0 <= ledger.pot("p").spent - largest <= Fraction(1, 10**60) and both.verify().ok
+
+
+def test_a_part_that_overtakes_by_less_than_the_grid_is_no_damage(both: Place) -> None:
+    """The sum before was rounded up to 60 digits; the one after has a short denominator and needs no rounding."""
+    ledger = both.create(cap=9, ceiling=9, neighbours="replace")
+    terms = TERMS | {"neighbours": "replace"}
+    ledger.open_pot("p", 2, 2, inside="total", **(terms | {"kind": "partition", "column": "t.c"}))
+    for value in "abc":
+        ledger.open_pot(f"p{value}", 1, 1, inside="p", **(terms | {"kind": "part", "value": value}))
+    first, second = 10**58 + 51, 10**58 + 93
+    above = pow(second, -1, first)
+    below = (above * second - 1) // first
+    prices = (Fraction(first - 1, first), Fraction(below, second), Fraction(above, first))
+    for value, price in zip("abc", prices, strict=True):
+        release(ledger, price, pot=f"p{value}", request=request(value), neighbours="replace")
+    assert both.verify().ok
+
+
+def test_two_that_ask_for_one_share_at_once_pay_once(both: Place) -> None:
+    ledger = both.create(cap=5, ceiling=5, policy="separate")
+    for name in ("g1", "g2"):
+        open_inside(ledger, name, "total")
+    done = release(ledger, 1, pot="g1", request=request("a"))
+    ledger.share(done.seq, "g2", released_at=TIME)
+    with pytest.raises(RefusedError, match="has paid for release"):
+        ledger.share(done.seq, "g2", released_at=TIME)
+    found = ledger.find(request("a"), "g2")
+    assert found is not None and found.owing == () and ledger.pot("g2").spent == 1

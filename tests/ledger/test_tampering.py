@@ -5,6 +5,7 @@ PostgreSQL's columns are typed: what only SQLite could hold (bytes as text, a fl
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -265,3 +266,54 @@ def test_a_newer_format_is_refused(full: Place) -> None:
     with pytest.raises(RefusedError, match="format 3"):
         full.open()
     assert "format 3" in full.verify().problem
+
+
+def test_totals_lowered_with_a_fitting_body_of_the_newest_entry_are_refused(both: Place) -> None:
+    """The stored hash of the anchored entry is the head's; its body is hashed again."""
+    ledger = both.create(cap=1, ceiling=1)
+    release(ledger, "0.9")
+    ledger.close()
+    ((seq, text),) = both.rows("SELECT seq, body_json FROM entry ORDER BY seq DESC LIMIT 1")
+    body = json.loads(text) | {"totals": chain.digest_totals({"total": ("0/1", "0/1", "0/1", "1/1")})}
+    text = chain.canonical_text(body, "body")
+    both.change("UPDATE pot_state SET spent='0/1'", f"UPDATE entry SET body_json='{text}' WHERE seq={seq}")
+    with pytest.raises(RefusedError, match="does not have its hash"):
+        both.open()
+
+
+def test_totals_lowered_by_an_entry_past_the_head_are_refused(both: Place) -> None:
+    """An entry that was never anchored may have been appended by hand, with a good hash and totals of its own."""
+    ledger = both.create(cap=1, ceiling=1)
+    release(ledger, "0.9")
+    other = both.open()
+    ((seq, previous),) = both.rows("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1")
+    totals = chain.digest_totals({"total": ("0/1", "0/1", "0/1", "1/1")})
+    body = {"version": 1, "catalog_hash": HASH, "public": {}, "totals": totals}
+    text = chain.canonical_text(body, "body")
+    hashed = chain.entry_hash(seq + 1, "register", text, previous)
+    both.change(
+        "UPDATE pot_state SET spent='0/1'",
+        f"INSERT INTO entry VALUES ({seq + 1}, 'register', '{text}', '{previous}', '{hashed}')",
+    )
+    with pytest.raises(RefusedError, match="are damaged"):
+        reserve(other, "0.5")
+    with pytest.raises(RefusedError, match="are damaged"):
+        both.open()
+
+
+def test_a_reserve_past_the_head_with_lowered_totals_is_refused(both: Place) -> None:
+    ledger = both.create(cap=1, ceiling=1)
+    release(ledger, "0.5")
+    pending = reserve(ledger, "0.4")  # past the head until something is committed
+    reserve(ledger, "0.01")
+    reserve(ledger, "0.01")  # sound so far: the charges lead from the anchored totals to those of the table
+    ((text, hashed),) = both.rows(f"SELECT body_json, prev_hash FROM entry WHERE seq={pending.seq + 2}")
+    body = json.loads(text) | {"totals": chain.digest_totals({"total": ("1/100", "0/1", "0/1", "1/1")})}
+    text = chain.canonical_text(body, "body")
+    new_hash = chain.entry_hash(pending.seq + 2, "reserve", text, hashed)
+    both.change(
+        "UPDATE pot_state SET spent='1/100'",
+        f"UPDATE entry SET body_json='{text}', hash='{new_hash}' WHERE seq={pending.seq + 2}",
+    )
+    with pytest.raises(RefusedError, match="are damaged"):
+        both.open()

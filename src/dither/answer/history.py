@@ -11,6 +11,7 @@ from rich.table import Table as RichTable
 
 from dither.answer.text import as_text
 from dither.errors import RefusedError
+from dither.privacy.kernel import refuse_shared_pots
 from dither.privacy.ledger import Charge, Ledger
 from dither.privacy.ledger.pots import price_text
 from dither.privacy.release import Values, from_bytes
@@ -28,7 +29,7 @@ class Asked:
     charged: Fraction
     delta: Fraction
     measure: str
-    superseded_by: int | None
+    superseded_by: str | None
     unit: str
 
     @property
@@ -45,11 +46,11 @@ class History:
     asked: tuple[Asked, ...]
     _ledger: Ledger
 
-    def raw(self, release_id: str | int) -> Values:
+    def raw(self, release_id: str) -> Values:
         """The released integers of one of these releases; others' are not shown."""
         if str(release_id) not in {each.release_id for each in self.asked}:
             raise RefusedError(f"pot {self.pot!r} paid for no release {release_id}", rule="privacy-rules 12")
-        stored = self._ledger.release(int(release_id))
+        stored = self._ledger.release(self._ledger.number_of(str(release_id)))
         assert stored is not None
         return from_bytes(stored.arrow_bytes)
 
@@ -79,22 +80,25 @@ def history(ledger: Ledger, pot: str) -> History:
     Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which
     tells of charges that were under way (privacy-rules 43).
     """
+    refuse_shared_pots(ledger.view(pot))
     asked = next((each for each in ledger.pots(under_way=False) if each.name == pot), None)
     pays_for_windows = asked is not None and asked.inside is None and ledger.windows() is not None
     found = []
-    for record in ledger.history():
+    records = ledger.history()
+    names = {record.seq: record.release_id for record in records}
+    for record in records:
         if pot in (*record.pots, *record.shared_by) and record.released_at is not None:
             taken = record.charges.get(record.pots[-1] if pays_for_windows else pot)
             found.append(
                 Asked(
-                    str(record.seq),
+                    record.release_id,
                     record.released_at,
                     int(record.public.get("version", 0)),
                     asks(record.public.get("request", {})),
                     taken.amount if taken else Fraction(0),
                     taken.delta if taken else Fraction(0),
                     "" if asked is None else asked.filter.measure,
-                    record.superseded_by,
+                    None if record.superseded_by is None else names[record.superseded_by],
                     "" if asked is None else asked.unit,
                 )
             )

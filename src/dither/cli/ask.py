@@ -177,7 +177,7 @@ def sql(
 
 def reissue(
     catalog: CatalogFile,
-    release: Annotated[int, typer.Argument(help="The release that was wrong, by its number in 'dither history'.")],
+    release: Annotated[str, typer.Argument(help="The release that was wrong, by its name in 'dither history'.")],
     question: Question,
     note: Annotated[str, typer.Option(help="What was wrong, in a sentence, from releases and public facts alone.")],
     epsilon: Epsilon = None,

@@ -13,6 +13,7 @@ from dither import steward
 from dither.answer.history import asks
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
+from dither.errors import ParameterError
 from dither.privacy.ledger import Pot, Record
 from dither.privacy.ledger import export as exports
 from dither.privacy.ledger.pots import price_text
@@ -40,7 +41,10 @@ def verify(
     state: StateFolder = None,
 ) -> None:
     """Recompute the hash chain, the pots and the commitments. Needs no data; exit code 1 if anything is wrong."""
-    text = "" if anchors is None else anchors.read_text("utf-8")
+    try:
+        text = "" if anchors is None else anchors.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ParameterError(f"{anchors} is no text: give the lines that 'dither ledger anchor' wrote") from None
     report = steward.verify_ledger(State.beside(catalog, state), text)
     if as_json:
         print_json({"ok": report.ok, "entries": report.entries, "releases": report.releases,
@@ -115,7 +119,8 @@ def history(
         links += [f"superseded by {record.superseded_by}"] if record.superseded_by else []
         links += [f"also paid by {name}" for name in record.shared_by]
         version = str(record.public.get("version", ""))
-        table.add_row(str(record.seq), record.released_at or "never", record.pot, paid, version, "; ".join(links))
+        name = f"{record.seq} {record.release_id}"
+        table.add_row(name, record.released_at or "never", record.pot, paid, version, "; ".join(links))
     make_console().print(table)
 
 
@@ -123,6 +128,7 @@ def _line(record: Record, pot: Pot) -> dict[str, Any]:
     taken = record.charges[record.pot]
     return {
         "release": record.seq,
+        "release_id": record.release_id,
         "released_at": record.released_at,
         "pot": record.pot,
         "measure": pot.filter.measure,

@@ -74,11 +74,20 @@ def _make_microseconds(values: pa.Array) -> pa.Array:
 
 
 def _make_text(values: pa.Array) -> pa.Array:
-    """Bytes that are no UTF-8 are spelt out, as in DuckDB's texts of binary values."""
+    """What is no UTF-8 becomes null, and follows the column's null rule.
+
+    Spelt out it could be another person's own text, and two ids would be one.
+    """
     try:
         values.validate(full=True)
         return values
     except pa.ArrowInvalid:
         raw = values.cast(pa.large_binary())
-    texts = [None if text is None else text.decode("utf-8", "backslashreplace") for text in raw.to_pylist()]
-    return pa.array(texts, values.type)
+    return pa.array([_decode(text) for text in raw.to_pylist()], values.type)
+
+
+def _decode(raw: bytes | None) -> str | None:
+    try:
+        return None if raw is None else raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

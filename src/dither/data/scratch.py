@@ -100,7 +100,10 @@ def remove_spilled(state: State, *, held: bool = False) -> None:
         if is_alone:
             with suppress(OSError):
                 plain = Path(os.fsdecode(state.plain_spill_file.read_bytes()))
-                shutil.rmtree(plain, ignore_errors=True)
+                if (
+                    plain.is_absolute() and plain.name == f"dither-{state.installation_id()}"
+                ):  # as registration names it
+                    shutil.rmtree(plain, ignore_errors=True)
                 state.plain_spill_file.unlink()
             shutil.rmtree(state.spill, ignore_errors=True)
 

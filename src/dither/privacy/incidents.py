@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import Ledger, Reservation
+from dither.privacy.ledger.rows import REFUSED_MEANWHILE
 from dither.privacy.ledger.store import ABANDONED, ONE_INCIDENT, SUSPENDED
 from dither.privacy.steward_log import log_incident
 
 FAILED = "failed_after_reserve"
+CAPPED = "incidents are capped"
 
 
 class Incidents:
@@ -22,26 +25,35 @@ class Incidents:
     def __init__(self, ledger: Ledger, log: Path) -> None:
         self._ledger = ledger
         self._log = log
-        self._unrecorded: list[Reservation] = []
+        self._unrecorded: list[tuple[Reservation, str]] = []
+        self._guard = Lock()
         ledger.on_abandoned = partial(log_incident, log, ABANDONED)
 
     def record(self, reservation: Reservation, error: BaseException | None = None) -> None:
         """Recorded now, or before this kernel answers again; the response is the same either way."""
-        log_incident(self._log, FAILED, reservation.seq, reservation.pot, error)
+        code = REFUSED_MEANWHILE if _is_suspension(error) else FAILED
+        log_incident(self._log, code, reservation.seq, reservation.pot, error)
         try:
-            self._ledger.record_incident(reservation, FAILED)
+            self._ledger.record_incident(reservation, code)
         except Exception:
-            self._unrecorded.append(reservation)
+            with self._guard:
+                self._unrecorded.append((reservation, code))
 
     def settle(self, pot: str, *, is_suspended: bool) -> None:
         """Everything is recorded and `pot` not suspended, or nothing is answered."""
-        had_unrecorded = bool(self._unrecorded)
-        while self._unrecorded:
-            try:
-                self._ledger.record_incident(self._unrecorded[0], FAILED)
-            except RefusedError as error:
-                if error.rule != ONE_INCIDENT:  # recorded after all, only its head was not
-                    raise
-            self._unrecorded.pop(0)
+        with self._guard:  # two threads at once would each take the other's away
+            had_unrecorded = bool(self._unrecorded)
+            while self._unrecorded:
+                try:
+                    self._ledger.record_incident(*self._unrecorded[0])
+                except RefusedError as error:
+                    if error.rule != ONE_INCIDENT:  # recorded after all, only its head was not
+                        raise
+                self._unrecorded.pop(0)
         if is_suspended or (had_unrecorded and self._ledger.is_suspended(pot)):
-            raise RefusedError(SUSPENDED, rule="incidents are capped")
+            raise RefusedError(SUSPENDED, rule=CAPPED)
+
+
+def _is_suspension(error: BaseException | None) -> bool:
+    """Whether an answer was held back because of another failure: that is none of its own."""
+    return isinstance(error, RefusedError) and error.rule == CAPPED

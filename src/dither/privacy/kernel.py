@@ -28,6 +28,7 @@ from dither.privacy.calibrate import calibrate, loss_of
 from dither.privacy.cores import no_core_dumps
 from dither.privacy.incidents import Incidents
 from dither.privacy.ledger import Ledger, LedgerView, Pot, Reservation, default_head_path
+from dither.privacy.ledger.records import public_id
 from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
 from dither.privacy.parts import check_parts
@@ -102,6 +103,7 @@ class Kernel:
                 f"groups are kept apart here: ask from a group's own pot, not from {request.pot!r}, which sees all",
                 rule="privacy-rules 12",
             )
+        refuse_shared_pots(view)
         check_parts(request, path, at.catalog, at.number)
         delta = delta_of_path(path)
         steps = calibrate(request, at.catalog, delta, at.facts)
@@ -141,7 +143,7 @@ class Kernel:
     def send(self, priced: Priced, reservation: Reservation, values: Values, at: str) -> Release:
         """RELEASE: hand out what is stored and paid for."""
         standing = (reservation.charge, reservation.spent_after, reservation.cap)
-        return Release(str(reservation.seq), priced, values, *standing, at, reservation.charges)
+        return Release(public_id(reservation.hash), priced, values, *standing, at, reservation.charges)
 
     def release(self, request: Request, **how: Any) -> Release:
         """All seven steps. With a lease's, the only caller of `measure` on registered data.
@@ -209,7 +211,8 @@ class Kernel:
         """The stored release where one answers the request, free to those who paid for it; else a new one."""
         priced = self.price(request)
         _refuse_rehearsal(priced)
-        return repeated(self.ledger, priced, now()) or self._release_priced(priced, {})
+        stored = self.uninterrupted.run(lambda: repeated(self.ledger, priced, now()))
+        return stored or self._release_priced(priced, {})
 
     def rehearse(self, request: Request) -> Release:
         """The request on a table generated from the catalog alone: free, stored nowhere, about nobody.
@@ -263,6 +266,19 @@ def _refuse_rehearsal(priced: Priced) -> None:
 def now() -> str:
     """The time of a release, to the second: the one time that anyone sees."""
     return datetime.now(UTC).replace(microsecond=0).isoformat()
+
+
+def refuse_shared_pots(view: LedgerView) -> None:
+    """A partition, and each window, pays for what others ask. Nobody asks from it: their answers would be free."""
+    if not view.path:
+        return
+    asked = view.path[0]
+    is_window = view.windows is not None and asked.inside == view.windows[0].name
+    if asked.kind == "partition" or is_window:
+        raise RefusedError(
+            f"pot {asked.name!r} pays for what others ask: ask from one of its parts, or from a pot of your own",
+            rule="privacy-rules 12",
+        )
 
 
 def delta_of_path(path: tuple[Pot, ...]) -> Fraction:

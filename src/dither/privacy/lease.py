@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from threading import Lock
@@ -171,6 +173,12 @@ _open_leases: set[Lease] = set()
 @atexit.register
 def _store_open_leases() -> None:
     """A program that ends is not one that was killed: what it leased is stored, and no incident."""
-    for lease in tuple(_open_leases):
-        if lease.is_of_this_process:
-            lease.store_outputs()
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None  # a second Ctrl-C is no incident either
+    try:
+        for lease in tuple(_open_leases):
+            if lease.is_of_this_process:
+                lease.store_outputs()
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dither.privacy.ledger import Ledger
+from dither.errors import RefusedError
+from dither.privacy.ledger import Charge, Found, Ledger
 from dither.privacy.release import Priced, Release, from_bytes
 
 
@@ -19,10 +20,22 @@ def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
     found = ledger.find(priced.key, asked) if path else None
     if found is None:
         return None
-    seq, at, values = str(found.seq), found.released_at, from_bytes(found.stored.arrow_bytes)
     if path[-1].policy == "separate" and found.owing:
-        paid = ledger.share(found.seq, asked, released_at=now)
-        standing = (paid.charge, paid.spent_after, paid.cap)
-        return Release(seq, priced, values, *standing, at, paid.charges, repeated=True)
+        try:
+            paid = ledger.share(found.seq, asked, released_at=now)
+        except RefusedError:
+            found = ledger.find(priced.key, asked)
+            if found is None or found.owing:  # else another question of this pot paid for it meanwhile
+                raise
+        else:
+            return _release(found, priced, paid.charge, paid.spent_after, paid.cap, paid.charges)
+    ledger.ensure_anchored()
     pot = ledger.pot(asked, under_way=False)
-    return Release(seq, priced, values, Fraction(0), pot.spent, pot.cap, at, repeated=True)
+    return _release(found, priced, Fraction(0), pot.spent, pot.cap, {})
+
+
+def _release(
+    found: Found, priced: Priced, charged: Fraction, spent: Fraction, cap: Fraction, charges: dict[str, Charge]
+) -> Release:
+    values = from_bytes(found.stored.arrow_bytes)
+    return Release(found.release_id, priced, values, charged, spent, cap, found.released_at, charges, repeated=True)

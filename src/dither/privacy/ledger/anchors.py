@@ -10,7 +10,6 @@ covers the canonical JSON of all the others.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from dither.canonical import dumps
 from dither.errors import ParameterError
 from dither.privacy.ledger.head import Anchor
+from dither.strict_json import read_json
 
 FORMAT = 1
 _FIELDS = {"at", "dither_anchor", "hash", "installation", "public_key", "seq", "signature"}
@@ -56,7 +56,7 @@ def read_lines(text: str) -> tuple[SignedAnchor, ...]:
 def _read_line(line: str, number: int) -> SignedAnchor:
     problem = f"line {number} is no anchor that 'dither ledger anchor' wrote"
     try:
-        facts = json.loads(line)
+        facts = read_json(line, max_characters=10_000)
         if not isinstance(facts, dict) or set(facts) != _FIELDS or facts["dither_anchor"] != FORMAT:
             raise ValueError("not the fields of an anchor")
         if dumps(facts) != line.strip():  # canonical: no duplicate key, one text for one meaning
@@ -64,7 +64,9 @@ def _read_line(line: str, number: int) -> SignedAnchor:
         signature = bytes.fromhex(facts.pop("signature"))
         public_key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(facts["public_key"]))
         public_key.verify(signature, dumps(facts).encode())
-        anchor = Anchor(int(facts["seq"]), str(facts["hash"]))
+        if type(facts["seq"]) is not int or not 0 <= facts["seq"] < 2**63:
+            raise ValueError("no number of an entry")
+        anchor = Anchor(facts["seq"], str(facts["hash"]))
         return SignedAnchor(str(facts["installation"]), anchor, str(facts["at"]), str(facts["public_key"]))
     except (ValueError, TypeError, KeyError, RecursionError, ParameterError):
         raise ParameterError(problem) from None

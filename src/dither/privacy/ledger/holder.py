@@ -14,7 +14,9 @@ from pathlib import Path
 
 
 def this_process() -> str:
-    """host:pid:start time, which no later process of this machine shares.
+    """host/namespace:pid:start time, which no later process of this machine shares.
+
+    Numbers of processes mean something inside one namespace only: containers may share a host name.
 
     >>> is_dead(this_process())
     False
@@ -24,7 +26,15 @@ def this_process() -> str:
 
 @lru_cache(maxsize=1)
 def _named(pid: int) -> str:
-    return f"{socket.gethostname()}:{pid}:{_started(pid) or '?'}"
+    return f"{_host()}:{pid}:{_started(pid) or '?'}"
+
+
+def _host() -> str:
+    """The host name, with the namespace of process numbers where the system tells it."""
+    try:
+        return f"{socket.gethostname()}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return socket.gethostname()
 
 
 def is_dead(holder: str) -> bool:
@@ -33,8 +43,8 @@ def is_dead(holder: str) -> bool:
         return False
     host, _, rest = holder.partition(":")
     pid, _, started = rest.partition(":")
-    known = host == socket.gethostname() and pid.isdigit() and started.isdigit() and Path("/proc/self/stat").exists()
-    return known and _started(int(pid)) != started
+    is_here = host in (_host(), socket.gethostname()) and Path("/proc/self/stat").exists()
+    return is_here and pid.isdigit() and started.isdigit() and _started(int(pid)) != started
 
 
 def _started(pid: int) -> str | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from dither.canonical import quote
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import pots, rows, settled, suspension, tree
 from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.records import Found, Incident, LedgerView, Record, Registered, Stored
+from dither.privacy.ledger.records import Found, Incident, LedgerView, Record, Registered, Stored, public_id
 
 
 class Readings:
@@ -75,7 +76,8 @@ class Readings:
         """Every incident ever, cleared or not: certificates list them as unprotected."""
         with self._database.transaction(write=False) as transaction:
             found = rows.bodies(transaction, "incident")
-            return tuple(Incident(seq, body["reserve"], body["code"]) for seq, body in found)
+            incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in found]
+            return tuple(incident for incident in incidents if incident.code != rows.REFUSED_MEANWHILE)
 
     def is_suspended(self, pot: str | None = None) -> bool:
         """Whether incidents suspend the dataset, or the path of `pot`; `reserve` decides it again."""
@@ -104,7 +106,17 @@ class Readings:
             stored = rows.release(transaction, answer[0])
             assert stored is not None
             owing = tuple(name for name in way if name not in payers)
-            return Found(answer[0], body["released_at"], owing, stored)
+            reserve_hash = rows.entry(transaction, answer[0])[2]
+            return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
+
+    def number_of(self, release_id: str) -> int:
+        """The number of a release's reserve by what the release is called outside, or by that number itself."""
+        with self._database.transaction(write=False) as transaction:
+            hashes = rows.hashes(transaction, "reserve")
+        numbers = [seq for seq, hashed in hashes.items() if release_id in (public_id(hashed), str(seq))]
+        if len(numbers) != 1:
+            raise ParameterError(f"there is no release {quote(release_id)}: 'dither history' lists them")
+        return numbers[0]
 
     def history(self, *, unreleased: bool = False) -> tuple[Record, ...]:
         """Parameters of what was released, in the order of the charges.
@@ -115,13 +127,15 @@ class Readings:
         with self._database.transaction(write=False) as transaction:
             times = {body["reserve"]: body["released_at"] for _, body in rows.bodies(transaction, "commit")}
             reserves = list(rows.bodies(transaction, "reserve"))
+            hashes = rows.hashes(transaction, "reserve")
             shared: dict[int, list[str]] = {}
             for _, body in rows.bodies(transaction, "share"):
-                shared.setdefault(body["release"], []).extend(body["charges"])
+                shared.setdefault(body["release"], []).extend(body["pots"])  # who asked; others paid for growth
         links = {body["reissue"]["supersedes"]: seq for seq, body in reserves if body["reissue"] and seq in times}
         return tuple(
             Record(
                 seq,
+                hashes[seq],
                 tuple(body["pots"]),
                 rows.charges_from(body),
                 body["loss"],

@@ -10,6 +10,14 @@ from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.rules import Charge
 
 
+def public_id(entry_hash: str) -> str:
+    """What a release is called outside: the start of its reserve's hash.
+
+    The number of the entry counts other people's charges, also those under way, and so tells when they ask.
+    """
+    return entry_hash[:16]
+
+
 @dataclass(frozen=True)
 class Reservation:
     """A charge already made, to be committed once. `seq` also names the release that will follow.
@@ -50,9 +58,15 @@ class Found:
     """A stored release that answers a request: which, when it left, and the pots that still owe for it."""
 
     seq: int
+    hash: str
     released_at: str
     owing: tuple[str, ...]
     stored: Stored
+
+    @property
+    def release_id(self) -> str:
+        """What anyone but the steward calls it."""
+        return public_id(self.hash)
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,7 @@ class Record:
     """One line of history: parameters, never values. `shared_by` are pots that paid later for the same answer."""
 
     seq: int
+    hash: str
     pots: tuple[str, ...]
     charges: dict[str, Charge]
     loss: dict[str, Any]
@@ -102,6 +117,11 @@ class Record:
     superseded_by: int | None = None
     note: str | None = None
     shared_by: tuple[str, ...] = ()
+
+    @property
+    def release_id(self) -> str:
+        """What anyone but the steward calls it."""
+        return public_id(self.hash)
 
     @property
     def pot(self) -> str:

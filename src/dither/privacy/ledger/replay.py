@@ -212,9 +212,17 @@ class Replay:
         reserve = body["reserve"]
         if reserve in self.incidents or reserve not in self.reserves:
             raise Broken(seq, f"reports {reserve!r}, which is not a reserve without an incident")
+        if body["code"] == rows.REFUSED_MEANWHILE:
+            failed = [self.reserves[number].leaves for number in self.incidents_open]
+            leaves = self.reserves[reserve].leaves
+            if not suspension.is_full(self.pots, len(failed)) and not suspension.is_path_suspended(
+                self.pots, failed, leaves
+            ):
+                raise Broken(seq, "says that its pot was suspended, which it was not")
+        else:
+            self.incidents_open.append(reserve)
         self.incidents.add(reserve)
         self.pending.discard(reserve)
-        self.incidents_open.append(reserve)
 
     def _clear(self, seq: int, body: dict[str, Any]) -> None:
         pots.sentence(body["reason"], "the reason", "")

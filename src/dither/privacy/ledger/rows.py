@@ -22,11 +22,15 @@ from dither.privacy.ledger.rules import Charge
 from dither.privacy.ledger.settled import UnderWay
 
 ONCE = "a reserve is committed once"
+REFUSED_MEANWHILE = "suspended_meanwhile"
+"""The code of a charge whose answer was held back because another request had failed meanwhile: it tells nothing of its
+own rows, so it is recorded and counts towards no limit."""
 TOTALS = ("spent", "delta_spent", "reissued", "cap")
 
 _ENTRY, _RELEASE, _POT, _SHARE = tables.entry.c, tables.release.c, tables.pot_state.c, tables.share.c
 _LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
 _OF_KIND = select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
+_HASHES = select(_ENTRY.seq, _ENTRY.hash).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
 _NEWEST = select(_ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
 _NEWEST_SEQ = select(_ENTRY.seq).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
 _ENTRY_AT = select(_ENTRY.kind, _ENTRY.body_json, _ENTRY.hash).where(_ENTRY.seq == bindparam("at"))
@@ -73,6 +77,11 @@ def bodies(transaction: Transaction, kind: str) -> Iterator[tuple[int, dict[str,
     """The entries of one kind, oldest first."""
     for seq, body_json in transaction.rows(_OF_KIND, {"kind": kind}):
         yield seq, json.loads(body_json)
+
+
+def hashes(transaction: Transaction, kind: str) -> dict[int, str]:
+    """The hashes of the entries of one kind."""
+    return {int(row[0]): str(row[1]) for row in transaction.rows(_HASHES, {"kind": kind})}
 
 
 def newest(transaction: Transaction, kind: str) -> int:
@@ -189,9 +198,10 @@ def registered(transaction: Transaction) -> Registered | None:
 
 
 def incidents_open(transaction: Transaction) -> tuple[Incident, ...]:
-    """Incidents after the last clear."""
+    """Failures after the last clear; not what was held back because of them."""
     bodies = [(seq, json.loads(text)) for seq, text in transaction.rows(_INCIDENTS)]
-    return tuple(Incident(seq, body["reserve"], body["code"]) for seq, body in bodies)
+    incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in bodies]
+    return tuple(incident for incident in incidents if incident.code != REFUSED_MEANWHILE)
 
 
 def failed_leaves(transaction: Transaction) -> list[tuple[str, ...]]:

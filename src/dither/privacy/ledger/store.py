@@ -315,6 +315,17 @@ class Ledger(readings.Readings):
         asked = after[pot]
         return Reservation(entry.seq, entry.hash, pot, shown[pot].amount, asked.spent, asked.cap, shown)
 
+    def ensure_anchored(self) -> None:
+        """Moves the head to the newest entry before a stored answer leaves: no older copy may forget who paid."""
+        anchor = self._head.read()
+        if anchor is None:
+            return
+        with self._database.transaction(write=False) as transaction:
+            tail = self._follow(transaction, anchor)
+        if tail.entries:
+            with self._head.locked():
+                self._head.advance(tail.last)
+
     def record_incident(self, reservation: Reservation, code: str) -> None:
         """A failure after `reservation`: the charge stays, a later commit of it is refused.
 
