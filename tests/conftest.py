@@ -1,6 +1,11 @@
 """Every test has a state home of its own: no head of a test's ledger reaches the developer's."""
 
 import pytest
+from cpu_report import CpuReport
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(CpuReport())
 
 
 @pytest.fixture(autouse=True)
