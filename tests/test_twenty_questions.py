@@ -159,7 +159,7 @@ def _covered(con, sql, repetitions):
     seen = Counter(key for key, _ in rows)  # in a rollup NULL is a missing value, or all values
     exact = {key: row for key, row in rows if seen[key] == 1}
     measurer = con.kernel.prepare(priced)
-    measured = con.kernel.measured(priced, measurer)
+    measured = con.kernel.measure_with_retries(priced, measurer)
     measurer.close()
     covered = tried = 0
     for _ in range(repetitions):

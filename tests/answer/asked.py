@@ -59,7 +59,7 @@ def exact_values(con: Any, priced: Any) -> tuple[Any, ...]:
     """What would be released if there were no noise: tests alone may look."""
     measurer = con.kernel.prepare(priced)
     try:
-        found = con.kernel.measured(priced, measurer)
+        found = con.kernel.measure_with_retries(priced, measurer)
     finally:
         measurer.close()
     by_query = {each.step.query: exact for each, exact in zip(priced.steps, found, strict=True)}

@@ -122,7 +122,7 @@ class TestCoverage:
         noises = noises_of(recipe, [each.mechanism for each in priced.steps])
         truth = blocks(recipe, asked.exact_values(con, priced))
         measurer = con.kernel.prepare(priced)
-        exact = con.kernel.measured(priced, measurer)
+        exact = con.kernel.measure_with_retries(priced, measurer)
         measurer.close()
         found = [blocks(recipe, con.kernel.randomise(priced, exact)) for _ in range(500)]
         for i, noise in enumerate(noises):

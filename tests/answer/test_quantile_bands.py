@@ -52,7 +52,7 @@ def covered(folder, ages, shares, repetitions, epsilon):
     with handmade.kernel(folder, people(ages)) as kernel:
         found = offer(kernel, handmade.median(*shares), Price(F(epsilon)), "total", {}, Ends(F(95, 100)))
         measurer = kernel.prepare(found.priced)
-        measured = kernel.measured(found.priced, measurer)
+        measured = kernel.measure_with_retries(found.priced, measurer)
         measurer.close()
         (noises,) = noises_of(found.recipe, [each.mechanism for each in found.priced.steps], found.bands)
         hits = np.zeros(len(shares))
