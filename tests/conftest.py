@@ -1,6 +1,7 @@
 """What every run has: a state home for each test, the CPU report, and skips that fail on demand."""
 
 import pytest
+
 from cpu_report import CpuReport
 from no_skips import FailSkippedTests
 

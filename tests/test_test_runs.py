@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from cpu_report import CpuReport
 
 TESTS = Path(__file__).parent

@@ -134,9 +134,7 @@ def test_changed_totals_are_answered_from_by_nobody(full: Place, statement: str)
         full.open()
 
 
-IMPOSSIBLE_TOTALS = [
-    f"UPDATE pot_state SET spent={spent}" for spent in ("'-5/1'", "'9/1'", "'x'", "'1/0'", "x'ff'")
-]
+IMPOSSIBLE_TOTALS = [f"UPDATE pot_state SET spent={spent}" for spent in ("'-5/1'", "'9/1'", "'x'", "'1/0'", "x'ff'")]
 
 
 @pytest.mark.parametrize(("both", "statement"), pair_with_stores(IMPOSSIBLE_TOTALS), indirect=["both"])
