@@ -3,8 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+STAMP_ALL := $(VENV)/.installed-all
+# The system packages of the programs that tests run: the JavaScript and the C client of docs/reference/local-wire-format.md.
+# No npm package is needed: the JavaScript client imports node's own modules.
+SYSTEM_PACKAGES := nodejs gcc libc6-dev
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo test test-all soak lint format docs bench clean
+.PHONY: help demo test setup-all test-all soak lint format docs bench clean
 
 help:            ## what can be made
 	@grep -E '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | sort
@@ -17,11 +22,21 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)   ## set up and run the main job on embedded defaults
 	$(BIN)/dither demo
 
-test: $(STAMP)   ## set up and run the tests (minutes)
+test: $(STAMP)   ## set up and run the tests (minutes); ends with the CPU seconds of each folder
 	$(BIN)/python -m pytest -n 2 --durations=20
 
-test-all: $(STAMP) ## the tests and everything that needs minutes, browsers or Spark
-	$(BIN)/python -m pytest -n 2 --durations=20 -m 'not soak'
+setup-all: $(STAMP_ALL) ## install all that test-all needs: the extras, node and a C compiler (Debian, Ubuntu)
+
+$(STAMP_ALL): $(STAMP) Makefile
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs,bench]'
+	@if command -v node >/dev/null && command -v gcc >/dev/null; then :; \
+	elif command -v apt-get >/dev/null; then \
+	  $(SUDO) apt-get update --quiet && $(SUDO) apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES); \
+	else echo 'install node and gcc, then run make setup-all again' >&2; exit 1; fi
+	@touch $(STAMP_ALL)
+
+test-all: setup-all ## every test but the soaks; none may be skipped (tens of minutes)
+	$(BIN)/python -m pytest -n 2 --durations=20 -m 'not soak' --no-skips
 
 soak: $(STAMP)   ## long runs: kills, races, independent repetitions
 	$(BIN)/python -m pytest -n 2 --durations=20 -m soak

@@ -1,9 +1,23 @@
-"""Every test has a state home of its own: no head of a test's ledger reaches the developer's."""
+"""What every run has: a state home for each test, the CPU report, and skips that fail on demand."""
 
 import pytest
+
+from cpu_report import CpuReport
+from no_skips import FailSkippedTests
+
+
+def pytest_addoption(parser):
+    parser.addoption("--no-skips", action="store_true", help="a skipped test fails, with its name")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(CpuReport())
+    if config.getoption("--no-skips"):
+        config.pluginmanager.register(FailSkippedTests())
 
 
 @pytest.fixture(autouse=True)
 def _own_state_home(tmp_path_factory, monkeypatch):
+    """No head of a test's ledger reaches the developer's."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("xdg")))
     monkeypatch.delenv("DITHER_STATE", raising=False)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from fractions import Fraction as F
 from itertools import product
 
@@ -49,14 +51,30 @@ def check_claim(query: Cells, one, two, catalog, facts=NO_FACTS) -> None:
     assert in_boxes(query, one - two, catalog, facts) <= box(query, catalog, facts).rows, (query, moved)
 
 
-def check_query(query: Cells, people: list[hospital.Raw], visits: list[hospital.Raw]) -> None:
-    """Engine and oracle agree on many rows, on those without the first person and all visits, and on none."""
-    with hospital.registered(hospital.raws(people, visits)) as both:
-        many = measured(both, query)
-    with hospital.registered(hospital.raws(people[1:], [])) as both:
-        check_claim(query, many, measured(both, query), both.catalog)
-    with hospital.registered(hospital.raws()) as both:
-        assert not measured(both, query).any()
+@dataclass(frozen=True)
+class Sizes:
+    """Registered rows: all, all but those of the first person and the visits, and none."""
+
+    many: hospital.Registered
+    fewer: hospital.Registered
+    none: hospital.Registered
+
+
+@contextmanager
+def register_sizes(people: list[hospital.Raw], visits: list[hospital.Raw]) -> Iterator[Sizes]:
+    with (
+        hospital.registered(hospital.raws(people, visits)) as many,
+        hospital.registered(hospital.raws(people[1:], [])) as fewer,
+        hospital.registered(hospital.raws()) as none,
+    ):
+        yield Sizes(many, fewer, none)
+
+
+def check_query(query: Cells, sizes: Sizes) -> None:
+    """Engine and oracle agree at each size, and what the first person moves is within the claim."""
+    many = measured(sizes.many, query)
+    check_claim(query, many, measured(sizes.fewer, query), sizes.fewer.catalog)
+    assert not measured(sizes.none, query).any()
 
 
 def in_boxes(query: Cells, change, catalog, facts=NO_FACTS) -> F:

@@ -76,6 +76,30 @@ def test_the_licence_the_types_and_the_entry_point_are_declared():
     assert (ROOT / "src" / "dither" / "py.typed").exists()
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "lint", "docs", "bench", "test-all", "soak"])
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "docs", "bench", "setup-all", "test-all", "soak"])
 def test_the_makefile_has_the_targets_that_the_readme_and_ci_use(target):
     assert re.search(rf"^{target}: .*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def read_recipe(target: str) -> str:
+    """A target of the Makefile: its line and its commands."""
+    (recipe,) = re.findall(rf"^{re.escape(target)}:.*\n(?:\t.*\n)*", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return recipe
+
+
+def test_test_all_installs_what_tests_need_and_a_skip_fails_it():
+    recipe = read_recipe("test-all")
+    assert recipe.startswith("test-all: setup-all ")
+    assert "-m 'not soak'" in recipe and "--no-skips" in recipe
+    assert "'.[test,lint,docs,bench]'" in read_recipe("$(STAMP_ALL)")
+
+
+def test_the_default_run_installs_the_extras_of_setup_alone():
+    assert read_recipe("test").startswith("test: $(STAMP) ")
+    assert "'.[test,lint,docs]'" in read_recipe("$(STAMP)")
+
+
+@pytest.mark.parametrize("marker", ["all", "soak"])
+def test_contributing_says_what_each_marker_means(marker):
+    assert any(line.startswith(f"{marker}: ") for line in SETTINGS["tool"]["pytest"]["ini_options"]["markers"])
+    assert re.search(rf"^\| `{marker}` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from case_lists import mark_rest
 from dither import accounting as acc
 from dither.privacy.accounting.curves import mass_at_infinity, read_delta
 from dither.privacy.accounting.grid import GridPair
@@ -46,7 +47,7 @@ def test_there_are_fifty_of_each_kind():
     assert min(counts.values()) >= 50, counts
 
 
-@pytest.mark.parametrize("chunk", range(20))
+@pytest.mark.parametrize("chunk", mark_rest(range(20), quick=4))
 def test_truth_lies_in_the_brackets_of_both_engines(chunk):
     for case in CASES[chunk::20]:
         loss, epsilon = acc.parse(case["loss"]), Fraction(case["epsilon"])

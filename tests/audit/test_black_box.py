@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from case_lists import mark_rest
 from dither import audit
 from dither.audit import black_box
 from dither.audit.outputs import Reader, lowest_bit
@@ -142,38 +143,59 @@ def one_finds(wanted, *given, **how):
     return any(wanted(*explore(*given, **how)) for _ in range(13))
 
 
+SEARCH_BUDGET = audit.Budget(40_000, 1e-9)
+
+
 def test_neighbours_are_searched_before_the_test():
-    """Only one of many pairs breaks it; the search finds that pair, and climbs to a worse one."""
+    """Only one of many pairs breaks it; the search finds that pair."""
 
     def peculiar(values, size):
         return values[0] * (5 if values[1] > 2 else 0) + discrete_laplace(5, size)
 
     pairs = [([i, j], [i + 1, j]) for i in range(2) for j in range(3)]
-    spend = audit.Budget(40_000, 1e-9)
-    assert not explore(peculiar, pairs, 0.5, budget=spend)[0].violated
+    assert not explore(peculiar, pairs, 0.5, budget=SEARCH_BUDGET)[0].violated
     broken = ([0, 3], [1, 3])
-    assert one_finds(
-        lambda verdict, at: verdict.violated and at == broken, peculiar, [*pairs, broken], 0.5, budget=spend
-    )
+
+    def is_broken(verdict, pair):
+        return verdict.violated and pair == broken
+
+    assert one_finds(is_broken, peculiar, [*pairs, broken], 0.5, budget=SEARCH_BUDGET)
+
+
+@pytest.mark.parametrize(("steps", "runs"), mark_rest([(2, 10_000), (12, 40_000)], quick=1))
+def test_the_search_climbs_to_worse_neighbours(steps, runs):
+    budget = audit.Budget(runs, 1e-9)
 
     def histogram(values, size):
         return values + discrete_laplace(1, (size, 3))  # noise for one cell: moving more of them breaks it
 
     start = [([0, 0, 0], [1, 0, 0])]
-    assert not explore(histogram, start, 1, budget=spend)[0].violated
+    assert not explore(histogram, start, 1, budget=budget)[0].violated
 
-    def has_climbed(verdict, at):
-        return verdict.violated and sum(a != b for a, b in zip(*at, strict=True)) > 1
+    def has_climbed(verdict, pair):
+        return verdict.violated and sum(a != b for a, b in zip(*pair, strict=True)) > 1
 
-    assert one_finds(has_climbed, histogram, start, 1, budget=spend, near=lambda pair: climb(pair, 3), steps=12)
+    near = {"near": lambda pair: climb(pair, 3), "steps": steps}
+    assert one_finds(has_climbed, histogram, start, 1, budget=budget, **near)
+
+
+def test_lists_of_neighbours():
     assert all(len(a) == len(b) == 4 for a, b in vectors(4)) and len(vectors(4)) == 8
     assert all(len(b) == len(a) + 1 for a, b in tables(["r", "s"])) and ((0, 1) in counts())
     assert all(max(abs(x - y) for x, y in zip(a, b, strict=True)) <= 1 for a, b in climb(([0, 0], [1, 1]), 2))
 
 
 def test_three_million_runs_show_the_loss_to_two_digits():
-    verdict = audit.test(noisy(2), 10, 11, claim=DiscreteLaplace(2, 1), budget=audit.Budget(3_000_000, 1e-9))
-    assert verdict.outcome == "not refuted" and 0.49 < verdict.epsilon_lower <= 0.5
+    """The lower end is about 0.4925 with deviation 0.0009, so 0.49 is missed by three runs in a
+    thousand: if it were three in a hundred, six in a row would be with probability 8e-10."""
+
+    def shows_two_digits():
+        claim = DiscreteLaplace(2, 1)
+        verdict = audit.test(noisy(2), 10, 11, claim=claim, budget=audit.Budget(3_000_000, 1e-9))
+        assert verdict.outcome == "not refuted" and verdict.epsilon_lower <= 0.5
+        return verdict.epsilon_lower > 0.49
+
+    assert any(shows_two_digits() for _ in range(6))
 
 
 def test_claims_and_budgets_that_mean_nothing_are_refused():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from case_lists import mark_rest
 from dither.audit.ours import subjects
 from dither.audit.zoo import ALPHA, BUGS, Catch
 from dither.audit.zoo.bug import MOST_RUNS
@@ -65,7 +66,19 @@ def test_every_bug_that_the_issue_names_is_there():
         assert bug.detector in ("black box", "exact law", "accountant", "structure")
 
 
-def test_the_quick_zoo_catches_all_and_accuses_none(tmp_path):
+DEAR_BUGS = [  # these take two thirds of the time
+    "dawa-half-scale",
+    "svt-bad-gap-2020",
+    "svt-restarted-for-free",
+    "tree-with-a-level-missing",
+    "self-join-with-flat-sensitivity",
+]
+
+
+@pytest.mark.parametrize("left_out", mark_rest([DEAR_BUGS, []], quick=1), ids=["without the dear", "all"])
+def test_the_quick_zoo_catches_all_and_accuses_none(tmp_path, monkeypatch, left_out):
+    for name in left_out:
+        monkeypatch.delitem(BUGS, name)
     ran = CliRunner().invoke(
         app, ["audit", "zoo", "--quick", "--report", str(tmp_path / "zoo.html")], env={"COLUMNS": "200"}
     )
@@ -78,7 +91,7 @@ def test_the_quick_zoo_catches_all_and_accuses_none(tmp_path):
     for line in rows:
         _, _, _, _, runs, alpha, power, *_ = (cell.strip() for cell in line.split("│"))
         assert int(runs.replace(",", "")) <= MOST_RUNS and float(alpha) == ALPHA and float(power) >= 0.99, line
-    assert len(rows) >= 20
+    assert len(rows) >= 20 - len(left_out)
     told = json.loads((tmp_path / "zoo.json").read_text())["sections"][0]["table"]
     drawn = [1 - float(row["power"]) for row in told if row["detector"] == "black box"]
     assert len(drawn) == len(rows) and sum(drawn) <= 1e-9, "the chance that a correct zoo fails this test"

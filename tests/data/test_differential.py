@@ -11,10 +11,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 import clinic
+from case_lists import mark_rest, run_examples
 from dither.audit import naive
 from dither.plan.algebra import And, Cells, Compare, Count, Filter, IsNull, Not, Or, Scan, Sum
 from dither.plan.measure import largest_value, sensitivity
@@ -137,14 +139,21 @@ def measured(folder: Path, rows, asked) -> list[np.ndarray]:
         measurer.close()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(
-    others=rows_of(st.sampled_from(["p1", "p2", "p3", "p 4", "", None]), 12),
-    mine=rows_of(st.just("victim"), 9),
-    where=st.integers(0, 12),
-    asked=st.lists(queries, min_size=4, max_size=8),
-)
-def test_engine_agrees_with_the_oracle_and_no_neighbour_beats_the_claimed_sensitivity(others, mine, where, asked):
+NEIGHBOURS = {
+    "others": rows_of(st.sampled_from(["p1", "p2", "p3", "p 4", "", None]), 12),
+    "mine": rows_of(st.just("victim"), 9),
+    "where": st.integers(0, 12),
+    "asked": st.lists(queries, min_size=4, max_size=8),
+}
+
+
+@pytest.mark.parametrize("examples", mark_rest([10, 40], quick=1))
+def test_engine_agrees_with_the_oracle_and_no_neighbour_beats_the_claimed_sensitivity(examples):
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    run_examples(check_neighbours, examples, NEIGHBOURS, suppress_health_check=slow)
+
+
+def check_neighbours(others, mine, where, asked):
     with_me = others[:where] + mine + others[where:]
     with tempfile.TemporaryDirectory() as folder:
         one = measured(Path(folder) / "one", others, asked)

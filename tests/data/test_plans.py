@@ -195,9 +195,16 @@ given_neighbours = given(
 )
 
 
-@settled(12)
+@settled(4)
 @given_neighbours
 def test_engine_oracle_stability_and_sensitivity_agree(others, mine, instead, asked):
+    run(others, mine, instead, asked)
+
+
+@pytest.mark.all
+@settled(24)
+@given_neighbours
+def test_engine_oracle_stability_and_sensitivity_agree_for_a_minute(others, mine, instead, asked):
     run(others, mine, instead, asked)
 
 

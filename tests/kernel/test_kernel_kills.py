@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import clinic
+from case_lists import mark_case
 from dither import RefusedError, connect, steward
 from dither.privacy.kernel import KernelStep
 from dither.privacy.ledger import Ledger, default_head_path
@@ -18,6 +19,8 @@ CHILD = Path(__file__).with_name("child.py")
 STEPS = [step.value for step in KernelStep]
 ORDER = {name: place for place, name in enumerate(STEPS)}
 GAPS = [(step, when) for step in STEPS for when in ("before", "after")]
+# what is charged and stored changes in these; those between two of them leave the same ledger
+DECISIVE_GAPS = [("reserve", "before"), ("reserve", "after"), ("commit", "before"), ("commit", "after")]
 
 
 def reached(step: str, when: str, goal: str) -> bool:
@@ -25,7 +28,7 @@ def reached(step: str, when: str, goal: str) -> bool:
     return ORDER[step] > ORDER[goal] or (step == goal and when == "after")
 
 
-@pytest.mark.parametrize(("step", "when"), GAPS)
+@pytest.mark.parametrize(("step", "when"), [mark_case(gap, gap not in DECISIVE_GAPS) for gap in GAPS])
 def test_killed_between_two_steps(tmp_path, step, when):
     file, place = clinic.register(tmp_path, [clinic.row(f"v{i}", f"p{i}") for i in range(20)])
     clinic.open_total(place, "2", "2")

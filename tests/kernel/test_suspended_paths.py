@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from interrupted_clinic import COUNT, Clinic, engine_that, make_clinic
 
@@ -126,7 +127,6 @@ def read_log(site: Clinic) -> list[dict[str, Any]]:
 
 def test_the_stewards_log_tells_why_and_nobody_else_does(site: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
     con = site.connect("ann")
-    duckdb = pytest.importorskip("duckdb")
 
     def refuse(self: Measurer, *_: Any) -> str:
         raise duckdb.ConversionException(f"Could not convert {ROW}")
