@@ -100,8 +100,10 @@ def run_command(*arguments: object) -> Any:
 
 
 def read_balances(site: Site) -> Facts:
-    """Number of entries, and every pot's balances."""
-    verified = run_command("ledger", "verify", site.catalog_file)
+    """Number of entries, and every pot's balances, of a ledger that verifies with its anchors."""
+    anchors = ("--anchors", site.anchors_file)
+    verified = run_command("ledger", "verify", site.catalog_file, *anchors)
+    assert verified["notes"] == []
     keys = ("spent", "left", "delta_spent", "cap", "ceiling")
     pots = run_command("budget", "show", site.catalog_file)
     return {
