@@ -138,7 +138,7 @@ def make_hospital(site: Site, url: str | None = None) -> None:
     """Rules approx and pure, a partition, two versions, a reissue, a lease, incidents."""
     register(site, catalogs.HOSPITAL, lambda folder: catalogs.write_hospital(folder, 12), url)
     open_pot(site, "total", 3000, 6000, reissue=20, max_incidents=3, **APPROX)
-    open_pot(site, "plain", 300, 400, inside="total", kind="analyst")
+    open_pot(site, "plain", 1000, 1500, inside="total", kind="analyst")
     open_pot(site, "broken", 20, 20, inside="total", kind="purpose")
     ask_all(site, HOSPITAL[:2])  # answers of version 1 stay stored
     write_anchor(site)
@@ -221,9 +221,9 @@ def record_site(site: Site) -> Facts:
     before = read_balances(site)
     answers = []
     for question in ASKED[site.name]:
-        told = describe_answer(ask_question(site, question))
-        assert told.pop("repeated"), f"{site.name}: {question['name']} was charged again"
-        answers.append({"question": question, "answer": told})
+        answer = describe_answer(ask_question(site, question))
+        assert answer.pop("repeated"), f"{site.name}: {question['name']} was charged again"
+        answers.append({"question": question, "answer": answer})
     releases = read_releases(site)
     leased = [number for number, facts in releases.items() if facts["is_lease"]]
     leases = {number: read_lease(site, int(number)) for number in leased}

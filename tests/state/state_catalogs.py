@@ -181,7 +181,8 @@ def write_hospital(folder: Path, people: int) -> None:
         "visit person doctor county diag score cost weight day seen note urgent",
         visits,
     )
-    items = [(visit[0], at % 11, "abcd"[at % 4]) for at, visit in enumerate(visits) if at % 2]
+    odd_visits = list(enumerate(visits))[1::2]
+    items = [(visit[0], number % 11, "abcd"[number % 4]) for number, visit in odd_visits]
     write_table(folder, "items", "visit qty drug", items)
     counties = [("ash", "n", 10), ("elm", "s", None), ("oak", "s", 99999)]
     write_table(folder, "counties", "county region beds", counties)
@@ -194,21 +195,21 @@ def _patient(p: int) -> Row:
 
 
 def _visit(p: int, v: int) -> Row:
-    at = 3 * p + v
-    day = f"2024-{at % 12 + 1:02d}-{at % 28 + 1:02d}"
+    number = 3 * p + v
+    day = f"2024-{number % 12 + 1:02d}-{number % 28 + 1:02d}"
     return (
         f"v{p}_{v}",
         f"p{p}",
-        f"d{at % 4}",
-        ("ash", "elm", "oak", "fir", None)[at % 5],
-        ("flu", "cold")[at % 2],
-        None if at % 7 == 0 else at % 13 - 6,
-        f"{at * 7 % 600}.{at % 100:02d}",
-        None if at % 6 == 0 else at * 5,
+        f"d{number % 4}",
+        ("ash", "elm", "oak", "fir", None)[number % 5],
+        ("flu", "cold")[number % 2],
+        None if number % 7 == 0 else number % 13 - 6,
+        f"{number * 7 % 600}.{number % 100:02d}",
+        None if number % 6 == 0 else number * 5,
         day,
-        f"{day} {at % 24:02d}:30:00",
-        ("ok", "Later", None)[at % 3],
-        ("true", "false", None)[at % 3],
+        f"{day} {number % 24:02d}:30:00",
+        ("ok", "Later", None)[number % 3],
+        ("true", "false", None)[number % 3],
     )
 
 

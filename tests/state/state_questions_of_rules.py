@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from state_questions import Question, ask
+from question_forms import Question, ask
 
 
 def ask_exactly(name: str, pot: str, sql: str, **terms: Any) -> Question:
@@ -17,7 +17,7 @@ def ask_exactly(name: str, pot: str, sql: str, **terms: Any) -> Question:
 
 EXACT_VISITS = ask_exactly(
     "rows of two tables",
-    "total",
+    "plain",
     """SELECT county, sex, urgent, COUNT(*) AS n FROM visits JOIN patients USING (person)
     GROUP BY county, sex, urgent""",
     epsilon=300,

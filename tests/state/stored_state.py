@@ -157,19 +157,19 @@ def describe_answer(answer: Any) -> Facts:
     """Every released value of an answer, as JSON holds it, and whether it was stored before."""
     if hasattr(answer, "to_arrow"):
         table = answer.to_arrow(intervals=False)
-        told = {
+        values = {
             "types": {field.name: str(field.type) for field in table.schema},
             "columns": table.to_pydict(),
             "raw": answer.raw.to_pydict(),
         }
     elif hasattr(answer, "provenance"):
-        told = {"low": answer.low, "high": answer.high, "provenance": answer.provenance}
+        values = {"low": answer.low, "high": answer.high, "provenance": answer.provenance}
     else:
-        told = {"raw": answer.values}
+        values = {"raw": answer.values}
     info = getattr(answer, "info", None)
     release_id = info["release_id"] if info else answer.release_id
     repeated = info["repeated"] if info else answer.repeated
-    plain = json.loads(json.dumps(told, default=str))
+    plain = json.loads(json.dumps(values, default=str))
     return {"release": int(release_id), "repeated": repeated, **plain}
 
 

@@ -39,13 +39,17 @@ from dither.privacy import losses, mechanisms
 from dither.privacy.request import Family
 from dither.stored import stored_name
 
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
 SCHEMA = "stored_ledger"
-FOLDERS = {path.parent.name: path.parent for path in Path(__file__).parent.glob("*/expected.json")}
-EXPECTED: dict[str, Facts] = {
-    release: json.loads((FOLDERS[release] / "expected.json").read_text("utf-8")) for release in FOLDERS
-}
+DOCUMENTS = sorted(Path(__file__).parent.glob("*/expected.json"))
+FOLDERS = {path.parent.name: path.parent for path in DOCUMENTS}
+EXPECTED: dict[str, Facts] = {name: read_json(FOLDERS[name] / "expected.json") for name in FOLDERS}
 SITES = [(release, name) for release in EXPECTED for name in EXPECTED[release]["states"]]
-LEASED = [at for at in SITES if EXPECTED[at[0]]["states"][at[1]]["leases"]]
+LEASED = [site for site in SITES if EXPECTED[site[0]]["states"][site[1]]["leases"]]
 EXACT = [
     (release, name, old)
     for release, name in SITES
@@ -79,9 +83,9 @@ def open_site(
 
     def copy(release: str, name: str) -> Site:
         root = tmp_path / release
-        for part in ("machine", name):
-            if not (root / part).exists():
-                shutil.copytree(unpacked[release] / part, root / part)
+        for folder in ("machine", name):
+            if not (root / folder).exists():
+                shutil.copytree(unpacked[release] / folder, root / folder)
         monkeypatch.setenv("XDG_STATE_HOME", str(root / "machine"))
         site = Site(name, root)
         if site.dump_file.exists():
@@ -102,9 +106,9 @@ def load_dump(server: Any, site: Site) -> None:
     (site.state.root / "ledger.url").write_text(url, encoding="utf-8")
 
 
-def find_differences(site: Site, told: Facts) -> Iterator[str]:
+def find_differences(site: Site, answers: list[Facts]) -> Iterator[str]:
     """Old questions whose answers are not free, or not the same."""
-    for old in told["answers"]:
+    for old in answers:
         answer = describe_answer(ask_question(site, old["question"]))
         if not answer.pop("repeated"):
             yield f"{old['question']['name']}: charged again"
@@ -115,12 +119,12 @@ def find_differences(site: Site, told: Facts) -> Iterator[str]:
 @pytest.mark.parametrize(("release", "name"), SITES)
 def test_old_answers_are_free_and_the_same(open_site: OpenSite, release: str, name: str) -> None:
     site = open_site(release, name)
-    told = EXPECTED[release]["states"][name]
-    balances = {key: told[key] for key in ("entries", "releases", "pots")}
+    expected = EXPECTED[release]["states"][name]
+    balances = {key: expected[key] for key in ("entries", "releases", "pots")}
     assert read_balances(site) == balances
-    assert list(find_differences(site, told)) == []
+    assert list(find_differences(site, expected["answers"])) == []
     assert read_balances(site) == balances
-    assert read_releases(site) == told["releases_by_number"]
+    assert read_releases(site) == expected["releases_by_number"]
 
 
 @pytest.mark.parametrize(("release", "name"), LEASED)
@@ -161,52 +165,54 @@ def test_certificates_verify_with_their_values(
     certificates = sorted((FOLDERS[release] / "certificates").glob("*.values.json"))
     assert len(certificates) > 5
     for values in certificates:
-        certificate = values.with_name(values.name.replace(".values", ""))
-        assert verify_certificate(certificate, values) == 0
-        changed = json.loads(values.read_text("utf-8"))
-        for column in changed["columns"].values():
-            column.append(None)
-        other = tmp_path / values.name
-        other.write_text(json.dumps(changed), "utf-8")
-        assert verify_certificate(certificate, other) == 1
+        assert verify_certificate(values, values) == 0
+    changed = read_json(values)
+    for column in changed["columns"].values():
+        column.append(None)
+    (tmp_path / "changed.json").write_text(json.dumps(changed), "utf-8")
+    assert verify_certificate(values, tmp_path / "changed.json") == 1
 
 
-def verify_certificate(certificate: Path, values: Path) -> int:
-    """The exit code of the check: 0 for a certificate of these values, by a key of this machine."""
+def verify_certificate(opening: Path, values: Path) -> int:
+    """The exit code of the check of the certificate beside a file of values, against other values.
+
+    0 for a certificate of these values that was signed by a key of this machine.
+    """
+    certificate = opening.with_name(opening.name.replace(".values", ""))
     arguments = ["verify", str(certificate), "--values", str(values)]
     return CliRunner().invoke(app, arguments).exit_code
 
 
 @pytest.mark.parametrize("release", EXPECTED)
 def test_local_tallies_load_and_estimate_the_same(release: str) -> None:
-    stored = json.loads((FOLDERS[release] / "local.json").read_text("utf-8"))
+    stored = read_json(FOLDERS[release] / "local.json")
     assert len(stored["tallies"]) > 20
-    for told in stored["tallies"]:
-        aggregator = local.Aggregator.from_bytes(bytes.fromhex(told["stored"]))
-        assert aggregator.to_bytes().hex() == told["stored"]
-        assert_close(describe_tally(aggregator), told["expected"])
+    for tally in stored["tallies"]:
+        aggregator = local.Aggregator.from_bytes(bytes.fromhex(tally["stored"]))
+        assert aggregator.to_bytes().hex() == tally["stored"]
+        assert_close(describe_tally(aggregator), tally["expected"])
 
 
-def assert_close(found: Facts, expected: Facts) -> None:
+def assert_close(computed: Facts, expected: Facts) -> None:
     """Counts alike, and floats to nine digits: their last ones may differ between machines."""
-    assert found.keys() == expected.keys()
+    assert computed.keys() == expected.keys()
     for key, value in expected.items():
         if isinstance(value, list):
-            np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(computed[key], value, rtol=1e-9, atol=1e-9)
         else:
-            assert found[key] == value
+            assert computed[key] == value
 
 
 @pytest.mark.parametrize("release", EXPECTED)
 def test_clients_repeat_reports_within_their_budget(release: str, tmp_path: Path) -> None:
-    stored = json.loads((FOLDERS[release] / "local.json").read_text("utf-8"))
+    stored = read_json(FOLDERS[release] / "local.json")
     shutil.copy(FOLDERS[release] / "device_budget.json", tmp_path / "budget")
     answers = len(stored["clients"])
     budget = local.budget_file(tmp_path / "budget", stored["lifetime"], known_answers=answers)
     assert str(budget.left) == stored["left"]
-    for told in stored["clients"]:
-        client = local.Client.from_json(told["client"], budget=budget)
-        assert client.report(told["value"]).hex() == told["report"]
+    for device in stored["clients"]:
+        client = local.Client.from_json(device["client"], budget=budget)
+        assert client.report(device["value"]).hex() == device["report"]
     assert str(budget.left) == stored["left"]
     assert budget.answers == answers
 
@@ -240,7 +246,7 @@ PLANTED = [
 @pytest.mark.parametrize(
     ("kind", "attribute", "name", "asked"),
     PLANTED,
-    ids=lambda value: getattr(value, "__name__", ""),
+    ids=[planted[0].__name__ for planted in PLANTED],
 )
 def test_a_stored_name_that_changed_would_be_noticed(
     open_site: OpenSite,
@@ -251,8 +257,8 @@ def test_a_stored_name_that_changed_would_be_noticed(
     asked: str,
 ) -> None:
     """Planted bug: a stored name follows a rename in the source. (Without it, the first test.)"""
-    told = EXPECTED["0.1"]["states"][name]
-    answers = [old for old in told["answers"] if old["question"]["name"] == asked]
+    expected = EXPECTED["0.1"]["states"][name]["answers"]
+    answers = [old for old in expected if old["question"]["name"] == asked]
     monkeypatch.setattr(kind, attribute, "renamed")
-    differences = list(find_differences(open_site("0.1", name), {"answers": answers}))
+    differences = list(find_differences(open_site("0.1", name), answers))
     assert differences == [f"{asked}: charged again"]
