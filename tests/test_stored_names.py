@@ -103,7 +103,8 @@ def test_the_samples_hold_every_node_and_every_loss() -> None:
 
 
 def test_a_lineage_file_holds_stored_keys_and_not_field_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who cannot read them refuses to open any total; the last two keys came later than the first."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
