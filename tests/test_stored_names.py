@@ -106,7 +106,7 @@ def test_a_lineage_file_holds_stored_keys_and_not_field_names(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who cannot read them refuses to open any total; the last two keys came later than the first."""
+    """What cannot be read stops every opening of a total; the last two keys came later."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     first = {"installation", "dataset", "lineage", "population", "ledger"}
     assert set(stored_keys(lineages.Known)) == first | {"opened", "source"}

@@ -92,7 +92,7 @@ def _all(installation: str) -> tuple[Known, ...]:
 
 
 def _from_document(document: Any) -> Known:
-    """The dataset of a lineage file. The two keys that came last may be missing; an unknown key is a KeyError."""
+    """The dataset of a lineage file; the two newest keys may be missing, an unknown one is refused."""
     if not isinstance(document, dict):
         raise TypeError("a lineage file holds an object")
     attributes = stored_keys(Known)
