@@ -1,4 +1,9 @@
-"""What every run has: a state home for each test, the CPU report, and skips that fail on demand."""
+"""What every run has: a state home for each test, a PostgreSQL server, the CPU report, and skips that fail on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -21,3 +26,14 @@ def _own_state_home(tmp_path_factory, monkeypatch):
     """No head of a test's ledger reaches the developer's."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("xdg")))
     monkeypatch.delenv("DITHER_STATE", raising=False)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A PostgreSQL of our own (pgserver), one per test process."""
+    reason = "pip install pgserver psycopg to test the ledger in PostgreSQL"
+    pgserver = pytest.importorskip("pgserver", reason=reason)
+    pytest.importorskip("psycopg")
+    running = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+    yield running
+    running.cleanup()

@@ -19,9 +19,11 @@ from typing import Any
 import pytest
 
 import dither
+from dither import RefusedError
 from dither.plan import algebra, expressions
 from dither.plan.algebra import to_json
 from dither.privacy import losses
+from dither.privacy.ledger import lineages
 from dither.stored import stored, stored_keys, stored_name
 from stored_samples import loss_samples, plan_samples, stored_texts
 
@@ -98,6 +100,32 @@ def test_the_samples_hold_every_node_and_every_loss() -> None:
     for name in losses.LOSS_TYPES:
         assert f'"type": "{name}"' in texts
     assert len({type(sample) for sample in plan_samples()}) == 13 and len(loss_samples()) > 15
+
+
+def test_a_lineage_file_holds_stored_keys_and_not_field_names(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What cannot be read stops every opening of a total; the last two keys came later."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    first = {"installation", "dataset", "lineage", "population", "ledger"}
+    assert set(stored_keys(lineages.Known)) == first | {"opened", "source"}
+    folder = tmp_path / "dither" / "lineages"
+    this = lineages.Known("a", "clinic", "clinic", "residents", "/state", opened=True)
+    lineages.remember(this)
+    text = (folder / "a.json").read_text()
+    assert set(json.loads(text)) == first | {"opened", "source"}
+    assert lineages.known("b") == (this,)
+    (folder / "c.json").write_text(json.dumps(dict.fromkeys(first, "c")))
+    assert lineages.known("a") == (lineages.Known("c", "c", "c", "c", "c"),)
+    (folder / "d.json").write_text(json.dumps(dict.fromkeys(first | {"place"}, "d")))
+    with pytest.raises(RefusedError, match="cannot be read"):
+        lineages.known("a")
+    (folder / "d.json").unlink()
+    keys = {"place" if key == "ledger" else key: key for key in stored_keys(lineages.Known)}
+    monkeypatch.setattr(lineages.Known, "__stored_keys__", keys)
+    lineages.remember(this)
+    assert json.loads((folder / "a.json").read_text())["place"] == "/state"
 
 
 def test_a_field_without_a_stored_key_is_refused() -> None:

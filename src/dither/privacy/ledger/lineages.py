@@ -11,15 +11,26 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dither.canonical import dumps
 from dither.errors import RefusedError
 from dither.privacy.ledger.head import default_head_path
+from dither.stored import stored, stored_items, stored_keys
 from dither.strict_json import read_json
 
 _RULE = "privacy-rules 21: opening a budget declares its relation to existing lineages"
 
 
+@stored(
+    installation="installation",
+    dataset="dataset",
+    lineage="lineage",
+    population="population",
+    ledger="ledger",
+    opened="opened",
+    source="source",
+)
 @dataclass(frozen=True)
 class Known:
     """A dataset whose total was opened on this machine; `opened` once that is sure (before, a crash may have come)."""
@@ -74,10 +85,18 @@ def _all(installation: str) -> tuple[Known, ...]:
     found = []
     for file in sorted(_folder(installation).glob("*.json")):
         try:
-            found.append(Known(**read_json(file.read_text(encoding="utf-8"))))
-        except (OSError, ValueError, TypeError):
+            found.append(_from_document(read_json(file.read_text(encoding="utf-8"))))
+        except (OSError, ValueError, TypeError, KeyError):
             raise RefusedError(f"the lineage file {file} cannot be read: restore or remove it", rule=_RULE) from None
     return tuple(found)
+
+
+def _from_document(document: Any) -> Known:
+    """The dataset of a lineage file; the two newest keys may be missing, an unknown one is refused."""
+    if not isinstance(document, dict):
+        raise TypeError("a lineage file holds an object")
+    attributes = stored_keys(Known)
+    return Known(**{attributes[key]: value for key, value in document.items()})
 
 
 def remember(this: Known) -> None:
@@ -86,7 +105,7 @@ def remember(this: Known) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = folder / f".{this.installation}.new"
     with os.fdopen(os.open(beside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
-        file.write(dumps(vars(this)))
+        file.write(dumps(dict(stored_items(this))))
         file.flush()
         os.fsync(file.fileno())
     beside.rename(folder / f"{this.installation}.json")
