@@ -100,6 +100,47 @@ def read_determination(formula: Formula) -> tuple[Formula, Formula] | None:
     return None
 
 
+# -- which formulas have ends -------------------------------------------------------------------------------------
+
+
+def has_interval(formula: Formula, reading: Reading, covered: frozenset[int]) -> bool:
+    """Whether the formula's ends are bounded by the ends of its bases; `covered` are the quantiles that have ends."""
+    if not atoms_of(formula):
+        return True
+    if is_base(formula, reading):
+        quantiles = reading.quantiles & set(atoms_of(formula))
+        return not quantiles or (len(atoms_of(formula)) == 1 and quantiles <= covered)
+    if not _has_rule(formula):
+        return False
+    noisy = [inner for inner in inner_values(formula) if atoms_of(inner)]
+    bounded = [has_interval(inner, reading, covered) for inner in noisy]
+    match formula:
+        case Apply("least" | "greatest" | "and" | "or" | "not", _):
+            return any(bounded)
+    return all(bounded)
+
+
+def quantiles_used(formula: Formula, reading: Reading) -> frozenset[int]:
+    """The quantiles whose ends the ends of a formula are made of."""
+    if not has_interval(formula, reading, reading.quantiles):
+        return frozenset()
+    if is_base(formula, reading):
+        return reading.quantiles & frozenset(atoms_of(formula))
+    return frozenset().union(*(quantiles_used(inner, reading) for inner in inner_values(formula)))
+
+
+def _has_rule(formula: Formula) -> bool:
+    """Whether interval arithmetic bounds the function: not for noisy decimals, nor noisy powers of noisy numbers."""
+    match formula:
+        case Apply("round", (_, decimals)):
+            return not atoms_of(decimals)
+        case Apply("power", (base, exponent)):
+            return not atoms_of(base) or not atoms_of(exponent)
+        case Apply("is_null", _):
+            return False
+    return True
+
+
 # -- statistics with measured coverage ----------------------------------------------------------------------------
 
 
