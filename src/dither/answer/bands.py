@@ -81,8 +81,11 @@ class Bands:
     def get(self, atom: int) -> Band | None:
         return dict(self.of).get(atom)
 
-    def note(self, atom: int, level: Fraction, mechanisms: Sequence[Any]) -> str:
-        """What a reader must know about the interval of a quantile; empty for other atoms."""
+    def note(self, atom: int, level: Fraction, mechanisms: Sequence[Any], is_bound: bool = True) -> str:
+        """What a reader must know about the interval of a quantile; empty for other atoms.
+
+        `is_bound`: whether the ends of the quantile bound the column that reads it.
+        """
         cells = dict(self.cells).get(atom)
         if cells is None:
             return ""
@@ -90,7 +93,9 @@ class Bands:
         rank = f"with {float(level) * 100:.4g}% confidence the rank is off by at most {rows:,} rows"
         band = self.get(atom)
         if band is None:
-            return f"a private quantile: {rank}; it was asked for without an interval in values"
+            return f"a private quantile: {rank}; no interval in values was bought"
+        if not is_bound:
+            return f"a private quantile: {rank}; its own interval does not bound this column"
         ends = [each for each in mechanisms if isinstance(each, QuantilesWithEnds)]
         away = max((each.rows(share) for each in ends for share in each.shares), default=0)
         how = "two more private quantiles" if level <= band.level else "null, and known up to"
@@ -151,15 +156,25 @@ def _path(mechanism: JointQuantiles, shares: tuple[Fraction, ...], start: Fracti
     return [*(here + each for each in below), here, *(here + each for each in above)]
 
 
-def widened(recipe: Recipe, plain: Bands, ends: Ends) -> tuple[Recipe, Bands]:
-    """The recipe with two ends for every quantile, at this level or at 95 %, whichever is higher."""
-    level, part = max(ends.level, _USUAL), ends.part
+def bought_level(ends: Ends) -> Fraction:
+    """The level at which ends are bought: the one asked for or 95 %, whichever is higher."""
+    return max(ends.level, _USUAL)
+
+
+def widened(recipe: Recipe, plain: Bands, ends: Ends, usable: frozenset[int] | None = None) -> tuple[Recipe, Bands]:
+    """The recipe with two ends for every quantile of a query with a usable one; None: all are usable."""
+    level, part = bought_level(ends), ends.part
+    chosen = [atom for atom in quantile_atoms(recipe) if usable is None or atom in usable]
+    paid = {of.places[atom][0] for of in recipe.sets for atom in chosen}
     queries = tuple(
-        replace(each, ends=(level, part)) if isinstance(each, Quantiles) else each for each in recipe.queries
+        replace(query, ends=(level, part)) if index in paid and isinstance(query, Quantiles) else query
+        for index, query in enumerate(recipe.queries)
     )
     atoms, places = list(recipe.atoms), [list(of.places) for of in recipe.sets]
     found = []
     for atom in quantile_atoms(recipe):
+        if all(of.places[atom][0] not in paid for of in recipe.sets):
+            continue
         found.append((atom, Band(len(atoms), len(atoms) + 1, level, part)))
         atoms += [recipe.atoms[atom]] * 2
         for into in places:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives, is_chosen_by_noise
 from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.expressions import Noisy
+from dither.answer.interval_notes import interval_notes
 from dither.answer.intervals import ADDITIVE, noise_scale, seen
 from dither.answer.recipe import Output, Recipe
 from dither.answer.selection import Selection
@@ -64,7 +65,7 @@ def describe(
     found: list[Any] = [release.priced.steps[step].mechanism for step in steps]
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
     notes = [output.note] if output.note else []
-    notes += [note for atom in read if (note := bands.note(atom, selection.level(level), found))]
+    notes += interval_notes(output.formula, bands, selection.level(level), found)
     notes += _choice_notes(output, selection, level)
     aggregate = output.aggregate or (recipe.atoms[read[0]].aggregate if read else "")
     common: dict[str, Any] = {

@@ -6,13 +6,12 @@
 * A ratio of two such (AVG): r is kept iff |N - r D| is no larger than the noise of N - r D is with that probability:
   Fieller's test inverted, with the true law in place of the normal (`ratios.py`), however small the group. Where the
   denominator cannot be told from 0 no finite interval exists, and both ends are null.
-* sqrt, exp, ln, round, ... of any of these: the ends go through the function.
+* Variances, covariances, slopes and correlations: the formula over released minus noise, at fixed points; equal tails.
+  Draws where it has no value, or past a pole, count as beyond both ends, so that doubt widens.
+* Any other function of these: interval arithmetic over intervals that hold together, each at its part of the miss
+  (`interval_shapes.py`, `interval_arithmetic.py`). Where there is no rule for the function, both ends are null.
 * CASE, IF, COALESCE, NULLIF: the interval of the alternative that a row shows; none for a constant that noise chose.
   `selection.py` says at which level.
-* LEAST and GREATEST of several, comparisons, AND and OR: from intervals that hold together, each at its part of the
-  miss.
-* Anything else (variances, correlations): the formula over released minus noise, at fixed points; equal tails. Draws
-  where it has no value, or past a pole, count as beyond both ends, so that doubt widens.
 
 An end that is NaN (null in the table) is no bound at all. Proof and measured coverage: docs/proofs/intervals.md.
 """
@@ -20,20 +19,48 @@ An end that is NaN (null in the table) is no bound at all. Proof and measured co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dither.answer import draws
 from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.draws import Law, law_of
 from dither.answer.evaluate import Array, Given, evaluate, rounded
-from dither.answer.expressions import FUNCTIONS, Apply, Formula
+from dither.answer.expressions import Apply, Formula
+from dither.answer.interval_arithmetic import (
+    COMPARISONS,
+    MONOTONE,
+    Ends,
+    Floats,
+    absolute_ends,
+    add_ends,
+    compare_ends,
+    connect_ends,
+    exponential_ends,
+    extreme_ends,
+    invert_ends,
+    multiply_ends,
+    negate_ends,
+    no_ends,
+    open_ends,
+    raise_ends,
+    remainder_ends,
+)
+from dither.answer.interval_shapes import (
+    Reading,
+    base_level,
+    inner_values,
+    is_base,
+    read_determination,
+    read_remainder,
+    read_truncation,
+)
 from dither.answer.ratios import FEW, ratio_ends
 from dither.answer.recipe import Atom
 from dither.answer.selection import pieces_of
@@ -43,17 +70,6 @@ from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
 from dither.privacy.mechanisms.box import BoxSide
-
-Floats = NDArray[np.float64]
-Ends = tuple[Floats, Floats]
-_MONOTONE: dict[str, Callable[[Floats], Floats]] = {
-    "sqrt": lambda x: np.sqrt(np.maximum(x, 0)),
-    "exp": np.exp,
-    "ln": lambda x: np.where(x > 0, np.log(np.maximum(x, 1e-300)), -np.inf),
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "sign": np.sign,
-}
 
 
 def level_of(confidence: Number) -> Fraction:
@@ -105,6 +121,12 @@ class Noises:
             laws.append(replace(law, joint=query) if law is not None and isinstance(each, BoxSide) else law)
         return cls(tuple(atoms), tuple(laws), tuple(places), bands)
 
+    @cached_property
+    def reading(self) -> Reading:
+        """What decides which inner values have intervals of their own."""
+        quantiles = frozenset(atom for atom, law in enumerate(self.laws) if law is None)
+        return Reading(quantiles, lambda whole: noise_deviation(whole, self))
+
 
 def interval(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
     """Both ends for every row, in the units of the formula; NaN where there is no bound, or no value."""
@@ -122,28 +144,26 @@ def interval(formula: Formula, at: Given, noises: Noises, level: Fraction) -> En
 
 def _bounded_ends(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
     with np.errstate(all="ignore"):
-        ends = _ends(formula, at, noises, level)
+        ends = _ends(formula, at, noises, base_level(formula, noises.reading, level))
     first, last = (np.where(np.isfinite(end), end, np.nan) for end in ends)
     return first, last
 
 
 def _ends(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
-    read = atoms_of(formula)
+    """The ends of a formula whose bases are each taken at this level."""
     value = evaluate(formula, at)
-    if not read:
-        return value, value
+    if not atoms_of(formula):
+        return (value, value) if value.dtype != object else no_ends()
+    if not is_base(formula, noises.reading):
+        return _around(formula, at, noises, level)
     whole = affine(formula)
-    if any(noises.laws[atom] is None for atom in read):
-        inner = _through(formula, at, noises, level) if whole is None else _banded(whole, at, noises, level)
-        return (np.full_like(value, np.nan), np.full_like(value, np.nan)) if inner is None else inner
+    if whole is not None and noises.reading.quantiles & set(atoms_of(formula)):
+        return _banded(whole, at, noises, level) or no_ends()
     if whole is not None:
         half = affine_half(whole, noises, level)
         return value - half, value + half
     parts = ratio(formula)
-    if parts is not None:
-        return _ratio(*parts, at, noises, level)
-    inner = _through(formula, at, noises, level)
-    return _drawn(formula, at, noises, level) if inner is None else inner
+    return _drawn(formula, at, noises, level) if parts is None else _ratio(*parts, at, noises, level)
 
 
 # -- affine -------------------------------------------------------------------------------------------------------
@@ -158,6 +178,12 @@ def _weights(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, L
         place, step = noises.places[atom], float(weight * noises.atoms[atom].unit)
         found[place] = (found.get(place, (0.0, law))[0] + step, law)
     return found
+
+
+def noise_deviation(of: Affine, noises: Noises) -> float:
+    """The standard deviation of the noise of an affine function of atoms."""
+    squares = [(weight * law.deviation) ** 2 for weight, law in _weights(of, noises).values()]
+    return math.sqrt(sum(squares))
 
 
 def affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
@@ -204,119 +230,74 @@ def _affine_values(of: Affine, at: Given) -> Floats:
     return total
 
 
-# -- through monotone functions -----------------------------------------------------------------------------------
+# -- around bases -------------------------------------------------------------------------------------------------
 
 
-def _through(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends | None:
-    """The ends of an inner interval, taken through a monotone function; None where the outer one is none."""
+def _around(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
+    """Interval arithmetic: the ends of the inner values, which hold together, through the function around them."""
+    ends = [open_ends(_ends(inner, at, noises, level)) for inner in inner_values(formula)]
+    if read_remainder(formula) is not None:
+        return remainder_ends(ends[0], ends[1][0])
+    if read_determination(formula) is not None:
+        return raise_ends(ends[0], ends[1][0])
+    if read_truncation(formula) is not None:
+        return np.trunc(ends[0][0]), np.trunc(ends[0][1])
     match formula:
-        case Apply("negate", (inner,)):
-            low, high = _ends(inner, at, noises, level)
-            return -high, -low
-        case Apply("abs", (inner,)):
-            low, high = _open(_ends(inner, at, noises, level))
-            return np.maximum(0, np.maximum(low, -high)), np.maximum(np.abs(low), np.abs(high))
-        case Apply("round", (inner, *decimals)):
-            places = affine(decimals[0]) if decimals else Affine((), Fraction(0))
-            if places is None or places.weights:
-                return None
-            low, high = _ends(inner, at, noises, level)
-            return rounded(low, float(places.constant)), rounded(high, float(places.constant))
-        case Apply(name, (inner,)) if name in _MONOTONE:
-            low, high = _open(_ends(inner, at, noises, level))
-            return _MONOTONE[name](low), _MONOTONE[name](high)
-        case Apply("add" | "subtract" | "multiply" | "divide" as name, (left, right)):
-            return _beside(name, left, right, at, noises, level)
-        case Apply("least" | "greatest" as name, arguments):
-            return _extreme(np.fmin if name == "least" else np.fmax, _together(arguments, at, noises, level))
-        case Apply(name, arguments) if FUNCTIONS[name] == "conditions":
-            return _condition(name, arguments, at, noises, level)
-    return None
+        case Apply("negate", _):
+            return negate_ends(ends[0])
+        case Apply("abs", _):
+            return absolute_ends(ends[0])
+        case Apply("round" | "power", (_, second)) if atoms_of(second):
+            return _raise_public(formula, at, ends[1])
+        case Apply("round", (_, *decimals)):
+            places = ends[1][0] if decimals else np.zeros(1)
+            return rounded(ends[0][0], places), rounded(ends[0][1], places)
+        case Apply("power", _):
+            return raise_ends(ends[0], ends[1][0])
+        case Apply(name, _) if name in MONOTONE:
+            return MONOTONE[name](ends[0][0]), MONOTONE[name](ends[0][1])
+        case Apply("least" | "greatest" as name, _):
+            return _extreme(name, formula.arguments, at, ends)
+        case Apply(name, _) if name in COMPARISONS:
+            return compare_ends(name, ends[0])
+        case Apply("and" | "or" | "not" as name, _):
+            return connect_ends(name, ends)
+        case Apply("add" | "subtract" | "multiply" | "divide" as name, arguments):
+            return _combine(name, arguments, ends)
+    return no_ends()
 
 
-def _open(ends: Ends) -> Ends:
-    """No bound as an infinite one."""
-    low, high = ends
-    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+def _raise_public(formula: Apply, at: Given, exponent: Ends) -> Ends:
+    """A public number to a noisy power; a noisy number to a noisy power, or to noisy decimals, has no bounds."""
+    base = formula.arguments[0]
+    if formula.name == "round" or atoms_of(base):
+        return no_ends()
+    return exponential_ends(evaluate(base, at), exponent)
 
 
-def _beside(name: str, left: Formula, right: Formula, at: Given, noises: Noises, level: Fraction) -> Ends | None:
-    """An operation with something public (a constant, a key) on one side: monotone in the other."""
-    if atoms_of(left) and atoms_of(right):
-        return None
-    noisy, public = (left, right) if atoms_of(left) else (right, left)
-    if name == "divide" and noisy is right:
-        return None
-    beside = evaluate(public, at)
-    if beside.dtype == object:
-        return None
-    low, high = _open(_ends(noisy, at, noises, level))
-    match name:
-        case "add":
-            return low + beside, high + beside
-        case "subtract":
-            return (low - beside, high - beside) if noisy is left else (beside - high, beside - low)
-    one, other = (low * beside, high * beside) if name == "multiply" else (low / beside, high / beside)
-    return np.minimum(one, other), np.maximum(one, other)
+def _extreme(name: str, arguments: tuple[Formula, ...], at: Given, ends: list[Ends]) -> Ends:
+    """LEAST and GREATEST leave public nulls out."""
+    pairs = []
+    for argument, pair in zip(arguments, ends, strict=True):
+        is_absent = False if atoms_of(argument) else np.isnan(evaluate(argument, at).astype(np.float64))
+        pairs.append((np.where(is_absent, np.nan, pair[0]), np.where(is_absent, np.nan, pair[1])))
+    return extreme_ends(np.fmin if name == "least" else np.fmax, pairs)
 
 
-# -- several at once ----------------------------------------------------------------------------------------------
+def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> Ends:
+    """Sums, differences, products and quotients. Equal factors are a power: x times x is never negative."""
+    if name == "subtract":
+        return add_ends(ends[0], negate_ends(ends[1]))
+    if name == "divide":
+        return multiply_ends(ends[0], invert_ends(ends[1]))
+    if name == "add":
+        return reduce(add_ends, ends)
+    powers = Counter(arguments)
+    by_factor = dict(zip(arguments, ends, strict=True))
+    return reduce(multiply_ends, (raise_ends(by_factor[each], np.array(float(n))) for each, n in powers.items()))
 
 
-def _together(arguments: tuple[Formula, ...], at: Given, noises: Noises, level: Fraction) -> list[Ends]:
-    """Intervals of all arguments that hold at once: each noisy one has an equal part of the miss (union bound)."""
-    noisy = sum(bool(atoms_of(each)) for each in arguments)
-    part = 1 - (1 - level) / max(1, noisy)
-    ends = []
-    for each in arguments:
-        if atoms_of(each):
-            ends.append(_open(_ends(each, at, noises, part)))
-        else:
-            value = evaluate(each, at)
-            ends.append((value, value) if value.dtype != object else (np.full(1, np.nan), np.full(1, np.nan)))
-    return ends
-
-
-def _extreme(keep: Callable[[Floats, Floats], Floats], ends: list[Ends]) -> Ends:
-    """The least or the largest of several numbers, which leaves nulls out: its ends are those of the ends."""
-    low, high = ends[0]
-    for other_low, other_high in ends[1:]:
-        low, high = keep(low, other_low), keep(high, other_high)
-    return low, high
-
-
-def _condition(name: str, arguments: tuple[Formula, ...], at: Given, noises: Noises, level: Fraction) -> Ends:
-    """A truth value between "true for all numbers in doubt" and "true for one of them", as 0 and 1."""
-    if name == "is_null":
-        return (np.full(1, np.nan),) * 2
-    if name in ("and", "or", "not"):
-        ends = [_doubted(each) for each in _together(arguments, at, noises, level)]
-        if name == "not":
-            ((low, high),) = ends
-            return 1 - high, 1 - low
-        return _extreme(np.minimum if name == "and" else np.maximum, ends)
-    low, high = _open(_ends(Apply("subtract", arguments), at, noises, level))
-    surely, perhaps = _SIGNS[name](low, high)
-    return surely.astype(np.float64), perhaps.astype(np.float64)
-
-
-def _doubted(ends: Ends) -> Ends:
-    """A truth value that is unknown may be either."""
-    return np.nan_to_num(np.clip(ends[0], 0, 1), nan=0.0), np.nan_to_num(np.clip(ends[1], 0, 1), nan=1.0)
-
-
-_SIGNS: dict[str, Callable[[Floats, Floats], tuple[Any, Any]]] = {
-    "lt": lambda low, high: (high < 0, low < 0),
-    "le": lambda low, high: (high <= 0, low <= 0),
-    "gt": lambda low, high: (low > 0, high > 0),
-    "ge": lambda low, high: (low >= 0, high >= 0),
-    "eq": lambda low, high: ((low == 0) & (high == 0), (low <= 0) & (high >= 0)),
-    "ne": lambda low, high: ((low > 0) | (high < 0), (low != 0) | (high != 0)),
-}
-"""Whether a difference in [low, high] compares so with 0: surely, and perhaps."""
-
-
-# -- everything else ----------------------------------------------------------------------------------------------
+# -- statistics with measured coverage ----------------------------------------------------------------------------
 
 
 def _drawn(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:

@@ -9,8 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.alternatives import is_chosen_by_noise, noisy_values
-from dither.answer.bands import NO_BANDS, Bands, Ends, widened, without_bands
+from dither.answer.bands import NO_BANDS, Bands, Ends, bought_level, widened, without_bands
 from dither.answer.blocks import cells_of
+from dither.answer.interval_notes import usable_quantiles
 from dither.answer.intervals import seen
 from dither.answer.recipe import Recipe
 from dither.answer.split import boxed, demands, predicted_loss, split, weighted
@@ -54,7 +55,12 @@ def offer(
     plain = without_bands(recipe, kernel.catalog, facts_of(kernel))
     if not plain.cells or ends is None:
         return Offer(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
-    wide, bands = widened(recipe, plain, replace(ends, level=_of_each(recipe, ends.level)))
+    raised = replace(ends, level=_of_each(recipe, ends.level))
+    quantiles = frozenset(atom for atom, _ in plain.cells)
+    usable = usable_quantiles(recipe, quantiles, ends.level, bought_level(raised))
+    if not usable:
+        return Offer(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
+    wide, bands = widened(recipe, plain, raised, usable)
     return Offer(*_cheapest(kernel, view, recipe, wide, price, pot, weights), bands)
 
 

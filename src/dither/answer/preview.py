@@ -24,6 +24,7 @@ from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.blocks import cells_of
 from dither.answer.evaluate import Given, evaluate, numbers
 from dither.answer.expressions import Formula, Noisy
+from dither.answer.interval_notes import interval_notes
 from dither.answer.intervals import Noises, affine_half, interval, noise_scale, seen
 from dither.answer.preview_selection import foresee, limited, listed_rows
 from dither.answer.recipe import GroupingSet, Output, Recipe
@@ -264,7 +265,7 @@ def _column(
         scale, sensitivity = float(noise_scale(mechanism)) * unit, mechanism.sensitivity.l1 * unit
     notes = [output.note] if output.note else []
     level = foreseen.level or terms.level
-    notes += [note for atom in read if (note := terms.bands.note(atom, level, mechanisms))]
+    notes += interval_notes(formula, terms.bands, level, mechanisms)
     return PreviewColumn(
         output.name,
         scale,

@@ -1,0 +1,63 @@
+"""Which quantile ends a question can use, and what is said about columns that have no interval.
+
+A function of the question, the catalog and the level: no value enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from dither.answer.alternatives import noisy_values
+from dither.answer.bands import Bands
+from dither.answer.expressions import Formula
+from dither.answer.interval_shapes import Reading, base_level, has_interval, quantiles_used
+from dither.answer.recipe import Recipe
+from dither.answer.shapes import affine, atoms_of
+
+NO_INTERVAL = "it has no interval: nothing bounds this function of noisy values at this level"
+SOME_WITHOUT = "some of its values have no interval: nothing bounds them at this level"
+
+
+def usable_quantiles(
+    recipe: Recipe, quantiles: frozenset[int], level: Fraction, bought_level: Fraction
+) -> frozenset[int]:
+    """The quantiles whose ends, bought at a level, can bound a column of the answer at the level asked for."""
+    usable: frozenset[int] = frozenset()
+    for output in recipe.outputs:
+        if output.role == "value":
+            usable |= _used_by(output.formula, Reading(quantiles), level, bought_level)
+    return usable
+
+
+def _used_by(formula: Formula, reading: Reading, level: Fraction, bought_level: Fraction) -> frozenset[int]:
+    used: frozenset[int] = frozenset()
+    for value in noisy_values(formula):
+        if base_level(value, reading, level) <= bought_level:
+            used |= quantiles_used(value, reading)
+    return used
+
+
+def interval_notes(formula: Formula, bands: Bands, level: Fraction, mechanisms: Sequence[Any]) -> list[str]:
+    """What a reader must know about the quantiles of a column, and whether it has an interval at all."""
+    reading = Reading(frozenset(atom for atom, _ in bands.cells))
+    values = list(noisy_values(formula))
+    notes = []
+    for atom in atoms_of(formula):
+        bounded = [value for value in values if atom in quantiles_used(value, reading)]
+        is_bound = any(
+            base_level(value, reading, level) == level or _is_bounded(value, bands, reading, level) for value in bounded
+        )
+        notes.append(bands.note(atom, level, mechanisms, is_bound))
+    without = [value for value in values if not _is_bounded(value, bands, reading, level)]
+    if any(affine(value) is None or len(atoms_of(value)) > 1 for value in without):
+        notes.append(NO_INTERVAL if len(without) == len(values) else SOME_WITHOUT)
+    return [note for note in notes if note]
+
+
+def _is_bounded(value: Formula, bands: Bands, reading: Reading, level: Fraction) -> bool:
+    """Whether a value can have an interval, with the quantile ends that were bought."""
+    needed = base_level(value, reading, level)
+    covered = frozenset(atom for atom, band in bands.of if needed <= band.level)
+    return has_interval(value, reading, covered)

@@ -1,0 +1,193 @@
+"""How the interval of a formula is put together: which inner values have intervals of their own.
+
+A *base* is an inner value with an interval that covers by itself: an affine function of released numbers, a ratio of
+two, or a statistic whose coverage was measured (variance, covariance, slope, correlation). Everything around bases is
+interval arithmetic. Bases whose noise is the same hold or miss together, so they are counted once.
+
+>>> count = Noisy(0)
+>>> square = Apply("multiply", (count, count))
+>>> [len(base_events(formula, Reading())) for formula in (square, Apply("least", (count, Noisy(1))))]
+[1, 2]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dither.answer.expressions import Apply, Constant, Formula
+from dither.answer.interval_arithmetic import COMPARISONS
+from dither.answer.shapes import Affine, affine, atoms_of, ratio
+
+_LEAST_LINEAR_NOISE = 0.5
+_TWO = Constant(Fraction(2))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What decides about bases: which atoms are quantiles, and the deviation of an affine function's noise.
+
+    Without `deviation` (before anything is priced) every statistic counts as one of the measured.
+    """
+
+    quantiles: frozenset[int] = frozenset()
+    deviation: Callable[[Affine], float] | None = None
+
+
+def is_base(formula: Formula, reading: Reading) -> bool:
+    """Whether the formula has an interval of its own."""
+    if affine(formula) is not None:
+        return True
+    if reading.quantiles & set(atoms_of(formula)):
+        return False
+    return ratio(formula) is not None or is_measured(formula, reading)
+
+
+def base_events(formula: Formula, reading: Reading) -> frozenset[Hashable]:
+    """The different noises whose bounds must hold at once: an equal share of the miss goes to each."""
+    if not atoms_of(formula):
+        return frozenset()
+    if is_base(formula, reading):
+        whole = affine(formula)
+        return frozenset([formula if whole is None else whole.weights])
+    return frozenset().union(*(base_events(inner, reading) for inner in inner_values(formula)))
+
+
+def base_level(formula: Formula, reading: Reading, level: Fraction) -> Fraction:
+    """The level that each base of a formula needs, so that all hold at once (union bound)."""
+    return 1 - (1 - level) / max(1, len(base_events(formula, reading)))
+
+
+def inner_values(formula: Formula) -> tuple[Formula, ...]:
+    """The values whose ends the ends of a formula are made of."""
+    if not isinstance(formula, Apply):
+        return ()
+    if formula.name in COMPARISONS:
+        return (Apply("subtract", formula.arguments),)
+    for read in (read_remainder, read_determination):
+        inner = read(formula)
+        if inner is not None:
+            return inner
+    truncated = read_truncation(formula)
+    return formula.arguments if truncated is None else (truncated,)
+
+
+def read_remainder(formula: Formula) -> tuple[Formula, Formula] | None:
+    """Number and public divisor of `x % m`, which is x - m trunc(x / m)."""
+    match formula:
+        case Apply("subtract", (left, Apply("multiply", (right, whole)))) if not atoms_of(right):
+            if read_truncation(whole) == Apply("divide", (left, right)):
+                return left, right
+    return None
+
+
+def read_truncation(formula: Formula) -> Formula | None:
+    """The number that loses its decimals, sign(x) floor(|x|)."""
+    match formula:
+        case Apply("multiply", (Apply("sign", (value,)), Apply("floor", (Apply("abs", (same,)),)))) if value == same:
+            return value
+    return None
+
+
+def read_determination(formula: Formula) -> tuple[Formula, Formula] | None:
+    """The correlation b / sqrt(s t) and the exponent 2, of REGR_R2 = b b / (s t)."""
+    match formula:
+        case Apply("divide", (Apply("multiply", (first, second)), Apply("multiply", (left, right)) as spreads)):
+            if first == second and all(_central_moment(each) for each in (first, left, right)):
+                return Apply("divide", (first, Apply("sqrt", (spreads,)))), _TWO
+    return None
+
+
+# -- which formulas have ends -------------------------------------------------------------------------------------
+
+
+def has_interval(formula: Formula, reading: Reading, covered: frozenset[int]) -> bool:
+    """Whether the formula's ends are bounded by the ends of its bases; `covered` are the quantiles that have ends."""
+    if not atoms_of(formula):
+        return True
+    if is_base(formula, reading):
+        quantiles = reading.quantiles & set(atoms_of(formula))
+        return not quantiles or (len(atoms_of(formula)) == 1 and quantiles <= covered)
+    if not _has_rule(formula):
+        return False
+    noisy = [inner for inner in inner_values(formula) if atoms_of(inner)]
+    bounded = [has_interval(inner, reading, covered) for inner in noisy]
+    match formula:
+        case Apply("least" | "greatest" | "and" | "or" | "not", _):
+            return any(bounded)
+    return all(bounded)
+
+
+def quantiles_used(formula: Formula, reading: Reading) -> frozenset[int]:
+    """The quantiles whose ends the ends of a formula are made of."""
+    if not has_interval(formula, reading, reading.quantiles):
+        return frozenset()
+    if is_base(formula, reading):
+        return reading.quantiles & frozenset(atoms_of(formula))
+    return frozenset().union(*(quantiles_used(inner, reading) for inner in inner_values(formula)))
+
+
+def _has_rule(formula: Formula) -> bool:
+    """Whether interval arithmetic bounds the function: not for noisy decimals, nor noisy powers of noisy numbers."""
+    match formula:
+        case Apply("round", (_, decimals)):
+            return not atoms_of(decimals)
+        case Apply("power", (base, exponent)):
+            return not atoms_of(base) or not atoms_of(exponent)
+        case Apply("is_null", _):
+            return False
+    return True
+
+
+# -- statistics with measured coverage ----------------------------------------------------------------------------
+
+
+def is_measured(formula: Formula, reading: Reading) -> bool:
+    """Whether this is a variance, a covariance, a slope or a correlation with noise as it was measured."""
+    moments = _moments_of(formula)
+    return bool(moments) and all(_is_led_by_linear_noise(moment, reading) for moment in moments)
+
+
+_Moment = tuple[Affine, Affine, Affine, Affine]
+
+
+def _moments_of(formula: Formula) -> tuple[_Moment, ...]:
+    """The central moments that a statistic is made of; none for other formulas."""
+    alone = _central_moment(formula)
+    if alone is not None:
+        return (alone,)
+    match formula:
+        case Apply("divide", (above, Apply("sqrt", (Apply("multiply", (left, right)),)))):
+            return _all_moments(above, left, right)
+        case Apply("divide", (above, below)):
+            whole = affine(below)
+            return _all_moments(above, below) if whole is None else _all_moments(above)
+    return ()
+
+
+def _all_moments(*formulas: Formula) -> tuple[_Moment, ...]:
+    moments = [_central_moment(formula) for formula in formulas]
+    return tuple(moment for moment in moments if moment is not None) if all(moments) else ()
+
+
+def _central_moment(formula: Formula) -> _Moment | None:
+    """a - b c / n, all affine and noisy, where a reads a number that the others do not: SUM(xy) - SUM(x) SUM(y) / n."""
+    match formula:
+        case Apply("subtract", (sums, Apply("divide", (Apply("multiply", (left, right)), count)))):
+            first, second, third, fourth = (affine(each) for each in (sums, left, right, count))
+            if first is None or second is None or third is None or fourth is None:
+                return None
+            others = {*atoms_of(left), *atoms_of(right), *atoms_of(count)}
+            is_noisy = all(each.weights for each in (second, third, fourth))
+            return (first, second, third, fourth) if is_noisy and set(atoms_of(sums)) - others else None
+    return None
+
+
+def _is_led_by_linear_noise(moment: _Moment, reading: Reading) -> bool:
+    """Whether the noise of a is at least half that of b times c, over that of n."""
+    if reading.deviation is None:
+        return True
+    sums, left, right, count = (reading.deviation(each) for each in moment)
+    return math.isfinite(sums * count) and sums * count >= _LEAST_LINEAR_NOISE * left * right
