@@ -20,7 +20,7 @@ from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
 from dither.sql.aggregates import aggregate, counts_in, histogram
 from dither.sql.centred import said
-from dither.sql.formulas import Outer, condition, formula
+from dither.sql.formulas import Outer, check_size, condition, formula
 from dither.sql.groups import Sets, grouping_sets
 from dither.sql.inner import has_aggregates
 from dither.sql.keyed import Listed
@@ -62,6 +62,10 @@ class _Read:
     orders: tuple[Order, ...]
     limit: int | None
     offset: int
+
+    def __post_init__(self) -> None:
+        columns = [output.formula for output in self.outputs]
+        check_size([*columns, *self.having, *(order.formula for order in self.orders)], self.question)
 
 
 def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:

@@ -286,12 +286,11 @@ class _Reader:
         lacks_name = is_named and self._kind(last + 2) is None
         if last != place + 3 or self._kind(place - 1) != TokenType.COMMA or lacks_name:
             raise self._refuse(
-                f"write {token.text}(alias) [AS name] as a column of its own, after the column that it belongs to", token
+                f"write {token.text}(alias) [AS name] as a column of its own, after the column that it belongs to",
+                token,
             )
         of, end = self.tokens[place + 2].text, "low" if token.text.upper().endswith("LOW") else "high"
-        name = f"{of}_{end}"
-        if is_named:
-            name, last = self.tokens[last + 2].text, last + 2
+        name, last = (self.tokens[last + 2].text, last + 2) if is_named else (f"{of}_{end}", last)
         self.intervals.append(IntervalColumn(of, end, name))
         self._blank(place - 1, last)
 
