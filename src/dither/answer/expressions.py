@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,13 @@ class Noisy:
 
 @dataclass(frozen=True)
 class Constant:
-    """A public constant: a number, a text (to compare keys with), a truth value (0 or 1), or null."""
+    """A public constant: a number, a text (to compare keys with), a truth value (0 or 1), or null.
+
+    `kind` marks a number of days since 1970-01-01 as a date, and a number of seconds as a time.
+    """
 
     value: Fraction | str | None
+    kind: Literal["date", "timestamp"] | None = None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from dither.sql.formulas import Outer, check_size, condition, formula
 from dither.sql.groups import Sets, grouping_sets
 from dither.sql.inner import has_aggregates
 from dither.sql.keyed import Listed
+from dither.sql.kinds import settle_kinds
 from dither.sql.names import output_name
 from dither.sql.parse import parse, read_whole
 from dither.sql.queries import Answered, answered
@@ -74,7 +75,7 @@ def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
     read = _read(query, at, {}, max_groups)
     made = answered(read.question, read.sets, at)
     having = [*read.having, *_listed(read.question, made)]
-    return Recipe(
+    recipe = Recipe(
         sql=at.sql,
         queries=made.queries,
         keys=made.keys,
@@ -86,6 +87,7 @@ def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
         limit=read.limit,
         offset=read.offset,
     )
+    return settle_kinds(recipe)
 
 
 def _read(query: exp.Expr, at: Context, names: Names, max_groups: int | None) -> _Read:

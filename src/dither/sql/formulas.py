@@ -9,7 +9,6 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, count_nodes
-from dither.catalog import scalars
 from dither.errors import QueryError
 from dither.plan.algebra import Value
 from dither.sql.aggregates import aggregate
@@ -185,8 +184,8 @@ def _public(node: exp.Expr, outer: Outer) -> Formula | None:
 def _constant(value: Value, node: exp.Expr, outer: Outer) -> Constant:
     if isinstance(value.value, Fraction) and not is_computable(value.value):
         raise outer.question.scope.at.error(TOO_LARGE, node)
-    if value.kind == "date" and isinstance(value.value, Fraction):
-        return Constant(scalars.days_text(int(value.value)))
+    if value.kind in ("date", "timestamp") and isinstance(value.value, Fraction):
+        return Constant(value.value, "date" if value.kind == "date" else "timestamp")
     return Constant(value.value)
 
 

@@ -286,7 +286,7 @@ class _Reader:
         lacks_name = is_named and self._kind(last + 2) is None
         if last != place + 3 or self._kind(place - 1) != TokenType.COMMA or lacks_name:
             raise self._refuse(
-                f"write {token.text}(alias) [AS name] as a column of its own, after the column that it belongs to",
+                f"write {token.text}(alias) [AS name] as a column of its own, after the column it belongs to",
                 token,
             )
         of, end = self.tokens[place + 2].text, "low" if token.text.upper().endswith("LOW") else "high"
