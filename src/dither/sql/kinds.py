@@ -16,6 +16,14 @@ from dither.errors import QueryError
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _FAMILIES = {"integer": "number", "boolean": "number"}
+_SEPARATE = (
+    "make them columns of their own, or write constants in the kind of the values beside them, such as TRUE or "
+    "DATE '2024-01-31'"
+)
+_SEPARATE_TIMES = (
+    "after the noise, times go with other released times only. Compare with constants in WHERE, or make them columns "
+    "of their own"
+)
 _NAMES = {
     **dict(zip(_COMPARISONS, ("=", "<>", "<", "<=", ">", ">="), strict=True)),
     "add": "+",
@@ -70,9 +78,9 @@ class _Settler:
             formulas = tuple(_read_text(formula, *families) for formula in formulas)
         families = dict.fromkeys(self._families(formulas))
         if len(families) > 1:
+            remedy = _SEPARATE_TIMES if "timestamp" in families else _SEPARATE
             raise QueryError(
-                f"{_name(name)} of different kinds, {' and '.join(sorted(families))}: make them columns of their own, "
-                "or write constants in the kind of the values beside them, such as DATE '2024-01-31' "
+                f"{_name(name)} of different kinds, {' and '.join(sorted(families))}: {remedy} "
                 "[rule: what has no rule is refused]"
             )
         if name in ("least", "greatest") and "text" in families:
