@@ -21,7 +21,7 @@ from dither.answer.expressions import Apply, Constant, Grouping, KeyValue, Noisy
 from dither.answer.recipe import Recipe
 from dither.audit import naive
 from dither.audit.naive_plans import Label, grouped, shown
-from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse
+from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse, scalars
 from dither.plan.algebra import Cells, Keys, Quantiles, Sum
 from dither.plan.analyse import analyse
 from dither.plan.domains import shown_keys
@@ -292,6 +292,8 @@ def value(formula: Any, row: dict[str, Any]) -> Any:
     match formula:
         case Noisy(atom):
             return row["atoms"][atom]
+        case Constant(Fraction() as days, "date"):
+            return scalars.days_text(int(days))
         case Constant(constant):
             return constant
         case KeyValue(key):

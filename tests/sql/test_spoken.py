@@ -174,3 +174,16 @@ class TestAsked:
         assert "<table>" in found._repr_html_()
         with pytest.raises(QueryError, match="there is no value column m"):
             con.sql("SELECT COUNT(*) AS n, DP_INTERVAL_LOW(m) FROM visits", epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS", "opening parenthesis"),
+        ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS epsilon=1 COUNT(*) FROM t", "opening parenthesis"),
+        ("SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS", "AS name"),
+    ],
+)
+def test_text_that_stops_inside_a_clause_is_a_query_error(sql, words):
+    with pytest.raises(QueryError, match=words):
+        spoken(sql)

@@ -7,7 +7,7 @@ An alternative's value holds no choice any more. Every row shows exactly one of 
 >>> for each in alternatives(Apply("case", (large, Noisy(0), Constant(None)))):
 ...     print(each.value, [is_true for _, is_true in each.conditions], each.is_noisy)
 Noisy(atom=0) [True] True
-Constant(value=None) [False] False
+Constant(value=None, kind=None) [False] False
 """
 
 from __future__ import annotations

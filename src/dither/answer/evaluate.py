@@ -1,8 +1,8 @@
 """Formulas over whole columns: NumPy in, NumPy out, null as NaN, never an error or a warning.
 
-Numbers and truth values are float64 arrays; texts, dates and times (keys, or constants to compare them with) are object
-arrays with None for null. The arrays of atoms may have a leading axis of draws: everything broadcasts, so that an
-interval evaluates the same formula on thousands of plausible cells at once.
+Numbers, truth values, dates (days) and times (seconds) are float64 arrays; texts (keys, or constants to compare them
+with) are object arrays with None for null. The arrays of atoms may have a leading axis of draws: everything broadcasts,
+so that an interval evaluates the same formula on thousands of plausible cells at once.
 
 >>> half = Apply("divide", (Noisy(0), Constant(Fraction(2))))
 >>> evaluate(half, Given((np.array([3.0, 4.0]),), {}, {}))
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dither.answer.blocks import Block
 from dither.answer.expressions import Apply, Constant, Formula, Grouping, KeyValue, Noisy
+from dither.answer.kinds import key_kind
 from dither.answer.recipe import Atom, Recipe
 
 Array = NDArray[Any]
@@ -66,8 +67,8 @@ def keys_of(recipe: Recipe, block: Block) -> tuple[dict[int, Array], dict[int, f
     keys = {}
     for key in range(len(recipe.keys)):
         values: list[Any] = block.keys.get(key, [None] * block.rows)
-        if recipe.keys[key].domain.kind in ("number", "boolean"):
-            keys[key] = np.array([np.nan if value is None else float(value) for value in values], np.float64)
+        if key_kind(recipe.keys[key]) != "text":
+            keys[key] = np.array([_plain(value) for value in values], np.float64)
         else:
             keys[key] = _objects(values)
     return keys, {key: float(key not in block.of.keys) for key in range(len(recipe.keys))}

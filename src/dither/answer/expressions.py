@@ -6,9 +6,9 @@ Apply(name='divide', arguments=(Noisy(atom=0), Noisy(atom=1)))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,13 @@ class Noisy:
 
 @dataclass(frozen=True)
 class Constant:
-    """A public constant: a number, a text (to compare keys with), a truth value (0 or 1), or null."""
+    """A public constant: a number, a text (to compare keys with), a truth value (0 or 1), or null.
+
+    `kind` marks a number of days since 1970-01-01 as a date, and a number of seconds as a time.
+    """
 
     value: Fraction | str | None
+    kind: Literal["date", "timestamp"] | None = None
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,32 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Apply:
-    """A function of `FUNCTIONS`, applied; undefined (null) where the arithmetic is, never an error."""
+    """A function of `FUNCTIONS`, applied; undefined (null) where the arithmetic is, never an error.
+
+    `size` counts the nodes of the formula, shared arguments as often as they occur. It is computed from
+    the sizes of the arguments: the written-out tree of a short question may be too large to walk.
+    """
 
     name: str
     arguments: tuple[Formula, ...]
+    size: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", 1 + sum(map(count_nodes, self.arguments)))
 
 
 Formula: TypeAlias = Noisy | Constant | KeyValue | Grouping | Apply
+
+
+def count_nodes(formula: Formula) -> int:
+    """How many nodes a formula has, shared arguments counted as often as they occur.
+
+    >>> double = Apply("add", (Noisy(0), Noisy(0)))
+    >>> count_nodes(Apply("add", (double, double)))
+    7
+    """
+    return formula.size if isinstance(formula, Apply) else 1
+
 
 FUNCTIONS = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "power"), "numbers"),

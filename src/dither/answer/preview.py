@@ -26,6 +26,7 @@ from dither.answer.evaluate import Given, evaluate, numbers
 from dither.answer.expressions import Formula, Noisy
 from dither.answer.interval_notes import interval_notes
 from dither.answer.intervals import Noises, affine_half, interval, noise_scale, seen
+from dither.answer.kinds import key_kind
 from dither.answer.preview_selection import foresee, limited, listed_rows
 from dither.answer.recipe import GroupingSet, Output, Recipe
 from dither.answer.result import noises_of
@@ -348,9 +349,7 @@ def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
             middle = Fraction(between.low + between.high, 2)
         atoms.append(numbers(atom, np.full(rows, float(middle * terms.group_size))))
     keys = {
-        key: np.full(rows, np.nan)
-        if recipe.keys[key].domain.kind in ("number", "boolean")
-        else np.full(rows, None, object)
+        key: np.full(rows, np.nan) if key_kind(recipe.keys[key]) != "text" else np.full(rows, None, object)
         for key in range(len(recipe.keys))
     }
     return Given(tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))})

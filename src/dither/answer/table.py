@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from dither.answer.alternatives import alternatives
 from dither.answer.blocks import Block, blocks
 from dither.answer.evaluate import Array, Given, evaluate, given, is_null
-from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
+from dither.answer.expressions import Apply, Formula, Noisy
 from dither.answer.intervals import Noises, affine_half, interval
+from dither.answer.kinds import MAX_INTEGER, infer_kind
 from dither.answer.recipe import Atom, Output, Recipe, Shown
 from dither.answer.selection import Piece, Selection, count_candidates, count_shown, pieces_of
 from dither.answer.shapes import Affine, affine, atoms_of
@@ -38,7 +39,7 @@ _TYPES = {
     "text": pa.string(),
 }
 _WIDE = pa.decimal128(38, 0)
-_INT64, _LARGEST = 2**63 - 1, 10**38 - 1
+_LARGEST = 10**38 - 1
 _FLOAT = 1e-9
 
 
@@ -187,7 +188,7 @@ def column(
                 width = max(widths[atom] for atom, _ in whole.weights)
                 if isinstance(piece.value, Noisy):  # ends saturate at the public width, like the number itself
                     lists = [[_within(value, width) for value in each] for each in lists]
-                wide = wide or any(abs(value or 0) > _INT64 for each in lists for value in each)
+                wide = wide or any(abs(value or 0) > MAX_INTEGER for each in lists for value in each)
             else:
                 lists = _floats(piece, piece.given(at), noise, level, kind, count)
             parts.append((places if piece.rows is None else places[piece.rows], lists[:count]))
@@ -199,7 +200,7 @@ def _has_wide(formula: Formula, recipe: Recipe, widths: Sequence[int]) -> bool:
     """Whether a whole number beyond 64 bits is among the alternatives: a public fact, whatever noise chose."""
     sums = [affine(each.value) for each in alternatives(formula)]
     read = [atom for of in sums if of is not None and _is_whole(of, recipe) for atom, _ in of.weights]
-    return any(widths[atom] > _INT64 for atom in read)
+    return any(widths[atom] > MAX_INTEGER for atom in read)
 
 
 def _floats(piece: Piece, at: Given, noise: Noises, level: Fraction, kind: Shown, count: int) -> list[list[Any]]:
@@ -252,7 +253,7 @@ def _within(value: int | None, width: int) -> int | None:
 
 def _capped(values: list[Any]) -> list[Any]:
     """Whole numbers saturate at 64 bits."""
-    return [_within(value, _INT64) if type(value) is int else value for value in values]
+    return [_within(value, MAX_INTEGER) if type(value) is int else value for value in values]
 
 
 def _exact(recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction) -> list[list[Any]]:
@@ -304,7 +305,7 @@ def _one(value: float, kind: Shown, rounding: Any) -> Any:
 
 def kind_of(formula: Formula, recipe: Recipe) -> Shown:
     """What a column holds, from the recipe alone."""
-    found = _kind(formula, recipe)
+    found = infer_kind(formula, recipe)
     whole = affine(formula)
     if found == "number" and whole is not None and _is_whole(whole, recipe):
         return "integer"
@@ -320,35 +321,3 @@ def _is_whole(of: Affine, recipe: Recipe) -> bool:
         and all(part.denominator == 1 for part in (of.constant, *parts))
         and all(known.shown == "integer" for known, _ in atoms)
     )
-
-
-def _kind(formula: Formula, recipe: Recipe) -> Shown | None:
-    match formula:
-        case Noisy(atom):
-            return recipe.atoms[atom].shown
-        case Constant(value):
-            if value is None:
-                return None
-            return "text" if isinstance(value, str) else "integer" if value.denominator == 1 else "number"
-        case Grouping():
-            return "integer"
-        case KeyValue(key):
-            domain = recipe.keys[key].domain
-            if recipe.keys[key].dated:
-                return "date"
-            if domain.kind == "number":
-                return "integer" if domain.step.denominator == 1 else "number"
-            kinds: dict[str, Shown] = {"date": "date", "timestamp": "timestamp", "boolean": "boolean"}
-            return kinds.get(domain.kind, "text")
-        case Apply(name, arguments):
-            if FUNCTIONS[name] == "conditions":
-                return "boolean"
-            if FUNCTIONS[name] == "choices":
-                values = arguments
-                if name == "case":
-                    values = (*arguments[1::2], *arguments[-1:])
-                elif name == "nullif":
-                    values = arguments[:1]
-                kinds_found = {kind for value in values if (kind := _kind(value, recipe)) is not None}
-                return kinds_found.pop() if len(kinds_found) == 1 else "number"
-    return "number"

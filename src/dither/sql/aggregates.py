@@ -46,6 +46,8 @@ def counts_in(nodes: list[exp.Expr], question: Question) -> None:
     """Note what is counted anyway: sums of the same values are then made from centred ones."""
     for node in nodes:
         for each in walk(node):
+            if not isinstance(each, _COUNTING):
+                continue  # before its parts are walked: walking those of every node is quadratic
             if any(is_aggregate(part) for part in walk(each) if part is not each):
                 continue
             chosen = None
@@ -53,11 +55,7 @@ def counts_in(nodes: list[exp.Expr], question: Question) -> None:
                 chosen = expression(each.parent.expression.this, question.scope)
             if isinstance(each, exp.Count) and isinstance(each.this, exp.Star):
                 question.counts_rows = question.counts_rows or chosen is None
-            elif (
-                isinstance(each, _COUNTING)
-                and isinstance(each.this, exp.Expr)
-                and not isinstance(each.this, exp.Distinct)
-            ):
+            elif isinstance(each.this, exp.Expr) and not isinstance(each.this, exp.Distinct):
                 known = question.scope.field(each.this) if isinstance(each.this, exp.Column) else None
                 if known is None or not _is_id(known, question):
                     question.counted.add(where(chosen, expression(each.this, question.scope)))

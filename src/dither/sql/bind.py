@@ -20,10 +20,11 @@ from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
 from dither.sql.aggregates import aggregate, counts_in, histogram
 from dither.sql.centred import said
-from dither.sql.formulas import Outer, condition, formula
+from dither.sql.formulas import Outer, check_size, condition, formula
 from dither.sql.groups import Sets, grouping_sets
 from dither.sql.inner import has_aggregates
 from dither.sql.keyed import Listed
+from dither.sql.kinds import settle_kinds
 from dither.sql.names import output_name
 from dither.sql.parse import parse, read_whole
 from dither.sql.queries import Answered, answered
@@ -63,6 +64,10 @@ class _Read:
     limit: int | None
     offset: int
 
+    def __post_init__(self) -> None:
+        columns = [output.formula for output in self.outputs]
+        check_size([*columns, *self.having, *(order.formula for order in self.orders)], self.question)
+
 
 def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
     check_tables(query, at)
@@ -70,7 +75,7 @@ def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
     read = _read(query, at, {}, max_groups)
     made = answered(read.question, read.sets, at)
     having = [*read.having, *_listed(read.question, made)]
-    return Recipe(
+    recipe = Recipe(
         sql=at.sql,
         queries=made.queries,
         keys=made.keys,
@@ -82,6 +87,7 @@ def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
         limit=read.limit,
         offset=read.offset,
     )
+    return settle_kinds(recipe)
 
 
 def _read(query: exp.Expr, at: Context, names: Names, max_groups: int | None) -> _Read:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue
-from dither.catalog import scalars
+from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, count_nodes
 from dither.errors import QueryError
 from dither.plan.algebra import Value
 from dither.sql.aggregates import aggregate
@@ -47,6 +46,7 @@ _MANY: dict[type[exp.Expr], str] = {exp.Least: "least", exp.Greatest: "greatest"
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UINT", "UBIGINT")
 
 
+MAX_NODES = 2_000
 MOST_POWER = 100
 TOO_LARGE = (
     "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be computed: rescale it "
@@ -70,7 +70,23 @@ class Outer:
 
 
 def formula(node: exp.Expr, outer: Outer) -> Formula:
-    """The formula of an expression over aggregates, keys and constants."""
+    """The formula of an expression over aggregates, keys and constants; of bounded size."""
+    made = _read_formula(node, outer)
+    check_size((made,), outer.question, node)
+    return made
+
+
+def check_size(formulas: Iterable[Formula], question: Question, node: exp.Expr | None = None) -> None:
+    """Refuse formulas that are too long together. Formulas over answers grow with every SELECT around them."""
+    if sum(map(count_nodes, formulas)) > MAX_NODES:
+        raise question.scope.at.error(
+            f"columns, HAVING and ORDER BY together have more than {MAX_NODES} steps when the columns that they read "
+            "are written out: ask fewer of them, or compute them from the answer [rule: work is bounded]",
+            node,
+        )
+
+
+def _read_formula(node: exp.Expr, outer: Outer) -> Formula:
     question = outer.question
     if not isinstance(node, exp.Expr):
         raise question.scope.at.error("an argument is missing")
@@ -168,8 +184,8 @@ def _public(node: exp.Expr, outer: Outer) -> Formula | None:
 def _constant(value: Value, node: exp.Expr, outer: Outer) -> Constant:
     if isinstance(value.value, Fraction) and not is_computable(value.value):
         raise outer.question.scope.at.error(TOO_LARGE, node)
-    if value.kind == "date" and isinstance(value.value, Fraction):
-        return Constant(scalars.days_text(int(value.value)))
+    if value.kind in ("date", "timestamp") and isinstance(value.value, Fraction):
+        return Constant(value.value, "date" if value.kind == "date" else "timestamp")
     return Constant(value.value)
 
 
@@ -187,8 +203,10 @@ def _grouping(node: exp.Expr, question: Question) -> Formula:
 
 
 def _applied(node: exp.Expr, outer: Outer) -> Formula:
+    tests: dict[int, Formula] = {}
+
     def of(*nodes: exp.Expr) -> tuple[Formula, ...]:
-        return tuple(formula(each, outer) for each in nodes)
+        return tuple(tests[id(child)] if id(child) in tests else formula(child, outer) for child in nodes)
 
     kind = type(node)
     if kind in _PLAIN:
@@ -205,8 +223,8 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
     if isinstance(node, (exp.And, exp.Or)):
         parts = tuple(condition(each, outer) for each in flattened(node, kind))
         return Apply("and" if isinstance(node, exp.And) else "or", parts)
-    for test in _tests(node):
-        condition(test, outer)
+    # Each test is read once: reading it again in its rule would double the work at each level of nesting.
+    tests.update({id(test): condition(test, outer) for test in _tests(node)})
     if rule := _RULES.get(kind):
         return rule(node, of)
     if kind in REFUSED_TYPES or not list(node.find_all(exp.Column)):

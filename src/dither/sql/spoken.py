@@ -159,6 +159,8 @@ class _Reader:
 
     def _closing(self, place: int) -> int:
         """The place of the parenthesis that closes the one at `place`."""
+        if self._kind(place) != TokenType.L_PAREN:
+            raise self._refuse("an opening parenthesis must follow", self.tokens[place - 1])
         depth = 0
         for at in range(place, len(self.tokens)):
             depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self.tokens[at].token_type, 0)
@@ -280,14 +282,15 @@ class _Reader:
     def _interval(self, place: int) -> None:
         """`, DP_INTERVAL_LOW(alias) [AS name]` leaves the list of columns: the interval is there already."""
         token, last = self.tokens[place], self._closing(place + 1)
-        if last != place + 3 or self._kind(place - 1) != TokenType.COMMA:
+        is_named = self._kind(last + 1) == TokenType.ALIAS
+        lacks_name = is_named and self._kind(last + 2) is None
+        if last != place + 3 or self._kind(place - 1) != TokenType.COMMA or lacks_name:
             raise self._refuse(
-                f"write {token.text}(alias) as a column of its own, after the column that it belongs to", token
+                f"write {token.text}(alias) [AS name] as a column of its own, after the column it belongs to",
+                token,
             )
         of, end = self.tokens[place + 2].text, "low" if token.text.upper().endswith("LOW") else "high"
-        name = f"{of}_{end}"
-        if self._kind(last + 1) == TokenType.ALIAS:
-            name, last = self.tokens[last + 2].text, last + 2
+        name, last = (self.tokens[last + 2].text, last + 2) if is_named else (f"{of}_{end}", last)
         self.intervals.append(IntervalColumn(of, end, name))
         self._blank(place - 1, last)
 
@@ -348,8 +351,7 @@ def _nested(read: Spoken) -> Spoken:
     outer.set("from_", exp.From(this=rows.subquery("dp_units")))
     if keys:
         outer.set("group", exp.Group(expressions=[exp.column(name) for name in named]))
-    made = Spoken(**{**read.__dict__, "sql": outer.sql(dialect="duckdb"), "rewritten": True})
-    return made
+    return Spoken(**{**read.__dict__, "sql": outer.sql(dialect="duckdb"), "rewritten": True})
 
 
 def _outer(node: exp.Expr, keys: dict[str, exp.Expr], inner: dict[str, exp.Expr], read: Spoken) -> exp.Expr:

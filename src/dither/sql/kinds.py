@@ -1,0 +1,125 @@
+"""Kinds of formulas, checked before anything is charged: no column can hold texts beside numbers.
+
+A text constant beside a date or a number is read as one, as SQL does. What remains of different kinds is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula
+from dither.answer.kinds import infer_kind
+from dither.answer.recipe import Recipe
+from dither.catalog import scalars
+from dither.errors import QueryError
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_FAMILIES = {"integer": "number", "boolean": "number"}
+_SEPARATE = (
+    "make them columns of their own, or write constants in the kind of the values beside them, such as TRUE or "
+    "DATE '2024-01-31'"
+)
+_SEPARATE_TIMES = (
+    "after the noise, times go with other released times only. Compare with constants in WHERE, or make them columns "
+    "of their own"
+)
+_NAMES = {
+    **dict(zip(_COMPARISONS, ("=", "<>", "<", "<=", ">", ">="), strict=True)),
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+}
+
+
+def settle_kinds(recipe: Recipe) -> Recipe:
+    """The recipe with text constants read as the kind beside them; refuses formulas of mixed kinds."""
+    settler = _Settler(recipe)
+    return replace(
+        recipe,
+        outputs=tuple(replace(output, formula=settler.settle(output.formula)) for output in recipe.outputs),
+        having=None if recipe.having is None else settler.settle(recipe.having),
+        order=tuple(replace(order, formula=settler.settle(order.formula)) for order in recipe.order),
+    )
+
+
+class _Settler:
+    """Settles the formulas of one recipe."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+    def settle(self, formula: Formula) -> Formula:
+        if not isinstance(formula, Apply):
+            return formula
+        arguments = tuple(self.settle(argument) for argument in formula.arguments)
+        name = formula.name
+        if name == "case":
+            values = self._align(name, (*arguments[1:-1:2], arguments[-1]))
+            pairs = zip(arguments[:-1:2], values[:-1], strict=True)
+            arguments = (*(part for pair in pairs for part in pair), values[-1])
+        elif FUNCTIONS[name] == "choices" or name in _COMPARISONS:
+            arguments = self._align(name, arguments)
+        elif FUNCTIONS[name] == "numbers":
+            arguments = self._settle_arithmetic(name, arguments)
+        return Apply(name, arguments)
+
+    def _families(self, formulas: tuple[Formula, ...]) -> list[str]:
+        """The kinds of formulas, less NULL; integers and truth values count as numbers."""
+        kinds = [infer_kind(formula, self.recipe) for formula in formulas]
+        return [_FAMILIES.get(kind, kind) for kind in kinds if kind is not None]
+
+    def _align(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
+        """Formulas of one kind, text constants read as that of the others."""
+        others = tuple(formula for formula in formulas if not _is_text(formula))
+        families = dict.fromkeys(self._families(others))
+        if len(families) == 1:
+            formulas = tuple(_read_text(formula, *families) for formula in formulas)
+        families = dict.fromkeys(self._families(formulas))
+        if len(families) > 1:
+            remedy = _SEPARATE_TIMES if "timestamp" in families else _SEPARATE
+            raise QueryError(
+                f"{_name(name)} of different kinds, {' and '.join(sorted(families))}: {remedy} "
+                "[rule: what has no rule is refused]"
+            )
+        if name in ("least", "greatest") and "text" in families:
+            raise QueryError(f"{_name(name)} of texts is not computed after the noise: compare numbers or dates")
+        return formulas
+
+    def _settle_arithmetic(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
+        """Numbers; days may be added to a date, and dates and times be subtracted from their like."""
+        others = self._families(tuple(formula for formula in formulas if not _is_text(formula)))
+        beside = others[0] if name == "subtract" and others else "number"
+        formulas = tuple(_read_text(formula, beside) for formula in formulas)
+        families = self._families(formulas)
+        times = sorted({family for family in families if family != "number"})
+        is_difference = name == "subtract" and families in (["date", "date"], ["timestamp", "timestamp"])
+        is_moved = (name == "add" and families.count("date") == 1) or (name == "subtract" and families[:1] == ["date"])
+        if times and not is_difference and not (is_moved and times == ["date"]):
+            raise QueryError(
+                f"{_name(name)} takes numbers, not {' and '.join(times)}. Of dates, differences such as "
+                "MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days may be added to a date "
+                "[rule: what has no rule is refused]"
+            )
+        return formulas
+
+
+def _name(name: str) -> str:
+    return _NAMES.get(name, name.upper())
+
+
+def _is_text(formula: Formula) -> bool:
+    return isinstance(formula, Constant) and isinstance(formula.value, str)
+
+
+def _read_text(formula: Formula, family: str) -> Formula:
+    """A text constant as a date or a number where it is one; anything else as it is."""
+    if not isinstance(formula, Constant) or not isinstance(formula.value, str):
+        return formula
+    text = formula.value.strip()
+    if family == "date":
+        days = scalars.days(text)
+        return formula if days is None else Constant(Fraction(days), "date")
+    value = scalars.number(text) if family == "number" else None
+    return formula if value is None else Constant(value)
