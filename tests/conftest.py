@@ -9,6 +9,7 @@ import pytest
 
 from cpu_report import CpuReport
 from no_skips import FailSkippedTests
+from postgres_server import running_server
 
 
 def pytest_addoption(parser):
@@ -29,11 +30,7 @@ def _own_state_home(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A PostgreSQL of our own (pgserver), one per test process."""
-    reason = "pip install pgserver psycopg to test the ledger in PostgreSQL"
-    pgserver = pytest.importorskip("pgserver", reason=reason)
-    pytest.importorskip("psycopg")
-    running = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
-    yield running
-    running.cleanup()
+def server() -> Iterator[Any]:
+    """A PostgreSQL of our own, one per test process."""
+    with running_server() as running:
+        yield running

@@ -15,6 +15,8 @@ import pytest
 from clinic7 import BY_REGION, Clinic
 from kill_steps import STEPS, WHEN
 
+from postgres_server import running_server
+
 pytest_plugins = ["clinic7_fixtures"]
 CHARGED = STEPS.index("reserve")
 
@@ -33,8 +35,7 @@ def test_killed_at_every_step(store: str, tmp_path: Path) -> None:
     if store == "sqlite":
         found = outcomes(tmp_path)
     else:
-        pgserver = pytest.importorskip("pgserver")
-        with pgserver.get_server(tmp_path / "postgres", cleanup_mode="stop") as server:
+        with running_server() as server:
             found = outcomes(tmp_path, server.get_uri())
     assert [(each["step"], each["when"]) for each in found] == [(s, w) for s in STEPS for w in WHEN]
     for each in found:

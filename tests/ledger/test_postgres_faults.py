@@ -13,6 +13,7 @@ from ledger_place import TIME, Place, fresh_url, release, reserve
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import Ledger
+from postgres_server import running_server
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -25,11 +26,8 @@ def place(server: Any, tmp_path: Path) -> Place:
 @pytest.fixture
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Place]]:
     """A server of our own to stop and start."""
-    pgserver = pytest.importorskip("pgserver")
-    data = tmp_path_factory.mktemp("mortal")
-    server = pgserver.get_server(data, cleanup_mode="stop")
-    yield server, Place(tmp_path_factory.mktemp("mortal_place"), fresh_url(server))
-    server.cleanup()
+    with running_server() as server:
+        yield server, Place(tmp_path_factory.mktemp("mortal_place"), fresh_url(server))
 
 
 def test_a_dead_server_says_so_and_a_living_one_goes_on(mortal: tuple[Any, Place]) -> None:
