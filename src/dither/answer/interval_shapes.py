@@ -4,6 +4,7 @@ A *base* is an inner value with an interval that covers by itself: an affine fun
 two, or a statistic whose coverage was measured (variance, covariance, slope, correlation). Everything around bases is
 interval arithmetic. Bases whose noise is the same hold or miss together, so they are counted once.
 
+>>> from dither.answer.expressions import Noisy
 >>> count = Noisy(0)
 >>> square = Apply("multiply", (count, count))
 >>> [len(base_events(formula, Reading())) for formula in (square, Apply("least", (count, Noisy(1))))]
