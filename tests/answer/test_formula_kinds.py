@@ -36,6 +36,8 @@ MIXED = [
 ]
 WIDE = [
     ("SELECT 9223372036854775808 AS d, COUNT(*) AS n FROM visits", 2.0**63),
+    ("SELECT 9223372036854775807 AS d, COUNT(*) AS n FROM visits", 2.0**63),
+    ("SELECT GREATEST(COUNT(*), 9223372036854775807) AS d FROM visits", 2.0**63),
     ("SELECT 1e50 AS d, COUNT(*) AS y FROM visits", 1e50),
     ("SELECT CASE WHEN COUNT(*) > -999999 THEN 1e20 ELSE COUNT(*) END AS d FROM visits", 1e20),
     ("SELECT GREATEST(COUNT(*), 1e19) AS d FROM visits", 1e19),
@@ -68,7 +70,7 @@ def test_a_refused_question_is_not_charged(con):
 
 
 @pytest.mark.parametrize(("sql", "value"), WIDE)
-def test_whole_numbers_beyond_64_bits_are_shown_as_numbers(con, sql, value):
+def test_whole_numbers_that_floats_round_are_shown_as_numbers(con, sql, value):
     assert con.sql(sql, epsilon=1).table["d"].to_pylist() == [value]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, Noisy
 from dither.answer.recipe import KeyColumn, Recipe, Shown
 
-MAX_INTEGER = 2**63 - 1
-"""Larger whole numbers are shown as numbers: no column of integers holds them."""
+_MAX_EXACT = 2**53
+"""Larger whole constants are shown as numbers: formulas are computed in floats, which round them."""
 
 
 def infer_kind(formula: Formula, recipe: Recipe) -> Shown | None:
@@ -59,5 +59,5 @@ def _infer_constant_kind(constant: Constant) -> Shown | None:
         return constant.kind
     if isinstance(value, str):
         return "text"
-    is_integer = value.denominator == 1 and abs(value) <= MAX_INTEGER
+    is_integer = value.denominator == 1 and abs(value) <= _MAX_EXACT
     return "integer" if is_integer else "number"

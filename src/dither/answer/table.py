@@ -25,7 +25,7 @@ from dither.answer.blocks import Block, blocks
 from dither.answer.evaluate import Array, Given, evaluate, given, is_null
 from dither.answer.expressions import Apply, Formula, Noisy
 from dither.answer.intervals import Noises, affine_half, interval
-from dither.answer.kinds import MAX_INTEGER, infer_kind
+from dither.answer.kinds import infer_kind
 from dither.answer.recipe import Atom, Output, Recipe, Shown
 from dither.answer.selection import Piece, Selection, count_candidates, count_shown, pieces_of
 from dither.answer.shapes import Affine, affine, atoms_of
@@ -39,7 +39,7 @@ _TYPES = {
     "text": pa.string(),
 }
 _WIDE = pa.decimal128(38, 0)
-_LARGEST = 10**38 - 1
+_INT64, _LARGEST = 2**63 - 1, 10**38 - 1
 _FLOAT = 1e-9
 
 
@@ -188,9 +188,11 @@ def column(
                 width = max(widths[atom] for atom, _ in whole.weights)
                 if isinstance(piece.value, Noisy):  # ends saturate at the public width, like the number itself
                     lists = [[_within(value, width) for value in each] for each in lists]
-                wide = wide or any(abs(value or 0) > MAX_INTEGER for each in lists for value in each)
+                wide = wide or any(abs(value or 0) > _INT64 for each in lists for value in each)
             else:
                 lists = _floats(piece, piece.given(at), noise, level, kind, count)
+                is_integer = kind == "integer" and output.role == "value"
+                wide = wide or (is_integer and any(abs(value or 0) > _INT64 for value in lists[0]))
             parts.append((places if piece.rows is None else places[piece.rows], lists[:count]))
     joined = _joined(parts, rows.shown, count)
     return Triple(kind, wide, *joined)
@@ -200,7 +202,7 @@ def _has_wide(formula: Formula, recipe: Recipe, widths: Sequence[int]) -> bool:
     """Whether a whole number beyond 64 bits is among the alternatives: a public fact, whatever noise chose."""
     sums = [affine(each.value) for each in alternatives(formula)]
     read = [atom for of in sums if of is not None and _is_whole(of, recipe) for atom, _ in of.weights]
-    return any(widths[atom] > MAX_INTEGER for atom in read)
+    return any(widths[atom] > _INT64 for atom in read)
 
 
 def _floats(piece: Piece, at: Given, noise: Noises, level: Fraction, kind: Shown, count: int) -> list[list[Any]]:
@@ -253,7 +255,7 @@ def _within(value: int | None, width: int) -> int | None:
 
 def _capped(values: list[Any]) -> list[Any]:
     """Whole numbers saturate at 64 bits."""
-    return [_within(value, MAX_INTEGER) if type(value) is int else value for value in values]
+    return [_within(value, _INT64) if type(value) is int else value for value in values]
 
 
 def _exact(recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction) -> list[list[Any]]:
