@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,9 +18,19 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a run that a script starts with &
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(CpuReport())
     if config.getoption("--no-skips"):
         config.pluginmanager.register(FailSkippedTests())
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _state_home_of_shared_fixtures(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("shared-xdg")))
+        patch.delenv("DITHER_STATE", raising=False)
+        yield
 
 
 @pytest.fixture(autouse=True)

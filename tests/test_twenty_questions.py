@@ -94,7 +94,7 @@ def _natural(column, table, facts):
 
 
 def noiseless(con, sql):
-    found = con._offer(con.bind(sql), _price(), None, Ends(Fraction(95, 100)))
+    found = con._offer(con._bind_once(sql, None), con._view(), _price(), None, Ends(Fraction(95, 100)))
     priced = found.priced
     values = exact_values(con, priced)
     return found, priced, values

@@ -8,6 +8,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.all  # tests/test_docs.py runs every page by default
 @pytest.mark.parametrize("page", ["reference/accounting.md", "how-to/account-for-dp-sgd.md"])
 def test_code_blocks_run(page, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.S)

@@ -72,7 +72,7 @@ def oracle():
 
 
 def without_noise(con, sql, **how):
-    found = con._offer(con.bind(sql), Price(F(10)), None, Ends(F(95, 100)), **how)
+    found = con._offer(con._bind_once(sql, None), con._view(), Price(F(10)), None, Ends(F(95, 100)), **how)
     values = asked.exact_values(con, found.priced)
     return found.recipe, Release("1", found.priced, values, F(1), F(1), F(1), "now")
 
@@ -116,7 +116,13 @@ class TestCoverage:
     @pytest.mark.parametrize("price", [{"epsilon": 4}, {"epsilon": 40}, {"rho": F(1, 2)}])
     def test_columns_of_a_rollup(self, con, price):
         """90 % intervals of every cell and column; each check alarms falsely below 1e-9 (exact binomial)."""
-        found = con._offer(con.bind(self.SQL), Price(**{name: F(value) for name, value in price.items()}), None, None)
+        found = con._offer(
+            con._bind_once(self.SQL, None),
+            con._view(),
+            Price(**{name: F(value) for name, value in price.items()}),
+            None,
+            None,
+        )
         recipe, priced = found.recipe, found.priced
         assert {each.step.family for each in priced.steps} == {"gaussian" if "rho" in price else "box"}
         noises = noises_of(recipe, [each.mechanism for each in priced.steps])

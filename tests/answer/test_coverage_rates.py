@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
+from case_lists import mark_rest
 from dither.answer import draws
 from dither.answer.draws import law_of
 from dither.answer.evaluate import Given, evaluate
@@ -91,7 +92,7 @@ def covered(formula, exact, at, noises, level) -> int:
     return int((~misses).sum())
 
 
-@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+@pytest.mark.parametrize("family", mark_rest(["laplace", "gaussian"], quick=1))
 @pytest.mark.parametrize("name", FORMULAS)
 def test_coverage_at_small_and_realistic_sizes(name, family):
     """At 90 %; false alarm below 1e-9 for each size (exact binomial), 600 repetitions or 3,000."""

@@ -15,9 +15,11 @@ from dither.privacy.request import Price, Request
 BOTH = "SELECT ward, COUNT(*) AS n, SUM(score) AS s FROM visits GROUP BY ward"
 
 
-@pytest.fixture
-def con(tmp_path):
-    return asked.connection(tmp_path / "c", rows=asked.few_rows(3), rule="pure")
+@pytest.fixture(scope="module")
+def con(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("heads")))
+        yield asked.connection(tmp_path_factory.mktemp("boxes") / "c", rows=asked.few_rows(3), rule="pure")
 
 
 def families(con, sql: str, **price) -> list[tuple[str, int]]:

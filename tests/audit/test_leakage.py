@@ -252,7 +252,7 @@ def test_many_points_against_many_points_use_a_tree():
 
 
 def test_the_command_prints_the_book_beside_ours_and_the_leakage_of_pairs(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "EXPERIMENTS", (replace(EXPERIMENTS[-2], quick=12_000),))
+    monkeypatch.setattr(tables, "EXPERIMENTS", (replace(EXPERIMENTS[-2], quick=4_000),))
     ran = CliRunner().invoke(app, ["audit", "leakage", "--runs", "1"], env={"COLUMNS": "170"})
     assert ran.exit_code == 0 and "geometric 2, 10K x 1K" in ran.output, ran.output
     assert re.search(r"leakage: \d of 4 rows of the book within tolerance", ran.output)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clinic
+from case_lists import mark_rest, run_examples
 from dither import DitherError, RefusedError, connect, steward
 from dither.data import limits, registration, sources
 from dither.data.registration import RegistrationError
@@ -68,15 +68,18 @@ class TestOwnersRowsDependOnNobodyElse:
             self.test_in_any_order(tmp_path)
 
 
-@settings(max_examples=8, deadline=None)
-@given(order=st.permutations(range(12)), drop=st.sets(st.integers(0, 11)))
-def test_kept_rows_are_a_function_of_the_owners_rows_as_a_multiset(order, drop, tmp_path_factory):
+@pytest.mark.parametrize("examples", mark_rest([3, 24], quick=1))
+def test_kept_rows_are_a_function_of_the_owners_rows_as_a_multiset(examples, tmp_path_factory):
+    strategies = {"order": st.permutations(range(12)), "drop": st.sets(st.integers(0, 11))}
     rows = [clinic.row(f"v{i % 5}", "me", cost=str(i % 3)) for i in range(6)]
     rows += [clinic.row(f"w{i}", f"p{i}") for i in range(6)]
-    shuffled = [rows[i] for i in order if i < 6 or i not in drop]
-    folder = tmp_path_factory.mktemp("orders")
-    expected = of_owner(clinic.registered_rows(folder / "a", rows), "me")
-    assert of_owner(clinic.registered_rows(folder / "b", shuffled), "me") == expected
+    expected = of_owner(clinic.registered_rows(tmp_path_factory.mktemp("order"), rows), "me")
+
+    def check_rows(order, drop):
+        shuffled = [rows[i] for i in order if i < 6 or i not in drop]
+        assert of_owner(clinic.registered_rows(tmp_path_factory.mktemp("orders"), shuffled), "me") == expected
+
+    run_examples(check_rows, examples, strategies)
 
 
 def test_unique_keys_are_made_unique_per_owner_and_never_across_owners(tmp_path):
@@ -126,6 +129,7 @@ class TestOneLineIsOneRow:
         else:
             assert dict(done.repairs[0].counts)["rows registered"] in (20, 21)
 
+    @pytest.mark.all
     def test_a_large_file_is_read_the_same_whatever_row_comes_first(self, tmp_path):
         """A parallel reader guesses where quotes begin by what it meets at its cuts: one row moved 40,000 others."""
         text = clinic.CATALOG.replace("max_rows: 1000", "max_rows: 1000000")

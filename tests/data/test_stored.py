@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction as F
+from unittest import mock
 
 import duckdb
 import pytest
@@ -12,6 +13,7 @@ from dither.data.lower import cells
 from dither.data.lower.cells import query_sql
 from dither.data.lower.plan import Lowering
 from dither.data.lower.stored import stored_sums
+from dither.data.measure import Measurer
 from dither.plan.algebra import Call, Cells, Column, Compare, Count, Filter, Join, Named, Project, Scan, Sum, Value
 from dither.plan.measure import sensitivity
 from neighbours import check_query, register_sizes
@@ -62,23 +64,23 @@ def test_columns_as_registered_are_summed_without_a_clamp():
     assert not stored_sums(joined, joined.plan, at), "what a join does to a column is not looked into"
 
 
-def moved(query: Cells, salary: int) -> list[int]:
+def moved(measurer: Measurer, query: Cells, salary: int) -> list[int]:
     """How one row of a copy that was tampered with moves what is measured."""
-    with hospital.registered(hospital.raws(PEOPLE, VISITS)) as both:
-        before = both.measurer.measure(query)
-        rows = both.measurer._connection.sql("SELECT * FROM patients").to_arrow_table()  # read below
-        both.measurer._connection = duckdb.connect()
-        both.measurer._connection.execute("CREATE TABLE patients AS SELECT * FROM rows")
-        both.measurer._connection.execute(f"UPDATE patients SET salary = {salary} WHERE salary = 7")
-        assert rows.num_rows == len(PEOPLE)
-        return [abs(int(change)) for change in (both.measurer.measure(query) - before).ravel()]
+    before = measurer.measure(query)
+    rows = measurer._connection.sql("SELECT * FROM patients").to_arrow_table()  # read below
+    tampered = duckdb.connect()
+    tampered.execute("CREATE TABLE patients AS SELECT * FROM rows")
+    tampered.execute(f"UPDATE patients SET salary = {salary} WHERE salary = 7")
+    assert rows.num_rows == len(PEOPLE)
+    with mock.patch.object(measurer, "_connection", tampered):
+        return [abs(int(change)) for change in (measurer.measure(query) - before).ravel()]
 
 
 @pytest.mark.parametrize("salary", [-1, 300_001, 2**31 - 1, -(2**31)])
 @pytest.mark.parametrize("name", AS_REGISTERED)
-def test_a_row_outside_the_bounds_is_no_row(name, salary):
+def test_a_row_outside_the_bounds_is_no_row(sizes, name, salary):
     query = AS_REGISTERED[name]
-    change = moved(query, salary)
+    change = moved(sizes.many.measurer, query, salary)
     assert sum(change) <= sensitivity(query, hospital.catalog()).l1
     assert sum(change[::2]) == 1, "one row fewer"
 
@@ -86,10 +88,11 @@ def test_a_row_outside_the_bounds_is_no_row(name, salary):
 def test_without_the_check_one_row_moves_the_sum_by_more(monkeypatch):
     query = AS_REGISTERED["a column"]
     monkeypatch.setattr(cells, "inside", lambda *_: "")
-    assert sum(moved(query, 2**31 - 1)) > sensitivity(query, hospital.catalog()).l1
+    with hospital.registered(hospital.raws(PEOPLE, VISITS)) as both:
+        assert sum(moved(both.measurer, query, 2**31 - 1)) > sensitivity(query, hospital.catalog()).l1
 
 
-def test_it_is_no_row_in_any_column():
+def test_it_is_no_row_in_any_column(sizes):
     """A row of one column alone would leave COUNT and SUM about different rows, and an average outside the bounds."""
     query = AS_REGISTERED["a column"]
-    assert moved(query, 400_000) == [1, 7]
+    assert moved(sizes.many.measurer, query, 400_000) == [1, 7]

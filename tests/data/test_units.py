@@ -303,9 +303,17 @@ def settled(examples: int):
 
 
 @pytest.mark.parametrize("unit", ["person", "window", "row"])
-@settled(6)
+@settled(2)
 @given(data=st.data())
 def test_no_neighbour_beats_a_claim_under_any_unit(data, unit):
+    check(data, unit, 6)
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("unit", ["person", "window", "row"])
+@settled(12)
+@given(data=st.data())
+def test_no_neighbour_beats_a_claim_under_any_unit_for_a_minute(data, unit):
     check(data, unit, 6)
 
 

@@ -232,7 +232,7 @@ def test_the_json_of_a_day(tmp_path, monkeypatch):
         "--note",
         "the tariff had changed",
     )
-    assert again["supersedes"] == first["release"]
+    assert again["supersedes"] == str(first["release"])
     assert said("report", "clinic.yaml", "--to", "page.html") == {"wrote": "page.html", "releases": 3}
     assert said("ledger", "export", "clinic.yaml") and said("ledger", "verify", "clinic.yaml")["ok"]
     assert len(said("verify", "--show-key", "clinic.yaml")["public_key"]) == 64

@@ -31,7 +31,7 @@ LOSS = DiscreteLaplace(10, 7, **PERSON)
 
 def record(*columns: str) -> Record:
     request = {"steps": [{"query": {"keys": list(columns)}}]}
-    return Record(3, ("total",), {"total": Charge(F(7, 10), F(0))}, LOSS.to_json(), "0" * 64,
+    return Record(3, "ab" * 32, ("total",), {"total": Charge(F(7, 10), F(0))}, LOSS.to_json(), "0" * 64,
                   {"version": 1, "request": request}, "2026-03-01T12:00:00+00:00")  # fmt: skip
 
 

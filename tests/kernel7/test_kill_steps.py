@@ -15,6 +15,7 @@ import pytest
 from clinic7 import BY_REGION, Clinic
 from kill_steps import STEPS, WHEN
 
+from case_lists import mark_rest
 from postgres_server import running_server
 
 pytest_plugins = ["clinic7_fixtures"]
@@ -30,7 +31,7 @@ def outcomes(folder: Path, *url: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+@pytest.mark.parametrize("store", mark_rest(["sqlite", "postgres"], quick=1))
 def test_killed_at_every_step(store: str, tmp_path: Path) -> None:
     if store == "sqlite":
         found = outcomes(tmp_path)

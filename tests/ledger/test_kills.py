@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from ledger_place import TIME, Place, reserve
 
+from case_lists import mark_rest
 from dither.errors import BudgetError, DitherError
 
 PRICE = "1/100000"
@@ -71,6 +72,7 @@ def kill_at_random(place: Place, folder: Path, *, processes: int, kills: int, se
     return len(answers)
 
 
+@pytest.mark.parametrize("both", mark_rest(["sqlite", "postgres"], quick=1), indirect=True)
 def test_random_kills_under_load(both: Place, tmp_path: Path) -> None:
     both.create(cap=1, max_incidents=10**9).close()
     assert kill_at_random(both, tmp_path, processes=3, kills=40, seconds=6) > 0

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 from ledger_place import HASH, TERMS, TIME, Place, fresh_url
 
+from case_lists import mark_rest
 from dither.errors import BudgetError, DitherError, RefusedError
 from dither.privacy.ledger import Ledger, Reservation
 from dither.privacy.losses import DiscreteLaplace
@@ -155,7 +156,7 @@ class Model(RuleBasedStateMachine):
         assert len(self.ledger.history()) == self.releases
 
 
-@pytest.mark.parametrize(("store", "examples"), [("sqlite", 30), ("postgres", 8)])
+@pytest.mark.parametrize(("store", "examples"), mark_rest([("sqlite", 12), ("sqlite", 60), ("postgres", 8)], quick=1))
 def test_the_ledger_is_its_model(store: str, examples: int, request: pytest.FixtureRequest) -> None:
     server = request.getfixturevalue("server") if store == "postgres" else None
     run_state_machine_as_test(

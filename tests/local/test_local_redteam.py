@@ -23,6 +23,7 @@ from replay import Player, played_law
 from scipy.stats import chi2
 from seeded_words import SeededWords
 
+from case_lists import mark_between
 from dither import BudgetError, DitherError, ParameterError, local
 from dither.local.check import largest_ratio
 from dither.local.coins import Coins, chance
@@ -70,7 +71,7 @@ def _sent(protocol: local.Protocol, value: Any) -> dict[bytes, Fraction]:
     return law
 
 
-@pytest.mark.parametrize("protocol", EVERY, ids=IDS)
+@pytest.mark.parametrize("protocol", mark_between(EVERY, step=3), ids=IDS)
 def test_what_the_code_sends_is_within_e_to_the_epsilon(protocol: local.Protocol) -> None:
     """The law of the code itself, not of `law`: sums to one, every ratio certified, one length for every value."""
     sizes = set()
@@ -85,7 +86,7 @@ def test_what_the_code_sends_is_within_e_to_the_epsilon(protocol: local.Protocol
     assert sizes == {protocol.payload_bytes}
 
 
-@pytest.mark.parametrize("protocol", EVERY, ids=IDS)
+@pytest.mark.parametrize("protocol", mark_between(EVERY, step=3), ids=IDS)
 def test_one_report_has_the_law_of_many(protocol: local.Protocol) -> None:
     """Devices draw by `one`, simulations by `permanent`: the same law, exactly."""
     device = 0
@@ -129,7 +130,7 @@ def test_work_that_tells_is_caught() -> None:
     assert not _work_is_silent(protocol, "one")
 
 
-@pytest.mark.parametrize("protocol", EVERY, ids=IDS)
+@pytest.mark.parametrize("protocol", mark_between(EVERY, step=3), ids=IDS)
 @pytest.mark.parametrize("way", ["one", "permanent"])
 def test_the_number_of_draws_tells_no_more(protocol: local.Protocol, way: str) -> None:
     """Work is an output too: payload and number of draws together stay within e**epsilon."""

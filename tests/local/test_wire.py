@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from case_lists import mark_between
 from dither import ParameterError, local
 from dither.local import wire
 from dither.local.hashing import HashFamily
@@ -162,7 +163,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
     return run
 
 
-@pytest.mark.parametrize(("protocol", "value"), SPOKEN, ids=[p.type for p, _ in SPOKEN])
+@pytest.mark.parametrize(("protocol", "value"), mark_between(SPOKEN, step=3), ids=[p.type for p, _ in SPOKEN])
 def test_the_javascript_client_speaks_it(node: Callable[..., list[str]], protocol: local.Protocol, value: Any) -> None:
     _agrees(protocol, value, node(protocol, value, 1_000))
 

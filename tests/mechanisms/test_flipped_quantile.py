@@ -71,6 +71,7 @@ def test_draws_follow_the_law_dense_and_sparse():
     assert_law(draws(median, [2, 0, 0, 1], 1_500, 9), law([2, 0, 0, 1], median))
 
 
+@pytest.mark.all
 def test_flipped_closeness():
     mechanism = FlippedQuantile(Fraction(9, 10), 1)
     data = [[0, 0, 0], [1, 0, 0], [1, 0, 1], [1, 1, 1]]
@@ -79,6 +80,7 @@ def test_flipped_closeness():
         assert_close(one, two, pure_epsilon(mechanism.loss()))
 
 
+@pytest.mark.all
 def test_flipped_replace_closeness():
     mechanism = FlippedQuantile(Fraction(1, 2), 1, 4, "replace")
     sides = [np.sign(draws(mechanism, counts, 1_000, seed) - 16) for seed, counts in enumerate((LEFT, RIGHT))]

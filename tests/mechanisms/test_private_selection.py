@@ -63,6 +63,7 @@ def draws(mechanism, law, count, seed):
 LAW, OTHER = (Fraction(6, 12), Fraction(3, 12), Fraction(3, 12)), (Fraction(9, 12), Fraction(2, 12), Fraction(1, 12))
 
 
+@pytest.mark.all
 def test_private_selection_closeness():
     """Runs within ratio 3: the best of a geometric number stays within 27; of a fixed number it does not."""
     mechanism = PrivateSelection(Fraction(math.log(3)).limit_denominator(10**6), Fraction(1, 12))

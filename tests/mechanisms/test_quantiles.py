@@ -123,6 +123,7 @@ def draws(mechanism, counts, count, seed):
     return np.array([mechanism.release(counts, source=source) for _ in range(count)])
 
 
+@pytest.mark.all
 def test_quantile_closeness():
     """Neighbours of guidelines section 6 on cells 0, 50, 100: {} / {0} / {100, 0} / {100, 50, 0}; 0.9-quantile."""
     mechanism = Quantile(Fraction(9, 10), 1)
@@ -135,6 +136,7 @@ def test_quantile_closeness():
 LEFT, RIGHT = [4] + [0] * 15 + [4] + [0] * 16, [0] * 16 + [4] + [0] * 15 + [4]  # four rows of one unit move across
 
 
+@pytest.mark.all
 def test_quantile_replace_closeness():
     mechanism = Quantile(Fraction(1, 2), 1, 4, "replace")
     sides = [np.sign(draws(mechanism, counts, 1_000, seed) - 16) for seed, counts in enumerate((LEFT, RIGHT))]

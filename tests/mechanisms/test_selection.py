@@ -136,18 +136,22 @@ def closeness(kind):
     assert_close(first, draws(mechanism, [0] + [1] * 9, 4_000, 2), pure_epsilon(mechanism.loss()))
 
 
+@pytest.mark.all
 def test_exponential_closeness():
     closeness(ExponentialMechanism)
 
 
+@pytest.mark.all
 def test_permute_and_flip_closeness():
     closeness(PermuteAndFlip)
 
 
+@pytest.mark.all
 def test_noisy_max_closeness():
     closeness(ReportNoisyMax)
 
 
+@pytest.mark.all
 @pytest.mark.parametrize("kind", KINDS)
 def test_monotone_closeness(kind):
     mechanism = kind(2, 1, monotone=True)
@@ -155,6 +159,7 @@ def test_monotone_closeness(kind):
     assert_close(first, draws(mechanism, [0] + [1] * 9, 3_000, 2), pure_epsilon(mechanism.loss()))
 
 
+@pytest.mark.all
 def test_top_k_closeness():
     """Neighbours move three candidates and the other three apart; the output told apart is the set chosen."""
     mechanism = TopK.for_epsilon(Fraction(5, 2), k=3, sensitivity=1)

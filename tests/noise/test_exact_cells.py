@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+from case_lists import mark_rest
 from dither.privacy.noise import samplers
 from dither.privacy.noise.cells import Plan, below_exp, draw, propose
 from dither.privacy.noise.races import _argmax
@@ -130,7 +131,10 @@ def test_a_uniform_wider_than_a_word_gives_every_value_the_same_mass(n):
     assert set(mass) == set(range(n)) and len(set(mass.values())) == 1
 
 
-@pytest.mark.parametrize(("scores", "scale"), [((0, 0), 1), ((0, 1), 1), ((3, 0), Fraction(5, 2)), ((7, -9), 10)])
+RACES = [((0, 1), 1), ((3, 0), Fraction(5, 2)), ((0, 0), 1), ((7, -9), 10)]
+
+
+@pytest.mark.parametrize(("scores", "scale"), mark_rest(RACES, quick=1))
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 def test_a_race_is_won_with_its_exact_probability(scores, scale, noise):
     mass, undecided = enumerate_outcomes(lambda s: _argmax(list(scores), Fraction(scale), noise, s, 3), 3, 4)
@@ -151,7 +155,10 @@ def test_a_race_of_three_is_won_with_its_exact_probability():
     assert undecided < Fraction(1, 2)
 
 
-@pytest.mark.parametrize(("gap", "weights"), [(0, (1, 2)), (-1, (3, 1)), (Fraction(-5, 2), (9, 2)), (1, (1, 4))])
+WEIGHTED = [(-1, (3, 1)), (Fraction(-5, 2), (9, 2)), (0, (1, 2)), (1, (1, 4))]
+
+
+@pytest.mark.parametrize(("gap", "weights"), mark_rest(WEIGHTED, quick=2))
 def test_a_weight_in_a_race_of_exponentials_is_the_largest_of_so_many(gap, weights):
     scores, scale = (gap * 2, 0), Fraction(2)
     drawn = np.array(weights)

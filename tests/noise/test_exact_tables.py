@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+from case_lists import mark_rest
 from dither.privacy.noise.cells import draw
 from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.samplers import plan_for
@@ -95,7 +96,7 @@ def test_every_word_at_a_small_width_has_the_meaning_that_the_floor_gives_it(law
     assert left_over == table.left_over == (1 << width) - sum(expected.values())
 
 
-@pytest.mark.parametrize("width", [3, 5])
+@pytest.mark.parametrize("width", mark_rest([3, 5], quick=1))
 @pytest.mark.parametrize("law", LAWS)
 def test_the_residual_has_the_law_that_the_floors_cut_off(law, width):
     table = build(law, width)

@@ -8,6 +8,7 @@ from time import perf_counter_ns
 import numpy as np
 import pytest
 
+from case_lists import mark_rest
 from dither.privacy import noise
 from dither.privacy.noise.box import box_noise
 from dither.privacy.noise.samplers import plan_for
@@ -40,14 +41,14 @@ def test_time_is_unrelated_to_the_noise_at_a_million_draws(draw):
     assert_unrelated(*timed(draw, 1000))
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda: noise.discrete_laplace(1000),
-        lambda: noise.discrete_gaussian(40),
-        lambda: box_noise((1, 1, 1, 1), Fraction(40), 1, noise.SystemSource()),
-    ],
-)
+SINGLE_DRAWS = [
+    lambda: noise.discrete_laplace(1000),
+    lambda: noise.discrete_gaussian(40),
+    lambda: box_noise((1, 1, 1, 1), Fraction(40), 1, noise.SystemSource()),
+]
+
+
+@pytest.mark.parametrize("draw", mark_rest(SINGLE_DRAWS, quick=2))
 def test_time_of_single_draws_is_unrelated_to_the_noise(draw):
     draw()
     assert_unrelated(*timed(draw, 6000))

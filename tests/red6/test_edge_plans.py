@@ -18,6 +18,7 @@ from edge_checks import both_ways, open_cells, owners_of_keys
 from edge_plans import Plans
 
 import hospital
+from case_lists import mark_rest
 from dither.audit import naive
 from dither.audit.moves import broken
 from dither.plan import algebra as a
@@ -125,9 +126,10 @@ def run(seed: int, unit: str, plans: int, always: tuple[str, ...] = ()) -> None:
             check(plan, databases, names, unit, maker)
 
 
-@pytest.mark.parametrize(
-    ("seed", "unit", "always"), [(1, "person", ()), (2, "window", ("lab",)), (3, "row", ()), (4, "person", ("lab",))]
-)
+SEEDS = [(1, "person", ()), (2, "window", ("lab",)), (3, "row", ()), (4, "person", ("lab",))]
+
+
+@pytest.mark.parametrize(("seed", "unit", "always"), mark_rest(SEEDS, quick=1))
 def test_plans_at_the_edges_of_types(seed, unit, always):
     run(seed, unit, 6, always)
 
