@@ -170,7 +170,7 @@ def describe_answer(answer: Any) -> Facts:
     release_id = info["release_id"] if info else answer.release_id
     repeated = info["repeated"] if info else answer.repeated
     plain = json.loads(json.dumps(values, default=str))
-    return {"release": int(release_id), "repeated": repeated, **plain}
+    return {"release": release_id, "repeated": repeated, **plain}
 
 
 def read_releases(site: Site) -> dict[str, Facts]:
