@@ -257,7 +257,7 @@ class TestLeftovers:
 
     def test_opening_a_dataset_removes_what_a_killed_registration_spilled(self, tmp_path):
         _, place = clinic.register(tmp_path / "x", [clinic.row("v", "p")])
-        plain = tmp_path / "fast" / "dither-x"
+        plain = tmp_path / "fast" / f"dither-{place.installation_id()}"
         for folder in (plain, place.spill):
             folder.mkdir(parents=True)
             (folder / "duckdb_temp_storage").write_text("rows")
@@ -268,6 +268,15 @@ class TestLeftovers:
         Kernel(place).ledger.close()
         assert not plain.exists() and not place.spill.exists()
         assert not place.plain_spill_file.exists()
+
+    @pytest.mark.parametrize("content", [b"", b".", b"/", b"precious"], ids=["nothing", "here", "all", "relative"])
+    def test_a_damaged_marker_removes_no_folder(self, tmp_path, monkeypatch, content):
+        _, place = clinic.register(tmp_path / "x", [clinic.row("v", "p")])
+        (tmp_path / "work" / "precious").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / "work")
+        place.plain_spill_file.write_bytes(content)
+        Kernel(place).ledger.close()
+        assert (tmp_path / "work" / "precious").exists() and not place.plain_spill_file.exists()
 
     def test_a_registration_that_spills_in_plain_says_where_while_it_runs(self, tmp_path, monkeypatch):
         """So that the folder is found again, whatever the next registration is told."""

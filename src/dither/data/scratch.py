@@ -98,7 +98,7 @@ def remove_spilled(state: State, *, held: bool = False) -> None:
         return
     with nullcontext(True) if held else _try_lock(state.root / LOCK_NAME) as is_alone:
         if is_alone:
-            with suppress(OSError):
+            with suppress(OSError, DitherError):
                 plain = Path(os.fsdecode(state.plain_spill_file.read_bytes()))
                 if (
                     plain.is_absolute() and plain.name == f"dither-{state.installation_id()}"
