@@ -7,7 +7,6 @@ asks here. Every part remembers the `line` it was written on; lines play no part
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal, TypeAlias
 
 from dither.catalog.columns import Column
@@ -114,13 +113,6 @@ class Catalog:
     tables: tuple[Table, ...]
     file: str = field(default="<catalog>", compare=False, kw_only=True)
     neighbours_line: int = field(default=0, compare=False, kw_only=True)
-
-    @cached_property
-    def hash(self) -> str:
-        """sha256 of the canonical JSON: two catalogs that mean the same have the same."""
-        from dither.catalog.storage import catalog_hash
-
-        return catalog_hash(self)
 
     def table(self, name: str) -> Table:
         """The table of that name in any case; KeyError if there is none."""

@@ -55,30 +55,26 @@ Seen = dict[int, tuple[Plan, Analysed]]
 """By the id of a node; the node is kept so that the id stays its own."""
 
 
-_recent: dict[tuple[str, str, str], Analysed] = {}
+_recent: dict[tuple[int, int, int], tuple[Plan, Catalog, Facts, Analysed]] = {}
 _MOST_RECENT = 64
 
 
 def analyse(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Analysed:
     """Stability and domains of a plan; refused unless its rows depend on a private table.
 
-    A question asks this dozens of times of one plan: recent results are kept, by the hashes of all that they follow
-    from.
+    A question asks this dozens of times of the same objects, which are frozen: recent results are kept with them.
     """
-    _check_size(plan)  # before anything walks the plan: its hash does
-    try:
-        key = (plan.hash, catalog.hash, facts.hash)
-    except (TypeError, AttributeError):  # something in it is no node of the algebra: the rules say what
-        return analyse_node(plan, catalog, facts, {})
-    analysed = _recent.get(key)
-    if analysed is None:
-        analysed = analyse_node(plan, catalog, facts, {})
+    ids = (id(plan), id(catalog), id(facts))
+    known = _recent.get(ids)
+    if known is None or known[0] is not plan or known[1] is not catalog or known[2] is not facts:
+        known = (plan, catalog, facts, analyse_node(plan, catalog, facts, {}))
         if len(_recent) >= _MOST_RECENT:
             _recent.clear()
-        _recent[key] = analysed
-    if isinstance(analysed.node, Public):
-        raise RefusedError(f"{analysed.node.table} is not a private table", rule="plans read registered private tables")
-    return analysed
+        _recent[ids] = known
+    found = known[3]
+    if isinstance(found.node, Public):
+        raise RefusedError(f"{found.node.table} is not a private table", rule="plans read registered private tables")
+    return found
 
 
 MAX_ROWS_PER_UNIT = 100_000
