@@ -42,7 +42,7 @@ def test_the_check_itself_finds_what_is_bare():
     assert not bare("dither budget open total --epsilon 3\nchoose epsilon=0.5")
 
 
-@pytest.fixture(params=mark_rest(["approx", "window", "pure", "zcdp", "row"], quick=2))
+@pytest.fixture(params=mark_rest(["approx", "pure", "zcdp", "row", "window"], quick=1))
 def dataset(request, tmp_path, monkeypatch):
     """A registered clinic with a pot of every kind, on a wide terminal."""
     monkeypatch.setenv("COLUMNS", "220")
