@@ -26,8 +26,8 @@ def mark_between(cases: Iterable[Any], step: int) -> list[Any]:
 
 
 def mark_case(case: Any, is_long: bool) -> Any:
-    """A case for `pytest.mark.parametrize`; a tuple holds the values of several arguments."""
-    values = case if isinstance(case, tuple) else (case,)
+    """A case for `pytest.mark.parametrize`; a plain tuple holds the values of several arguments."""
+    values = case if type(case) is tuple else (case,)
     return pytest.param(*values, marks=[pytest.mark.all] if is_long else [])
 
 
