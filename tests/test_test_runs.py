@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from case_lists import mark_rest
 from cpu_report import CpuReport
 
 TESTS = Path(__file__).parent
@@ -40,10 +41,6 @@ def test_skips():
 def test_expected_failure():
     assert False
 """
-WORKERS = [
-    pytest.param((), id="one process", marks=pytest.mark.all),
-    pytest.param(("-p", "xdist", "-n", "2"), id="two workers"),
-]
 SKIPS_ALL = "import pytest\npytest.importorskip('no_such_module')\n"
 
 
@@ -66,7 +63,7 @@ def read_seconds(output: str, name: str) -> float:
     return float(seconds)
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("workers", mark_rest([["-p", "xdist", "-n", "2"], []], quick=1))
 def test_the_cpu_report_adds_up_folders_and_names_the_dearest_tests(tmp_path, workers):
     files = {
         "dear/test_busy.py": BUSY,
@@ -93,7 +90,7 @@ def test_the_cpu_report_shows_the_twenty_dearest_tests_alone():
     assert shown == [f"tests/test_{number}.py::test" for number in range(30, 10, -1)]
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("workers", mark_rest([[], ["-p", "xdist", "-n", "2"]], quick=1))
 def test_no_skips_fails_a_run_that_skips_a_test_and_names_it(tmp_path, workers):
     files = {"test_quick.py": QUICK, "test_skips.py": SKIPS}
     done = run_pytest(tmp_path, files, "--no-skips", *workers)

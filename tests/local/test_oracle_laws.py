@@ -44,7 +44,7 @@ SMALL = [
 IDS = [f"{p.type}-{i}" for i, p in enumerate(SMALL)]
 
 
-@pytest.mark.parametrize("protocol", SMALL, ids=IDS)
+@pytest.mark.parametrize("protocol", mark_between(SMALL, step=2), ids=IDS)
 def test_exact_audit(protocol: local.Protocol) -> None:
     found = local.check(protocol)
     assert found.problems == ()

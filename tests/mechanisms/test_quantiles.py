@@ -143,6 +143,7 @@ def test_quantile_replace_closeness():
     assert_close(*sides, pure_epsilon(mechanism.loss()))
 
 
+@pytest.mark.all
 def test_joint_quantiles_closeness():
     """The four rows of one unit leave; the side on which each quartile falls is one digit of the output."""
     mechanism = JointQuantiles.of(["1/4", "1/2", "3/4"], 1, rows_per_unit=4)
