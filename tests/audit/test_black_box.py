@@ -118,7 +118,7 @@ def test_false_and_zero_are_different_outputs():
         return [0 if bernoulli(0.8 if count else 0.2) else False]
 
     for mechanism in (told_by_type, told_by_share):
-        assert audit.test(mechanism, 0, 1, epsilon=0.3, budget=audit.Budget(400, 1e-9)).violated
+        assert audit.test(mechanism, 0, 1, epsilon=0.3, budget=audit.Budget(2_000, 1e-9)).violated
 
 
 def test_an_output_is_read_the_same_way_whatever_came_with_it():
