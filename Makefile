@@ -7,6 +7,8 @@ STAMP_ALL := $(VENV)/.installed-all
 # The system packages of the programs that tests run: the JavaScript and the C client of
 # docs/reference/local-wire-format.md. The JavaScript imports node's own modules: no npm package.
 SYSTEM_PACKAGES := nodejs gcc libc6-dev
+# Compiled tests are kept: else every process of a run compiles the library and all tests again.
+export PYTHONDONTWRITEBYTECODE :=
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help demo test setup-all test-all soak lint format docs bench clean
