@@ -95,6 +95,15 @@ def test_the_cpu_report_shows_the_twenty_dearest_tests_alone():
     assert shown == [f"tests/test_{number}.py::test" for number in range(30, 10, -1)]
 
 
+def test_a_worker_that_was_killed_leaves_no_negative_seconds():
+    report = CpuReport()
+    report.seconds_by_test["tests/test_long.py::test"] = 1e9
+    report.worker_seconds = 5.0
+    text = "\n".join(report.format_lines())
+    assert read_seconds(text, "start, collection") == 0
+    assert read_seconds(text, "together") == 1e9
+
+
 @pytest.mark.parametrize("workers", mark_rest([[], ["-p", "xdist", "-n", "2"]], quick=1))
 def test_no_skips_fails_a_run_that_skips_a_test_and_names_it(tmp_path, workers):
     files = {"test_quick.py": QUICK, "test_skips.py": SKIPS}
