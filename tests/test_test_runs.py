@@ -97,11 +97,11 @@ def test_the_cpu_report_shows_the_twenty_dearest_tests_alone():
 
 def test_a_worker_that_was_killed_leaves_no_negative_seconds():
     report = CpuReport()
-    report.seconds_by_test["tests/test_long.py::test"] = 1e9
+    report.seconds_by_test["tests/test_long.py::test"] = 99_999.0
     report.worker_seconds = 5.0
     text = "\n".join(report.format_lines())
     assert read_seconds(text, "start, collection") == 0
-    assert read_seconds(text, "together") == 1e9
+    assert read_seconds(text, "together") == 99_999.0
 
 
 @pytest.mark.parametrize("workers", mark_rest([[], ["-p", "xdist", "-n", "2"]], quick=1))
