@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_ALL := $(VENV)/.installed-all
-# The system packages of the programs that tests run: the JavaScript and the C client of docs/reference/local-wire-format.md.
-# No npm package is needed: the JavaScript client imports node's own modules.
+# The system packages of the programs that tests run: the JavaScript and the C client of
+# docs/reference/local-wire-format.md. The JavaScript imports node's own modules: no npm package.
 SYSTEM_PACKAGES := nodejs gcc libc6-dev
+# Compiled tests are kept: else every process of a run compiles the library and all tests again.
+export PYTHONDONTWRITEBYTECODE :=
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help demo test setup-all test-all soak lint format docs bench clean
@@ -25,13 +27,14 @@ demo: $(STAMP)   ## set up and run the main job on embedded defaults
 test: $(STAMP)   ## set up and run the tests (minutes); ends with the CPU seconds of each folder
 	$(BIN)/python -m pytest -n 2 --durations=20
 
-setup-all: $(STAMP_ALL) ## install all that test-all needs: the extras, node and a C compiler (Debian, Ubuntu)
+setup-all: $(STAMP_ALL) ## install what test-all needs: extras, node, a C compiler (by apt)
 
 $(STAMP_ALL): $(STAMP) Makefile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,docs,bench]'
 	@if command -v node >/dev/null && command -v gcc >/dev/null; then :; \
 	elif command -v apt-get >/dev/null; then \
-	  $(SUDO) apt-get update --quiet && $(SUDO) apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES); \
+	  $(SUDO) apt-get update --quiet && \
+	  $(SUDO) apt-get install --yes --no-install-recommends $(SYSTEM_PACKAGES); \
 	else echo 'install node and gcc, then run make setup-all again' >&2; exit 1; fi
 	@touch $(STAMP_ALL)
 

@@ -31,6 +31,11 @@ def mark_case(case: Any, is_long: bool) -> Any:
     return pytest.param(*values, marks=[pytest.mark.all] if is_long else [])
 
 
-def run_examples(check: Callable[..., None], examples: int, strategies: dict[str, Any], **options: Any) -> None:
+def run_examples(
+    check: Callable[..., None],
+    examples: int,
+    strategies: dict[str, Any],
+    **options: Any,
+) -> None:
     """Runs a check on so many examples of the strategies, without a deadline."""
     settings(max_examples=examples, deadline=None, **options)(given(**strategies)(check))()

@@ -73,8 +73,8 @@ class CpuReport:
 
     def format_lines(self) -> list[str]:
         """The table by folder, dearest first, then the dearest tests."""
-        total = self.count_total_seconds()
         folders = self.sum_by_folder()
+        total = max(self.count_total_seconds(), folders.total())  # a killed worker tells no total
         folders[START_AND_COLLECTION] = total - folders.total()
         lines = [f"{seconds:9.1f}  {folder}" for folder, seconds in folders.most_common()]
         lines.append(f"{total:9.1f}  together ({total / 60:.1f} minutes)")

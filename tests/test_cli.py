@@ -72,6 +72,7 @@ def test_an_error_is_one_message_and_never_a_traceback(file, monkeypatch, capsys
     assert app.pretty_exceptions_show_locals is False
 
 
+@pytest.mark.all
 def test_demo_runs(tmp_path):
     shown = run(app, ["demo", "--people", "50", "--report", str(tmp_path / "report.html")])
     assert shown.exit_code == 0, shown.exception

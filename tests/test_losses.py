@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_lists import mark_rest, run_examples
 from dither import ParameterError
 from dither.canonical import dumps
 from dither.privacy import losses
@@ -98,9 +99,12 @@ trees = towards.flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(trees)
-def test_a_loss_survives_json_and_its_text_is_canonical(loss):
+@pytest.mark.parametrize("examples", mark_rest([20, 100], quick=1))
+def test_a_loss_survives_json_and_its_text_is_canonical(examples):
+    run_examples(check_json_of_loss, examples, {"loss": trees})
+
+
+def check_json_of_loss(loss):
     text = json.dumps(loss.to_json())
     back = read_loss(json.loads(text))
     assert back == loss and hash(back) == hash(loss)

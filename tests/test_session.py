@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import clinic
+from case_lists import mark_rest
 from dither import BudgetError, DitherError, ParameterError, QueryError, RefusedError, connect
 from dither.data.measure import Measurer
 from dither.privacy.kernel import Kernel
@@ -162,16 +163,20 @@ class TestVersions:
         assert (res.info["version"], res.table.num_rows) == (1, 4)
 
 
+BAD_PRICES = [0, "x", float("nan"), -1, float("inf"), True, None, "1/0", [1]]
+BAD_LEVELS = [1, "high", 0, 2, -0.5, float("nan"), "0.99999999999999999999"]
+
+
 class TestBadInput:
     """A clear error before any data is read, and nothing spent."""
 
-    @pytest.mark.parametrize("epsilon", [0, -1, "x", float("nan"), float("inf"), True, None, "1/0", [1]])
+    @pytest.mark.parametrize("epsilon", mark_rest(BAD_PRICES, quick=3))
     def test_prices(self, con, epsilon):
         with pytest.raises(ParameterError, match="epsilon|price"):
             con.sql(QUESTION, epsilon=epsilon)
         assert con.budget().pots[0].spent == 0
 
-    @pytest.mark.parametrize("confidence", [0, 1, 2, -0.5, "high", float("nan"), "0.99999999999999999999"])
+    @pytest.mark.parametrize("confidence", mark_rest(BAD_LEVELS, quick=2))
     def test_levels(self, con, confidence):
         with pytest.raises(ParameterError, match="confidence"):
             con.sql(QUESTION, epsilon=1, confidence=confidence)

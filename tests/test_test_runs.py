@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from case_lists import mark_rest
 from cpu_report import CpuReport
 
 TESTS = Path(__file__).parent
@@ -40,14 +41,14 @@ def test_skips():
 def test_expected_failure():
     assert False
 """
-WORKERS = [
-    pytest.param((), id="one process", marks=pytest.mark.all),
-    pytest.param(("-p", "xdist", "-n", "2"), id="two workers"),
-]
 SKIPS_ALL = "import pytest\npytest.importorskip('no_such_module')\n"
 
 
-def run_pytest(folder: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(
+    folder: Path,
+    files: dict[str, str],
+    *options: str,
+) -> subprocess.CompletedProcess[str]:
     """Runs a project of these test files, with a copy of our conftest."""
     shutil.copy(TESTS / "conftest.py", folder)
     (folder / "pytest.ini").write_text("[pytest]\n")
@@ -66,7 +67,7 @@ def read_seconds(output: str, name: str) -> float:
     return float(seconds)
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("workers", mark_rest([["-p", "xdist", "-n", "2"], []], quick=1))
 def test_the_cpu_report_adds_up_folders_and_names_the_dearest_tests(tmp_path, workers):
     files = {
         "dear/test_busy.py": BUSY,
@@ -88,12 +89,22 @@ def test_the_cpu_report_adds_up_folders_and_names_the_dearest_tests(tmp_path, wo
 
 def test_the_cpu_report_shows_the_twenty_dearest_tests_alone():
     report = CpuReport()
-    report.seconds_by_test.update({f"tests/test_{number}.py::test": number for number in range(1, 31)})
+    for number in range(1, 31):
+        report.seconds_by_test[f"tests/test_{number}.py::test"] = number
     shown = [line.split()[1] for line in report.format_lines() if line.endswith("::test")]
     assert shown == [f"tests/test_{number}.py::test" for number in range(30, 10, -1)]
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+def test_a_worker_that_was_killed_leaves_no_negative_seconds():
+    report = CpuReport()
+    report.seconds_by_test["tests/test_long.py::test"] = 99_999.0
+    report.worker_seconds = 5.0
+    text = "\n".join(report.format_lines())
+    assert read_seconds(text, "start, collection") == 0
+    assert read_seconds(text, "together") == 99_999.0
+
+
+@pytest.mark.parametrize("workers", mark_rest([[], ["-p", "xdist", "-n", "2"]], quick=1))
 def test_no_skips_fails_a_run_that_skips_a_test_and_names_it(tmp_path, workers):
     files = {"test_quick.py": QUICK, "test_skips.py": SKIPS}
     done = run_pytest(tmp_path, files, "--no-skips", *workers)
@@ -104,8 +115,9 @@ def test_no_skips_fails_a_run_that_skips_a_test_and_names_it(tmp_path, workers):
 
 
 def test_no_skips_fails_a_run_that_skips_a_module_and_names_it(tmp_path):
-    done = run_pytest(tmp_path, {"test_quick.py": QUICK, "test_skips_all.py": SKIPS_ALL}, "--no-skips")
-    assert done.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), done.stdout
+    files = {"test_quick.py": QUICK, "test_skips_all.py": SKIPS_ALL}
+    done = run_pytest(tmp_path, files, "--no-skips")
+    assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout
     assert "test_skips_all.py: skipped" in done.stdout
     assert "no_such_module" in done.stdout
 

@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import binom
 
 from answer.asked import PURPOSE, exact_values
+from case_lists import mark_between
 from dither import connect, steward
 from dither.answer.bands import Ends
 from dither.answer.result import build
@@ -190,7 +191,7 @@ def _check(con, sql, repetitions):
     assert rate >= floor, (rate, floor, tried)
 
 
-@pytest.mark.parametrize("title", [title for title in QUESTIONS if title != "age and cost"])
+@pytest.mark.parametrize("title", mark_between([title for title in QUESTIONS if title != "age and cost"], step=3))
 def test_intervals_cover_at_their_rate(con, title):
     """Nominal 90 %; the full 500 repetitions are in the soak."""
     _check(con, QUESTIONS[title], 25)

@@ -47,7 +47,7 @@ def test_there_are_fifty_of_each_kind():
     assert min(counts.values()) >= 50, counts
 
 
-@pytest.mark.parametrize("chunk", mark_rest(range(20), quick=4))
+@pytest.mark.parametrize("chunk", mark_rest(range(20), quick=2))
 def test_truth_lies_in_the_brackets_of_both_engines(chunk):
     for case in CASES[chunk::20]:
         loss, epsilon = acc.parse(case["loss"]), Fraction(case["epsilon"])

@@ -118,7 +118,7 @@ APPROX = acc.ApproxRule(Fraction(10), Fraction(1, 1000), Fraction(1, 10**6))
 SHUFFLES = [(1, 10**4), (4, 10**6), (1, 10**6), (2, 10**5)]
 
 
-@pytest.mark.parametrize(("eps0", "users"), mark_rest(SHUFFLES, quick=2))
+@pytest.mark.parametrize(("eps0", "users"), mark_rest(SHUFFLES, quick=1))
 def test_an_epsilon_delta_pot_takes_the_theorem(eps0, users):
     loss = shuffled_loss(eps0, users)
     epsilon, delta = acc.charge(loss, APPROX).amounts

@@ -104,7 +104,7 @@ def test_coverage_at_small_and_realistic_sizes(name, family):
         assert found >= binom.ppf(1e-9, repetitions, 0.9), (name, family, size, found / repetitions)
 
 
-@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+@pytest.mark.parametrize("family", mark_rest(["laplace", "gaussian"], quick=1))
 def test_ends_are_not_just_far_away(family):
     """In a large group intervals of every formula are finite, and miss nearly as often as they may."""
     exact, errors = cell(20_000), laws(family)

@@ -239,9 +239,9 @@ class TestSuggest:
         place = State.beside(tmp_path / "b" / "clinic.yaml")
         steward.register(tmp_path / "b" / "clinic.yaml", state=place)
 
-    @pytest.mark.parametrize(
-        ("what", "of", "keep"),
-        [
+    def test_nonsense_is_refused_before_it_costs(self, tmp_path):
+        con = self.connection(tmp_path)
+        for what, of, keep in (
             ("bounds", "visits.ward", 0.9),
             ("bounds", "visits", 0.9),
             ("bounds", "nowhere.cost", 0.9),
@@ -249,12 +249,9 @@ class TestSuggest:
             ("limits", "visits.cost", 0.9),
             ("max_groups", "visits", 0.9),
             ("max_groups", "visits.nothing", 0.9),
-        ],
-    )
-    def test_nonsense_is_refused_before_it_costs(self, tmp_path, what, of, keep):
-        con = self.connection(tmp_path)
-        with pytest.raises(ParameterError):
-            con.suggest(what, of, epsilon=1, keep=keep)
+        ):
+            with pytest.raises(ParameterError):
+                con.suggest(what, of, epsilon=1, keep=keep)
         assert con.budget().pots[0].spent == 0
 
     def test_rounding_is_outward(self):

@@ -78,7 +78,7 @@ CLAIMS = [
 ]
 
 
-@pytest.mark.parametrize(("sql", "claim", "too_small", "kind", "told"), mark_rest(CLAIMS, quick=2))
+@pytest.mark.parametrize(("sql", "claim", "too_small", "kind", "told"), mark_rest(CLAIMS, quick=1))
 def test_claims_about_unlisted_keys_joins_and_quantiles_are_checked(tmp_path, sql, claim, too_small, kind, told):
     """Exactly, key by key and point by point; a claim that is too small is seen."""
     with pair(), only(sql):

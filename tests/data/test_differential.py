@@ -147,7 +147,7 @@ NEIGHBOURS = {
 }
 
 
-@pytest.mark.parametrize("examples", mark_rest([10, 40], quick=1))
+@pytest.mark.parametrize("examples", mark_rest([6, 40], quick=1))
 def test_engine_agrees_with_the_oracle_and_no_neighbour_beats_the_claimed_sensitivity(examples):
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_examples(check_neighbours, examples, NEIGHBOURS, suppress_health_check=slow)

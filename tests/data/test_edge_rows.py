@@ -60,7 +60,7 @@ def without():
         yield both, [measured(both, query) for query in PANEL]
 
 
-@pytest.mark.parametrize("edge", mark_between(EDGES, step=5), ids=[ascii(edge)[:24] for edge in EDGES])
+@pytest.mark.parametrize("edge", mark_between(EDGES, step=7), ids=[ascii(edge)[:24] for edge in EDGES])
 def test_an_edge_row_changes_no_shape_and_stays_within_the_claim(edge, without):
     before, cells = without
     with hospital.registered(spoilt(edge)) as both:

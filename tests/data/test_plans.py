@@ -195,7 +195,7 @@ given_neighbours = given(
 )
 
 
-@settled(4)
+@settled(3)
 @given_neighbours
 def test_engine_oracle_stability_and_sensitivity_agree(others, mine, instead, asked):
     run(others, mine, instead, asked)

@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 import hospital
 import neighbours
+from case_lists import mark_rest
 from dither import RefusedError
 from dither.answer import draws
 from dither.answer.draws import law_of
@@ -65,7 +66,7 @@ def change(query: Cells, before, after, neighbours: str):
 class TestClaims:
     """Every test of a claim in tests/ checks the boxes too, on all plans; here the claims are reached."""
 
-    @pytest.mark.parametrize("where", [("ash",) * 3, COUNTIES, ("ash", "ash", "oak")])
+    @pytest.mark.parametrize("where", mark_rest([["ash"] * 3, ["ash", "ash", "oak"], list(COUNTIES)], quick=1))
     @pytest.mark.parametrize("query", [BOTH, FOUR])
     def test_the_rows_of_a_unit_are_the_claim(self, query, where):
         others = visits("b", "elm")

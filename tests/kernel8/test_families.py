@@ -13,6 +13,7 @@ import pytest
 from scipy.stats import binom
 
 import hospital
+from case_lists import mark_rest
 from dither import RefusedError, steward
 from dither.audit import naive
 from dither.data.lower import cells as lowered
@@ -89,6 +90,9 @@ def request(*queries, epsilon=None, rho=None, family="laplace"):
     return Request(steps(*queries, family=family), Price(epsilon, rho), "total")
 
 
+KEYS = [[], ["diag", "urgent"], ["score"], ["score", "urgent"], ["diag"]]
+
+
 class TestMeasured:
     """The engine agrees with the oracle, which walks the rows."""
 
@@ -118,10 +122,10 @@ class TestMeasured:
             assert sum(total.values()) == sum(cells[0] for cells in expected.values())
 
     @pytest.mark.parametrize("spots", [0, lowered.MOST_SPOTS], ids=["grouped by the engine", "counted in an array"])
-    @pytest.mark.parametrize("keys", [(), ("score",), ("score", "urgent"), ("diag",), ("diag", "urgent")])
+    @pytest.mark.parametrize("keys", mark_rest(KEYS, quick=2))
     def test_histograms(self, keys, spots, monkeypatch):
         monkeypatch.setattr(lowered, "MOST_SPOTS", spots)
-        query = Quantiles(VISITS, keys, "cost", (F(1, 2),))
+        query = Quantiles(VISITS, tuple(keys), "cost", (F(1, 2),))
         with hospital.registered(people(40)) as both:
             points = points_of(query, both.catalog, both.facts)
             found = both.measurer.measure(query)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from ledger_place import HASH, Place, release, reserve, rewrite
 
+from case_lists import mark_rest
 from dither.errors import RefusedError
 from dither.privacy.ledger import chain, tables
 from dither.privacy.ledger.head import Anchor
@@ -215,6 +216,7 @@ def test_a_chain_rewritten_to_its_end_disagrees_with_the_head(full: Place) -> No
         (5, {"totals": ""}, "names no totals"),
     ],
 )
+@pytest.mark.parametrize("both", mark_rest(["sqlite", "postgres"], quick=1), indirect=True)
 def test_even_with_good_hashes_the_rules_are_checked(
     full: Place, seq: int, changes: dict[str, object], problem: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import chi2
 from seeded_words import SeededWords
 
+from case_lists import mark_between
 from dither import BudgetError, ParameterError, local
 from dither.local.mean import Mean, round_at_random
 from dither.local.onebit import OneBit, RepeatedOneBit
@@ -42,7 +43,7 @@ def test_exact_audit(protocol: local.Protocol) -> None:
     assert local.from_json(protocol.to_json()) == protocol
 
 
-@pytest.mark.parametrize("protocol", SMALL, ids=lambda p: p.type)
+@pytest.mark.parametrize("protocol", mark_between(SMALL, step=3), ids=lambda p: p.type)
 def test_the_randomiser_draws_the_stated_law(protocol: local.Protocol) -> None:
     for number, value in enumerate(protocol.inputs()[:3]):
         assert local.same_law(protocol, value, 10_000, SeededWords(number))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from seeded_words import SeededWords
 
+from case_lists import mark_between
 from dither import local
 from dither.local.bits import count_ones, random_rows, random_words
 from dither.local.check import largest_ratio
@@ -43,7 +44,7 @@ SMALL = [
 IDS = [f"{p.type}-{i}" for i, p in enumerate(SMALL)]
 
 
-@pytest.mark.parametrize("protocol", SMALL, ids=IDS)
+@pytest.mark.parametrize("protocol", mark_between(SMALL, step=2), ids=IDS)
 def test_exact_audit(protocol: local.Protocol) -> None:
     found = local.check(protocol)
     assert found.problems == ()
@@ -58,7 +59,7 @@ def test_nothing_is_given_away(protocol: local.Protocol) -> None:
     assert float(protocol.epsilon) - local.check(protocol, moments=False).epsilon < 1e-9
 
 
-@pytest.mark.parametrize("protocol", SMALL, ids=IDS)
+@pytest.mark.parametrize("protocol", mark_between(SMALL, step=3), ids=IDS)
 def test_the_randomiser_draws_the_stated_law(protocol: local.Protocol, words: Words) -> None:
     for value in protocol.inputs()[:3]:
         assert local.same_law(protocol, value, 20_000, words)

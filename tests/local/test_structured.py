@@ -14,6 +14,7 @@ from scipy.stats import chi2
 from seeded_words import SeededWords
 from typer.testing import CliRunner
 
+from case_lists import mark_between
 from dither import ParameterError, local
 from dither.cli.local import app
 from dither.local import graph, graphgen, poisoning, shuffle, text
@@ -442,7 +443,7 @@ MEASURED: list[tuple[local.Protocol, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("protocol", "value"), MEASURED, ids=[p.type for p, _ in MEASURED])
+@pytest.mark.parametrize(("protocol", "value"), mark_between(MEASURED, step=3), ids=[p.type for p, _ in MEASURED])
 def test_measured_variance_matches_the_formula(protocol: local.Protocol, value: object) -> None:
     """200 runs of 300 users who all hold one value; entry by entry in turn; both tails of chi-square at 1e-9."""
     runs, users = 200, 300

@@ -9,6 +9,7 @@ from lattice import Lattice, norm, real
 from mpmath import mp, mpf
 from planted import Bug
 
+from case_lists import mark_rest
 from dither.privacy.mechanisms import box_error
 from dither.privacy.mechanisms.box_error import BoxError
 
@@ -71,6 +72,7 @@ def test_box_tails_and_intervals_hold():
                 assert exact.tail(column, law.interval(1 - miss) + 1) <= real(miss), (law, miss)
 
 
+@pytest.mark.all
 def test_box_tails_and_intervals_are_tight():
     """A tail is above the truth by 3 % (beyond r = 70 by 60 %), an interval by one or a part in 300."""
     with mp.workdps(60):
@@ -140,9 +142,10 @@ def cube(count, dimensions):
     return (np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, dimensions + 1)) + 0.5) % 1
 
 
-@pytest.mark.parametrize(
-    ("sides", "scale"), [((1, 3), Fraction(1, 2)), ((1, 2, 2), Fraction(3)), ((1, 40), Fraction(5))]
-)
+BOXES = [((1, 3), Fraction(1, 2)), ((1, 2, 2), Fraction(3)), ((1, 40), Fraction(5))]
+
+
+@pytest.mark.parametrize(("sides", "scale"), mark_rest(BOXES, quick=2))
 def test_noise_at_points_of_the_cube_follows_the_law_of_several_numbers(sides, scale):
     points, law = cube(1 << 18, 3), Lattice(sides, scale, 60)
     both = BoxError(sides, scale, 0).together((0, 1), points)

@@ -75,6 +75,7 @@ def test_draws_follow_the_law(counts):
     assert_law(drawn[:, 2], end_law(counts, UPPER, mechanism.scale(UPPER), rows))
 
 
+@pytest.mark.all
 def test_cells_left_out_of_the_race_keep_their_chance(monkeypatch):
     """The coin for far cells, forced to matter: the law of an end stays exact."""
     monkeypatch.setattr(quantile, "_reach", lambda cells: 1)

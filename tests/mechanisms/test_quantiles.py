@@ -11,6 +11,7 @@ from closeness import assert_close, assert_law, pure_epsilon
 from planted import Bug
 from seeded import Seeded
 
+from case_lists import mark_rest
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Repeated
 from dither.privacy.mechanisms import quantile, quantiles
@@ -84,18 +85,17 @@ def test_exact_law_keeps_every_ratio(q):
         assert max(map(abs, logs)) <= 1 + 1e-12 and max(logs) - min(logs) <= 1 + 1e-12
 
 
-def test_draws_follow_the_law_dense_and_sparse():
-    for counts, q in (
-        ([2, 0, 0, 1, 3, 0], Fraction(1, 2)),
-        ([0, 0, 0], Fraction(1, 4)),
-        ([7, 0, 0, 0], Fraction(3, 4)),
-    ):
-        mechanism, source = Quantile(q, 1), Seeded(3)
-        held = np.flatnonzero(counts)
-        rows = np.array(counts)[held]
-        assert_law([mechanism.release(counts, source=source) for _ in range(1_200)], law(counts, mechanism))
-        sparse = [mechanism.release_sparse(held, rows, cells=len(counts), source=source) for _ in range(1_200)]
-        assert_law(sparse, law(counts, mechanism))
+COUNTS = [([2, 0, 0, 1, 3, 0], Fraction(1, 2)), ([0, 0, 0], Fraction(1, 4)), ([7, 0, 0, 0], Fraction(3, 4))]
+
+
+@pytest.mark.parametrize(("counts", "q"), mark_rest(COUNTS, quick=1))
+def test_draws_follow_the_law_dense_and_sparse(counts, q):
+    mechanism, source = Quantile(q, 1), Seeded(3)
+    held = np.flatnonzero(counts)
+    rows = np.array(counts)[held]
+    assert_law([mechanism.release(counts, source=source) for _ in range(1_200)], law(counts, mechanism))
+    sparse = [mechanism.release_sparse(held, rows, cells=len(counts), source=source) for _ in range(1_200)]
+    assert_law(sparse, law(counts, mechanism))
 
 
 def test_cells_left_out_of_the_race_keep_their_chance(monkeypatch):
@@ -143,6 +143,7 @@ def test_quantile_replace_closeness():
     assert_close(*sides, pure_epsilon(mechanism.loss()))
 
 
+@pytest.mark.all
 def test_joint_quantiles_closeness():
     """The four rows of one unit leave; the side on which each quartile falls is one digit of the output."""
     mechanism = JointQuantiles.of(["1/4", "1/2", "3/4"], 1, rows_per_unit=4)

@@ -11,6 +11,7 @@ from closeness import assert_close, assert_law, pure_epsilon
 from planted import Bug
 from seeded import Seeded
 
+from case_lists import mark_rest
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Pure, Repeated
 from dither.privacy.mechanisms.exponential import ExponentialMechanism
@@ -105,7 +106,7 @@ def test_two_candidates_of_permute_and_flip_have_range_1_490():
     assert abs(sum(float(x) * log for x, log in zip(p, logs, strict=True)) - 0.2551) < 5e-5
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mark_rest(KINDS, quick=2))
 def test_draws_follow_the_law(kind):
     for monotone, scores in ((False, [3, 0, 2, 2]), (True, [0, 0, 1])):
         mechanism = kind(1, 1, monotone)

@@ -74,6 +74,7 @@ def test_numbers_of_the_spec():
         assert abs(math.sqrt(2 * levels * (math.log(1e5) + 1)) - printed) < 5e-5
 
 
+@pytest.mark.all
 def test_tree_counter_closeness():
     """One unit in the first of eight steps: the four blocks that hold it are the sums after 1, 2, 4 and 8."""
     counter = TreeCounter.for_epsilon(2, steps=8)

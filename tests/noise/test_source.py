@@ -10,6 +10,7 @@ import os
 import pickle
 import random
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -189,9 +190,14 @@ def test_the_default_source_is_the_systems(monkeypatch):
 # structure: no seed anywhere, no other generator, nothing of the tests in the wheel
 
 
+@cache
+def list_nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def test_no_function_of_the_library_has_a_seed_parameter():
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in list_nodes(path):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 arguments = node.args.args + node.args.kwonlyargs + node.args.posonlyargs
                 assert not [a.arg for a in arguments if "seed" in a.arg.lower()], path
@@ -203,9 +209,9 @@ def test_no_module_of_the_library_imports_another_source_of_randomness():
     for path in SOURCES:
         if path == Path(source_module.__file__).resolve():
             continue
-        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        names = {node.id for node in list_nodes(path) if isinstance(node, ast.Name)}
         imported = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in list_nodes(path):
             if isinstance(node, ast.Import):
                 imported |= {alias.name for alias in node.names}
             if isinstance(node, ast.ImportFrom):

@@ -126,12 +126,18 @@ def run(seed: int, unit: str, plans: int, always: tuple[str, ...] = ()) -> None:
             check(plan, databases, names, unit, maker)
 
 
-SEEDS = [(1, "person", ()), (2, "window", ("lab",)), (3, "row", ()), (4, "person", ("lab",))]
+RUNS = [
+    (1, "person", (), 3),
+    (1, "person", (), 6),
+    (2, "window", ("lab",), 6),
+    (3, "row", (), 6),
+    (4, "person", ("lab",), 6),
+]
 
 
-@pytest.mark.parametrize(("seed", "unit", "always"), mark_rest(SEEDS, quick=1))
-def test_plans_at_the_edges_of_types(seed, unit, always):
-    run(seed, unit, 6, always)
+@pytest.mark.parametrize(("seed", "unit", "always", "plans"), mark_rest(RUNS, quick=1))
+def test_plans_at_the_edges_of_types(seed, unit, always, plans):
+    run(seed, unit, plans, always)
 
 
 @pytest.mark.soak
