@@ -89,7 +89,7 @@ def test_many_losses_of_any_size_are_accounted_for_or_refused(seed):
     ids=["epsilon", "delta", "zcdp", "event", "unamplify", "split", "calibrate"],
 )
 def test_what_floats_cannot_hold_is_refused_with_the_remedy(work):
-    with pytest.raises(ParameterError, match="choose"):
+    with time_guard(), pytest.raises(ParameterError, match="choose"):
         work()
 
 
