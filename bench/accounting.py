@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither import accounting as acc
-from dither.privacy.accounting.growth import forget
+from dither.accounting.growth import forget
 
 warnings.filterwarnings("ignore")
 

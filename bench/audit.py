@@ -10,7 +10,7 @@ from common import line, options, report
 from dither import audit
 from dither.audit.leakage.estimate import Trained
 from dither.audit.leakage.systems import Plane
-from dither.audit.ours import subjects
+from dither.audit.shipped_mechanisms import subjects
 from dither.audit.zoo import ALPHA, BUGS
 from dither.privacy.losses import DiscreteLaplace
 from dither.privacy.noise import discrete_laplace

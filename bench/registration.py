@@ -30,7 +30,7 @@ from dither.catalog import Catalog, parse
 from dither.data.lower.cells import query_sql
 from dither.data.lower.plan import Lowering
 from dither.data.measure import Measurer
-from dither.data.registration import write_copy, write_copy_and_facts
+from dither.data.register.registration import write_copy, write_copy_and_facts
 from dither.plan.algebra import (
     Call,
     Cells,

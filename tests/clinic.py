@@ -8,7 +8,7 @@ from pathlib import Path
 from dither import steward
 from dither.catalog import Catalog, parse
 from dither.data.measure import Measurer
-from dither.data.registration import write_copy
+from dither.data.register.registration import write_copy
 from dither.state import State
 
 CATALOG = """\

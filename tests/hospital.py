@@ -18,7 +18,7 @@ from dither.catalog import Catalog, parse
 from dither.data.lower.columns import holds_null, null_code
 from dither.data.lower.plan import Lowering, plan_sql
 from dither.data.measure import Measurer
-from dither.data.registration import write_copy_and_facts
+from dither.data.register.registration import write_copy_and_facts
 from dither.plan.algebra import Plan
 from dither.plan.analyse import analyse_node
 from dither.plan.domain import Domain, is_stored

@@ -14,9 +14,9 @@ from dither.audit import naive
 from dither.plan import algebra as a
 from dither.plan.algebra import Cells
 from dither.plan.analyse import analyse
-from dither.plan.domains import key_domains
 from dither.plan.facts import NO_FACTS
-from dither.plan.measure import box, largest_value, sensitivity
+from dither.plan.keys import key_domains
+from dither.plan.sensitivity import box, largest_value, sensitivity
 from dither.plan.stability import Loose
 
 

@@ -9,9 +9,9 @@ from clinic import catalog
 from dither.local.subjects import EXAMPLES
 from dither.plan import algebra as plans
 from dither.privacy import losses
-from dither.privacy.calibrate import calibrate, loss_of
-from dither.privacy.release import Version, repeat_key
-from dither.privacy.request import Price, Request, Step
+from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.release import Version, repeat_key
+from dither.privacy.kernel.request import Price, Request, Step
 
 HALF = Fraction(1, 2)
 VISITS = plans.Scan("visits")

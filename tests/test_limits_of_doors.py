@@ -11,15 +11,15 @@ from typer.testing import CliRunner
 
 import clinic
 from dither import CatalogError, DitherError, ParameterError, local
-from dither.catalog.importing import import_catalog
+from dither.catalog.file.importing import import_catalog
 from dither.cli.main import app
 from dither.local.aggregator import Aggregator
 from dither.local.devicefile import budget_file
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace, SparseVector, Staircase
 from dither.privacy.noise import discrete_laplace
 from dither.state import State
-from dither.steward import open_pot
+from dither.steward.registration import open_pot
 from time_guard import time_guard
 
 run = CliRunner().invoke
@@ -135,7 +135,7 @@ def test_library_doors_refuse_numbers_without_end(work):
 
 
 def test_a_certificate_of_values_nested_without_end_is_no_opening():
-    from dither.answer.commitment import opens
+    from dither.publish.commitment import opens
 
     with pytest.raises(DitherError, match="columns and nonce"):
         opens("[" * 100_000, "0" * 64)

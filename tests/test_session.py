@@ -12,7 +12,7 @@ import clinic
 from case_lists import mark_rest
 from dither import BudgetError, DitherError, ParameterError, QueryError, RefusedError, connect
 from dither.data.measure import Measurer
-from dither.privacy.kernel import Kernel
+from dither.privacy.kernel.kernel import Kernel
 
 QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
 

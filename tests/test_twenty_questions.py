@@ -16,14 +16,14 @@ from scipy.stats import binom
 from answer.asked import PURPOSE, exact_values
 from case_lists import mark_between
 from dither import connect, steward
-from dither.answer.bands import Ends
+from dither.answer.quantile_intervals import Ends
 from dither.answer.result import build
 from dither.catalog import load
 from dither.cli.clinic import write_clinic
 from dither.data.lower.columns import OWNER, engine_null
 from dither.plan.algebra import Quantiles
 from dither.plan.domain import declared_domain
-from dither.privacy.release import Release
+from dither.privacy.kernel.release import Release
 from dither.state import State
 
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial" / "twenty-questions.md"
@@ -104,7 +104,7 @@ def noiseless(con, sql):
 def _price():
     from fractions import Fraction
 
-    from dither.privacy.request import Price
+    from dither.privacy.kernel.request import Price
 
     return Price(Fraction(4))
 

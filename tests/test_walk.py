@@ -68,13 +68,13 @@ def test_the_ledger_is_opened_few_times(calls: Counter[str]) -> None:
 
 
 def test_a_question_is_read_bound_and_offered_once_and_priced_twice(calls: Counter[str]) -> None:
-    assert calls["dither.sql.spoken.spoken"] == 1
+    assert calls["dither.sql.dialects.spoken"] == 1
     assert calls["dither.sql.bind.bind"] == 1
-    assert calls["dither.answer.offer.offer"] == 1
-    assert 1 <= calls["dither.privacy.kernel.price_at"] <= MOST_PRICES
-    assert calls["dither.privacy.kernel.price"] == 1  # by the kernel itself, which takes nobody's word
+    assert calls["dither.answer.choose_mechanism.offer"] == 1
+    assert 1 <= calls["dither.privacy.kernel.kernel.price_at"] <= MOST_PRICES
+    assert calls["dither.privacy.kernel.kernel.price"] == 1  # by the kernel itself, which takes nobody's word
 
 
 def test_the_pot_path_is_read_once_by_each_side(calls: Counter[str]) -> None:
-    assert calls["dither.privacy.ledger.readings.view"] == 2
-    assert calls["dither.privacy.ledger.readings.path"] == 0
+    assert calls["dither.privacy.ledger.queries.view"] == 2
+    assert calls["dither.privacy.ledger.queries.path"] == 0

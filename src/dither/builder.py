@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
@@ -27,10 +27,21 @@ from dither.surfaces import escape_html
 if TYPE_CHECKING:
     from dither.answer.preview import Preview
     from dither.answer.result import Result
-    from dither.session import Connection
 
 __all__ = ["Aggregate", "Question", "avg", "count", "count_distinct", "median", "quantile", "stddev", "sum", "table",
            "variance"]  # fmt: skip
+
+
+class Asker(Protocol):
+    """What a question needs of a connection: something that takes SQL."""
+
+    @property
+    def preview(self) -> Callable[..., Preview]:
+        """Price and error of a question."""
+
+    @property
+    def sql(self) -> Callable[..., Any]:
+        """The answer to a question."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,7 @@ class Question:
     """A question under construction; every method returns a new one."""
 
     source: str
-    _con: Connection | None = field(default=None, repr=False, compare=False)
+    _con: Asker | None = field(default=None, repr=False, compare=False)
     _where: tuple[str, ...] = ()
     _keys: tuple[str, ...] = ()
     _values: tuple[tuple[str, Aggregate], ...] = ()
@@ -193,13 +204,13 @@ class Question:
         found: Any = self._connected().sql(self.sql, **terms)
         return found  # type: ignore[no-any-return]
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> Asker:
         if self._con is None:
             raise ParameterError("this question belongs to no connection: start it with con.table(...)")
         return self._con
 
 
-def table(name: str, con: Connection | None = None) -> Question:
+def table(name: str, con: Asker | None = None) -> Question:
     """A question about a table; `con.table(...)` starts one that can be asked."""
     return Question(_name(name), con)
 

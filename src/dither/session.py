@@ -9,33 +9,33 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dither.answer.bands import Bands, Ends, ends_asked, rank_rows
-from dither.answer.budget import Budget
-from dither.answer.certificate import body_of
+from dither.answer.choose_mechanism import Offer, facts_of, offer
 from dither.answer.explain import Explanation, explain, explained
 from dither.answer.history import History, history
 from dither.answer.intervals import level_of
-from dither.answer.offer import Offer, facts_of, offer
 from dither.answer.preview import Preview, Terms, preview, preview_columns
-from dither.answer.recipe import Recipe
+from dither.answer.price_for_accuracy import least_price, meets_widths, wanted_widths
+from dither.answer.quantile_intervals import Bands, Ends, ends_asked, rank_rows
 from dither.answer.result import Result, build
-from dither.answer.seal import sign
 from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
-from dither.answer.wanted import least_price, meets_widths, wanted_widths
 from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive, whole_number
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
-from dither.privacy.kernel import DRY_RUN, Kernel, Priced, Release
+from dither.privacy.kernel.kernel import DRY_RUN, Kernel, Priced, Release
+from dither.privacy.kernel.request import Price, Request
+from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot, charge
 from dither.privacy.ledger.rules import Charge, charge_pure
-from dither.privacy.request import Price, Request
-from dither.privacy.windows import horizon
-from dither.signing import signing_key
+from dither.publish.budget import Budget
+from dither.publish.certificate import body_of
+from dither.publish.seal import sign
+from dither.publish.signing import signing_key
+from dither.question.recipe import Recipe
 from dither.sql.bind import bind
+from dither.sql.dialects import Spoken, spoken, with_ends
 from dither.sql.parse import read_text
-from dither.sql.spoken import Spoken, spoken, with_ends
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
 

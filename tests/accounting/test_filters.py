@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from dither import accounting as acc
+from dither.accounting.filters import Charge
 from dither.errors import BudgetError, ParameterError, RefusedError
-from dither.privacy.accounting.filters import Charge
 
 PURE = acc.PureRule(Fraction(1))
 APPROX = acc.ApproxRule(Fraction(2), Fraction(1, 10**5), Fraction(1, 10**6))

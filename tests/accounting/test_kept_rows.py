@@ -11,12 +11,12 @@ import pytest
 
 from case_lists import mark_rest
 from dither import accounting as acc
-from dither.privacy.accounting import growth, trapezoid
-from dither.privacy.accounting.contour import Contour
-from dither.privacy.accounting.growth import forget
-from dither.privacy.accounting.sampled import SampledGaussianFactor
-from dither.privacy.accounting.transforms import GaussianFactor
-from dither.privacy.accounting.trapezoid import Row, rows
+from dither.accounting import growth, trapezoid
+from dither.accounting.contour import Contour
+from dither.accounting.growth import forget
+from dither.accounting.sampled import SampledGaussianFactor
+from dither.accounting.transforms import GaussianFactor
+from dither.accounting.trapezoid import Row, rows
 
 SCHEDULE = acc.compose(*(acc.PoissonSampled("0.01", acc.Gaussian(Fraction(10 + i, 10))) * 100 for i in range(6)))
 MORE = [

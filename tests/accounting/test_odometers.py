@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from dither import accounting as acc
+from dither.accounting.odometers import _lines
 from dither.errors import BudgetError, ParameterError
-from dither.privacy.accounting.odometers import _lines
 
 F = Fraction
 DELTA = F(1, 10**6)

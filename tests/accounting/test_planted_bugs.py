@@ -10,9 +10,9 @@ from fractions import Fraction
 import pytest
 
 from dither import accounting as acc
+from dither.accounting.renyi import conversion_epsilon, renyi_upper
+from dither.accounting.workload import alternatives
 from dither.errors import RefusedError
-from dither.privacy.accounting.renyi import conversion_epsilon, renyi_upper
-from dither.privacy.accounting.workload import alternatives
 
 SGD = acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 10_000
 

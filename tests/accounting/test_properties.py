@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither import accounting as acc
+from dither.accounting.sampled import SampledGaussianFactor
+from dither.accounting.transforms import AtomsFactor, LaplaceFactor
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.accounting.sampled import SampledGaussianFactor
-from dither.privacy.accounting.transforms import AtomsFactor, LaplaceFactor
 
 FEW = settings(max_examples=25, deadline=None, derandomize=True)
 

@@ -9,10 +9,10 @@ import pytest
 
 from case_lists import mark_rest
 from dither import accounting as acc
-from dither.privacy.accounting.curves import mass_at_infinity, read_delta
-from dither.privacy.accounting.grid import GridPair
-from dither.privacy.accounting.routes import Answer, Target, grid_laws, grid_step, solve
-from dither.privacy.accounting.workload import DIRECTIONS, alternatives, workload
+from dither.accounting.curves import mass_at_infinity, read_delta
+from dither.accounting.grid import GridPair
+from dither.accounting.routes import Answer, Target, grid_laws, grid_step, solve
+from dither.accounting.workload import DIRECTIONS, alternatives, workload
 
 CASES = json.loads((Path(__file__).parent / "references.json").read_text())
 

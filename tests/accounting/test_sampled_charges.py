@@ -10,8 +10,8 @@ import pytest
 
 from dither import accounting as acc
 from dither.errors import RefusedError
-from dither.privacy.accounting import charges
-from dither.privacy.accounting.sampled_charges import amplified, poisson_renyi
+from dither.privacy.charges import measures as charges
+from dither.privacy.charges.sampled import amplified, poisson_renyi
 
 F = Fraction
 SGD = acc.PoissonSampled(0.01, acc.Gaussian(1.1))

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from dither import accounting as acc
+from dither.accounting.planning import _drawn_rate
 from dither.errors import RefusedError
-from dither.privacy.accounting.planning import _drawn_rate
 
 REACH = 400
 

@@ -10,9 +10,9 @@ import pytest
 
 from case_lists import mark_rest
 from dither import accounting as acc
+from dither.accounting import shuffled
 from dither.errors import ParameterError
 from dither.local import shuffle
-from dither.privacy.accounting import shuffled
 
 
 def shuffled_loss(epsilon, users, **more):

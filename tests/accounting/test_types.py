@@ -9,8 +9,8 @@ from typing import get_type_hints
 import pytest
 
 from dither import accounting as acc
-from dither.privacy.accounting import curves, filters, odometers
-from dither.privacy.accounting.bounds import Bounds
+from dither.accounting import curves, filters, odometers
+from dither.privacy.charges.bounds import Bounds
 from dither.privacy.losses import Loss
 
 RIGHT = """

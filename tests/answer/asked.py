@@ -12,7 +12,7 @@ from typing import Any
 import clinic_sql
 from dither import connect, steward
 from dither.plan.algebra import Cells, Keys, Quantiles
-from dither.privacy.randomise import dense
+from dither.privacy.kernel.randomise import dense
 from dither.state import State
 
 PURPOSE = {

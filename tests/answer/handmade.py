@@ -9,12 +9,12 @@ from typing import Any
 
 import clinic
 from dither import steward
-from dither.answer.expressions import Apply, Constant, Formula, KeyValue, Noisy
-from dither.answer.recipe import Atom, GroupingSet, KeyColumn, Output, Recipe
 from dither.plan.algebra import Cells, Count, CountValues, Plan, Quantiles, Scan, Sum
 from dither.plan.domain import declared_domain
 from dither.plan.facts import NO_FACTS
-from dither.privacy.kernel import Kernel
+from dither.privacy.kernel.kernel import Kernel
+from dither.question.expressions import Apply, Constant, Formula, KeyValue, Noisy
+from dither.question.recipe import Atom, GroupingSet, KeyColumn, Output, Recipe
 
 VISITS = Scan("visits")
 

@@ -18,16 +18,16 @@ from scipy.stats import binom
 import clinic_sql
 import hospital
 from case_lists import mark_rest
-from dither.answer.bands import Ends
 from dither.answer.blocks import blocks
 from dither.answer.evaluate import evaluate, given
-from dither.answer.expressions import Apply, KeyValue, Noisy
 from dither.answer.intervals import interval
-from dither.answer.recipe import Order, Output
+from dither.answer.quantile_intervals import Ends
 from dither.answer.result import build, noises_of
 from dither.answer.table import column, rows_shown
-from dither.privacy.release import Release
-from dither.privacy.request import Price
+from dither.privacy.kernel.release import Release
+from dither.privacy.kernel.request import Price
+from dither.question.expressions import Apply, KeyValue, Noisy
+from dither.question.recipe import Order, Output
 
 QUESTIONS = [
     "SELECT ward, COUNT(*) AS n, SUM(cost) AS c, AVG(cost) AS m FROM visits GROUP BY ward",
@@ -168,7 +168,7 @@ class TestCoverage:
 
 
 def _laplace(scale):
-    from dither.plan.sensitivity import Sensitivity
+    from dither.plan.norms import Sensitivity
     from dither.privacy.mechanisms import IntegerLaplace
 
     return IntegerLaplace(F(scale), Sensitivity.of())

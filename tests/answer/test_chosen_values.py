@@ -18,12 +18,12 @@ from handmade import COUNT, VALUES, apply, number
 from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives
 from dither.answer.draws import law_of
 from dither.answer.evaluate import Given, evaluate
-from dither.answer.expressions import Constant, KeyValue
-from dither.answer.recipe import Order, Output
 from dither.answer.result import build
 from dither.answer.selection import pieces_of
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import IntegerLaplace
+from dither.question.expressions import Constant, KeyValue
+from dither.question.recipe import Order, Output
 
 LEVEL = F(95, 100)
 EXACT, SCALE, CELLS = 100, 20, 367 * 4

@@ -14,14 +14,14 @@ from case_lists import mark_rest
 from dither.answer import draws
 from dither.answer.draws import law_of
 from dither.answer.evaluate import Given, evaluate
-from dither.answer.expressions import Apply, Constant, Noisy
 from dither.answer.intervals import Noises, affine_half, interval, level_of
-from dither.answer.recipe import Atom
-from dither.answer.shapes import affine, ratio
 from dither.answer.sums import sum_bound
 from dither.errors import ParameterError
 from dither.privacy import noise
 from dither.privacy.mechanisms.error import GaussianError, LaplaceError
+from dither.question.expressions import Apply, Constant, Noisy
+from dither.question.recipe import Atom
+from dither.question.shapes import affine, ratio
 
 
 def apply(name, *arguments):

@@ -14,11 +14,11 @@ from scipy.stats import binom
 
 from dither import ParameterError, RefusedError
 from dither.answer.derive import _empty_bias
-from dither.answer.recipe import Output
 from dither.answer.result import build
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy import noise
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
+from dither.question.recipe import Output
 
 INFO = {
     "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...", "unit": "person",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dither.answer.evaluate import Given, evaluate
-from dither.answer.expressions import FUNCTIONS, Apply, Constant, Grouping, KeyValue, Noisy
+from dither.question.expressions import FUNCTIONS, Apply, Constant, Grouping, KeyValue, Noisy
 
 A, B = Noisy(0), Noisy(1)
 NUMBERS = [-7.0, -2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.5, 3.0, 1e6]

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 import clinic
 import dither
 from dither import steward
-from dither.answer.charts import Point, dots, meter
 from dither.answer.plot import plot
 from dither.catalog import guarantee, load
 from dither.cli.main import app
 from dither.errors import DitherError
 from dither.local import dashboard, plots
 from dither.local.direct import Direct
+from dither.publish.charts import Point, dots, meter
 
 matplotlib.use("Agg")
 LABEL = "=evil\x1b[2J\u202e[bold]:warning:<script>$x_1$\x9b"

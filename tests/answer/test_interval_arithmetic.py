@@ -19,11 +19,11 @@ from test_chosen_values import CELLS, INFO, LEVEL, held, release
 from dither.answer import interval_arithmetic as arithmetic
 from dither.answer.draws import law_of
 from dither.answer.evaluate import Given, evaluate
-from dither.answer.expressions import Constant
 from dither.answer.intervals import Noises, interval
-from dither.answer.recipe import Atom, Output
 from dither.answer.result import build
 from dither.privacy.mechanisms.error import LaplaceError
+from dither.question.expressions import Constant
+from dither.question.recipe import Atom, Output
 
 DIFFERENCE = apply("subtract", COUNT, VALUES)
 

@@ -7,10 +7,10 @@ from fractions import Fraction as F
 import asked
 import pytest
 
+from dither.answer.choose_mechanism import offer
 from dither.answer.intervals import seen
-from dither.answer.offer import offer
 from dither.answer.split import demands, split, weighted
-from dither.privacy.request import Price, Request
+from dither.privacy.kernel.request import Price, Request
 
 BOTH = "SELECT ward, COUNT(*) AS n, SUM(score) AS s FROM visits GROUP BY ward"
 

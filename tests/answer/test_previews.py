@@ -13,7 +13,7 @@ from scipy.stats import binom, norm
 from dither import ParameterError
 from dither.answer.explain import Explanation
 from dither.answer.preview import joint_level
-from dither.answer.wanted import least_price
+from dither.answer.price_for_accuracy import least_price
 from dither.builder import count
 from dither.data.measure import Measurer
 from dither.privacy import noise

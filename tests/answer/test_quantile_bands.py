@@ -14,16 +14,16 @@ from scipy.stats import binom
 import clinic
 from case_lists import mark_rest
 from dither import ParameterError, connect, steward
-from dither.answer.bands import Ends, rank_rows, widened, without_bands
 from dither.answer.blocks import blocks
+from dither.answer.choose_mechanism import offer
 from dither.answer.evaluate import given
 from dither.answer.intervals import interval
-from dither.answer.offer import offer
+from dither.answer.quantile_intervals import Ends, rank_rows, widened, without_bands
 from dither.answer.result import noises_of
 from dither.answer.suggest import rounded_up
+from dither.privacy.kernel.request import Price
 from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.mechanisms import JointQuantiles, QuantilesWithEnds
-from dither.privacy.request import Price
 from dither.state import State
 
 AGES = [(7 * i * i + 3 * i) % 90 + (i % 5) * 4 for i in range(990)]

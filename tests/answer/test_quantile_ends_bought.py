@@ -11,12 +11,12 @@ import pytest
 from handmade import apply, number
 
 import clinic
-from dither.answer.bands import Ends, widened, without_bands
-from dither.answer.expressions import Noisy
+from dither.answer.choose_mechanism import facts_of, offer
 from dither.answer.interval_notes import NO_INTERVAL
-from dither.answer.offer import facts_of, offer
-from dither.answer.recipe import Output
-from dither.privacy.request import Price
+from dither.answer.quantile_intervals import Ends, widened, without_bands
+from dither.privacy.kernel.request import Price
+from dither.question.expressions import Noisy
+from dither.question.recipe import Output
 
 MEDIAN, NINTH, COUNT = map(Noisy, range(3))
 LARGE = apply("gt", MEDIAN, number(30))

@@ -11,12 +11,12 @@ import pytest
 from scipy.optimize import minimize
 
 from dither import ParameterError
-from dither.answer.offer import families, offer
-from dither.answer.recipe import Output
+from dither.answer.choose_mechanism import families, offer
 from dither.answer.split import demands, predicted_loss, split, weighted
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
+from dither.privacy.kernel.request import Price
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
-from dither.privacy.request import Price
+from dither.question.recipe import Output
 
 
 def mechanisms(*largest, family=IntegerLaplace):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+from dither.audit.alpha_budget import next_share, share
 from dither.audit.confidence import ceiling, hoeffding_runs, log_ratio, lower, power, runs_needed, upper
-from dither.audit.year import next_share, share
 from dither.errors import ParameterError
 
 

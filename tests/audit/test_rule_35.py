@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from dither import audit, session, steward
 from dither.audit import accountant, questions
+from dither.audit.alpha_budget import next_share, share
 from dither.audit.canaries import one_run
 from dither.audit.pairs import explore
 from dither.audit.system import audit_system
-from dither.audit.year import next_share, share
 from dither.cli.audit import _Registrar
 from dither.cli.main import app
 from dither.errors import ParameterError, RefusedError

@@ -9,15 +9,15 @@ from typer.testing import CliRunner
 
 from case_lists import mark_rest
 from dither import session
-from dither.audit import moves, questions, system
+from dither.audit import questions, sensitivity_check, system
 from dither.audit.report import Section, to_html, to_json, write
 from dither.audit.system import audit_system, refuse_prod
 from dither.cli.audit import _Registrar
 from dither.cli.main import app
 from dither.errors import QueryError, RefusedError
 from dither.plan.algebra import Cells, Count, Keys, Scan
-from dither.plan.measure import Reach
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
+from dither.plan.sensitivity import Reach
 
 
 @pytest.mark.parametrize("seconds", mark_rest([0, 60], quick=1))
@@ -61,7 +61,11 @@ def test_an_answer_without_noise_is_seen(tmp_path):
 
 
 def test_a_sensitivity_that_is_too_small_is_seen(tmp_path):
-    with pair(), only(COUNTS), mock.patch.object(moves, "sensitivity", return_value=Sensitivity.of(largest=1)):
+    with (
+        pair(),
+        only(COUNTS),
+        mock.patch.object(sensitivity_check, "sensitivity", return_value=Sensitivity.of(largest=1)),
+    ):
         assert any("moved by" in fault for fault in run(tmp_path, black_box_share=0).faults)
 
 
@@ -84,16 +88,18 @@ def test_claims_about_unlisted_keys_joins_and_quantiles_are_checked(tmp_path, sq
     with pair(), only(sql):
         found = run(tmp_path / "a", black_box_share=0)
         assert found.faults == [] and found.measured[kind] >= 6
-        with mock.patch.object(moves, claim, return_value=too_small):
+        with mock.patch.object(sensitivity_check, claim, return_value=too_small):
             assert any(told in fault for fault in run(tmp_path / "b", black_box_share=0).faults)
 
 
 def test_what_only_one_side_has_counts_as_moved():
     keys = Keys(Scan("visits"), ("diag",))
-    assert moves.spots(keys, {("flu",): 2, (None,): 1}) == {(("flu",), 0, 0): 2, ((None,), 0, 0): 1}
+    assert sensitivity_check.spots(keys, {("flu",): 2, (None,): 1}) == {(("flu",), 0, 0): 2, ((None,), 0, 0): 1}
     cells = Cells(Scan("visits"), ("ward",), (Count(),))
-    assert moves.spots(cells, [[4], [0]]) == {((), 0, 0): 4, ((), 1, 0): 0}
-    assert moves.broken(cells, [[[4]], [[4], [0]]], mock.Mock(), mock.Mock()) == ["the number of cells depends on data"]
+    assert sensitivity_check.spots(cells, [[4], [0]]) == {((), 0, 0): 4, ((), 1, 0): 0}
+    assert sensitivity_check.broken(cells, [[[4]], [[4], [0]]], mock.Mock(), mock.Mock()) == [
+        "the number of cells depends on data"
+    ]
 
 
 def test_the_accused_rollup_of_two_keys_is_innocent_with_one(tmp_path):

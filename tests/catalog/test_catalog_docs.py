@@ -7,7 +7,7 @@ import pytest
 
 from dither import catalog
 from dither.catalog import parse
-from dither.catalog.decide import COLUMN_KEYS, DECIDE
+from dither.catalog.file.decide import COLUMN_KEYS, DECIDE
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference" / "catalog.md").read_text()

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from dither import CatalogError
 from dither.catalog import Catalog, parse
-from dither.catalog.importing import import_catalog
+from dither.catalog.file.importing import import_catalog
 
 SMARTNOISE = """
 '':

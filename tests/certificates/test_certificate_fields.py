@@ -11,10 +11,10 @@ from certificate_samples import KEY, PUBLIC, sample_body, sign_version_one
 
 import clinic
 from dither import connect, steward
-from dither.answer import seal
-from dither.answer.certificate_fields import ABSENT_IN_VERSION_ONE, BODY, find_field_problems
 from dither.errors import DitherError
 from dither.privacy import losses as ls
+from dither.publish import seal
+from dither.publish.certificate_fields import ABSENT_IN_VERSION_ONE, BODY, find_field_problems
 
 
 def change(path: str, value: Any) -> dict[str, Any]:

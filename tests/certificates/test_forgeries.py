@@ -23,7 +23,7 @@ from certificate_samples import (
 )
 from certificate_search import Search, search_forgeries
 
-from dither.answer import seal
+from dither.publish import seal
 
 NOT_A_CERTIFICATE = ("this is not a certificate of dither",)
 

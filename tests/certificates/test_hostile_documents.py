@@ -12,11 +12,11 @@ from certificate_samples import KEY, PUBLIC, sample_body, sign_sample
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
-from dither.answer import seal
-from dither.answer.commitment import commitment, opens
 from dither.cli.demo_report import say_verdict
 from dither.cli.main import app
 from dither.errors import DitherError
+from dither.publish import seal
+from dither.publish.commitment import commitment, opens
 from dither.strict_json import MAX_CHARACTERS, MAX_DEPTH, MAX_DIGITS
 
 NOT_A_CERTIFICATE = ("this is not a certificate of dither",)

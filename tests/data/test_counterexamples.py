@@ -8,16 +8,16 @@ import pytest
 
 import hospital
 from dither.catalog import parse
-from dither.data import owners, registration
 from dither.data.lower import aggregates, filter, per_unit, plan
 from dither.data.measure import MeasureError
-from dither.data.registration import RegistrationError
+from dither.data.register import owners, registration
+from dither.data.register.registration import RegistrationError
 from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan import analyse as analysis
 from dither.plan.algebra import Cells, Count, Named, Scan, Sum
 from dither.plan.facts import Facts
-from dither.plan.measure import sensitivity
+from dither.plan.sensitivity import sensitivity
 from dither.plan.stability import Loose
 from neighbours import check_claim, check_rows, measured
 

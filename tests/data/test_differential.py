@@ -19,7 +19,7 @@ import clinic
 from case_lists import mark_rest, run_examples
 from dither.audit import naive
 from dither.plan.algebra import And, Cells, Compare, Count, Filter, IsNull, Not, Or, Scan, Sum
-from dither.plan.measure import largest_value, sensitivity
+from dither.plan.sensitivity import largest_value, sensitivity
 
 FACTS = clinic.catalog()
 TABLE = FACTS.table("visits")

@@ -13,10 +13,10 @@ from case_lists import mark_between
 from dither.audit import naive
 from dither.catalog import parse
 from dither.data.measure import Measurer
-from dither.data.registration import write_copy_and_facts
+from dither.data.register.registration import write_copy_and_facts
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, CountUnits, Named, Scan, Sum, Value
-from dither.plan.domains import shape
+from dither.plan.keys import shape
 from function_examples import EXAMPLES
 from neighbours import check_claim, measured
 

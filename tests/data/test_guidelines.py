@@ -14,12 +14,12 @@ from dither.plan import algebra as a
 from dither.plan import analyse as analysis
 from dither.plan.algebra import Call, Cells, Column, Count, CountDistinct, CountUnits, Filter, Named, Scan, Sum, Value
 from dither.plan.analyse import analyse
-from dither.plan.domains import bounds, shape
-from dither.plan.measure import sensitivity
+from dither.plan.keys import bounds, shape
+from dither.plan.sensitivity import sensitivity
 from dither.plan.stability import Loose
-from dither.privacy.kernel import Kernel
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.losses import DiscreteLaplace
-from dither.privacy.request import Price, Request, Step
 from dither.state import State
 
 FACTS = hospital.catalog()

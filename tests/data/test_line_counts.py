@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dither.data import sources
+from dither.data.register import sources
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 24])

@@ -8,10 +8,10 @@ import pytest
 
 import hospital
 from dither.catalog import parse
-from dither.data import registration
 from dither.data.lower import aggregates, join, limit_groups, nulls, union_all
 from dither.data.lower.cells import query_sql
 from dither.data.lower.plan import Lowering
+from dither.data.register import registration
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, Named, Scan, Sum
 from neighbours import measured

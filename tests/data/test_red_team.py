@@ -11,7 +11,7 @@ import hospital
 from dither import RefusedError
 from dither.catalog import parse
 from dither.data.measure import Measurer
-from dither.data.registration import RegistrationError, write_copy_and_facts
+from dither.data.register.registration import RegistrationError, write_copy_and_facts
 from dither.plan.algebra import (
     Call,
     Cells,
@@ -27,9 +27,9 @@ from dither.plan.algebra import (
     UnionAll,
     Value,
 )
-from dither.plan.measure import sensitivity
-from dither.privacy.kernel import Kernel
-from dither.privacy.request import Price, Request, Step
+from dither.plan.sensitivity import sensitivity
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.request import Price, Request, Step
 
 CLINIC = clinic.catalog()
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import clinic
 from case_lists import mark_rest, run_examples
 from dither import DitherError, RefusedError, connect, steward
-from dither.data import limits, registration, sources
-from dither.data.registration import RegistrationError
+from dither.data.register import limits, registration, sources
+from dither.data.register.registration import RegistrationError
 from dither.state import State
+from dither.steward import registration as steward_registration
 
 
 def of_owner(rows: list[tuple], owner: str) -> list[tuple]:
@@ -237,7 +238,7 @@ def test_a_killed_registration_leaves_the_old_version_in_use(tmp_path, monkeypat
     file, place = clinic.register(tmp_path, OTHERS)
     clinic.open_total(place)
     with monkeypatch.context() as patched:
-        patched.setattr(steward.Ledger, "record_register", lambda *_: os._exit(9))
+        patched.setattr("dither.privacy.ledger.Ledger.record_register", lambda *_: os._exit(9))
         child = os.fork()
         if child == 0:
             steward.register(file, state=place)
@@ -248,7 +249,7 @@ def test_a_killed_registration_leaves_the_old_version_in_use(tmp_path, monkeypat
 
 def test_two_registrations_at_once_are_refused(tmp_path):
     file, place = clinic.register(tmp_path, OTHERS)
-    with steward._only_one(place), pytest.raises(DitherError, match="another registration"):
+    with steward_registration._only_one(place), pytest.raises(DitherError, match="another registration"):
         steward.register(file, state=place)
 
 

@@ -14,11 +14,11 @@ import pytest
 import clinic
 from dither import steward
 from dither.catalog import Catalog, parse
-from dither.data.owners import RegistrationError
-from dither.data.parquet import open_reader
-from dither.data.registration import write_copy
-from dither.data.source_types import UNREADABLE
-from dither.data.sources import text_rows
+from dither.data.register.owners import RegistrationError
+from dither.data.register.parquet import open_reader
+from dither.data.register.registration import write_copy
+from dither.data.register.source_types import UNREADABLE
+from dither.data.register.sources import text_rows
 from dither.errors import CatalogError
 
 MOST = 2**63 - 1

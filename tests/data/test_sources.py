@@ -16,10 +16,11 @@ from dither.audit import naive
 from dither.catalog import parse
 from dither.cli.main import app
 from dither.data.measure import Measurer
-from dither.data.registration import RegistrationError, write_copy_and_facts
+from dither.data.register.registration import RegistrationError, write_copy_and_facts
 from dither.plan.algebra import Cells, Count, CountUnits, Scan, Sum
 from dither.plan.facts import Facts, load_facts
-from dither.plan.measure import sensitivity
+from dither.plan.sensitivity import sensitivity
+from dither.state import State
 
 PEOPLE = [hospital.patient("p1"), hospital.patient("p2"), hospital.patient(None)]
 VISITS = [
@@ -277,7 +278,7 @@ def test_a_version_stores_its_facts_and_their_hash_is_in_the_ledger(tmp_path):
     for table in facts.tables:
         hospital.write_csv(tmp_path / table.source_name, table.column_names, rows[table.name])
     steward.register(tmp_path / "hospital.yaml")
-    place = steward.State.beside(tmp_path / "hospital.yaml")
+    place = State.beside(tmp_path / "hospital.yaml")
     stored = load_facts(place.version(1))
     ledger = steward.open_ledger(place)
     assert ledger.registered().public["facts_hash"] == stored.hash

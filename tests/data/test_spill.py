@@ -19,13 +19,13 @@ import clinic
 import dither
 from dither.catalog import parse
 from dither.cli.main import app
-from dither.data import scratch
 from dither.data.engines import duckdb as engine
+from dither.data.engines import scratch
 from dither.data.measure import MeasureError, Measurer
-from dither.data.registration import write_copy_and_facts
+from dither.data.register.registration import write_copy_and_facts
 from dither.errors import DitherError
 from dither.plan.algebra import Keys, Scan
-from dither.privacy.kernel import Kernel
+from dither.privacy.kernel.kernel import Kernel
 
 SECRET = "secret-diagnosis"
 ROWS = 40_000
@@ -195,7 +195,7 @@ class TestSettings:
 HOLD = """
 import sys, time
 from pathlib import Path
-from dither.data.scratch import claim_folder
+from dither.data.engines.scratch import claim_folder
 folder = claim_folder(Path(sys.argv[1]))
 (folder / "duckdb_temp_storage").write_text("rows")
 print(folder, flush=True)
@@ -290,7 +290,7 @@ class TestLeftovers:
             assert named == [spill]
             return honest(path, spill, *rest, **options)
 
-        monkeypatch.setattr("dither.data.registration.open_for_registration", look)
+        monkeypatch.setattr("dither.data.register.registration.open_for_registration", look)
         arguments = ["register", str(file), "--state", str(place.root), "--spill"]
         done = CliRunner().invoke(app, [*arguments, str(tmp_path / "fast")])
         assert done.exit_code == 0, done.output

@@ -6,7 +6,18 @@ import pytest
 
 import clinic
 from dither import ParameterError, QueryError
-from dither.builder import Aggregate, avg, count, count_distinct, median, quantile, stddev, sum, table, variance
+from dither.builder import (
+    Aggregate,
+    avg,
+    count,
+    count_distinct,
+    median,
+    quantile,
+    stddev,
+    sum,
+    table,
+    variance,
+)
 from dither.catalog import parse
 from dither.sql.bind import bind
 
@@ -120,9 +131,9 @@ def test_in_a_notebook_everything_shows_as_plain_html(monkeypatch):
     """rich notices Jupyter and would write beside the cell, with colour codes; str() and _repr_html_ must not."""
     import rich.console
 
-    from dither.answer.budget import Budget
-    from dither.answer.interpret import interpret
     from dither.privacy.ledger.pots import opened
+    from dither.publish.budget import Budget
+    from dither.publish.interpret import interpret
 
     monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
     pot = opened("total", 1, 2, neighbours="add_remove", unit="person", **clinic.PURPOSE)

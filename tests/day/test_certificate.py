@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import clinic
 from dither import DitherError, ParameterError, steward
-from dither.answer import seal
-from dither.answer.certificate import body_of, number, rounded_up
 from dither.plan.algebra import Cells, Compare, Count, Filter, Scan, Sum
-from dither.privacy.kernel import Kernel
-from dither.privacy.request import Price, Request, Step
-from dither.signing import known_keys, signing_key
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.request import Price, Request, Step
+from dither.publish import seal
+from dither.publish.certificate import body_of, number, rounded_up
+from dither.publish.signing import known_keys, signing_key
 from dither.state import State
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

@@ -15,13 +15,13 @@ from dither import DitherError, ParameterError, RefusedError, connect, steward
 from dither.catalog import parse
 from dither.cli.clinic import CATALOG as DEMO
 from dither.cli.clinic import write_clinic
-from dither.data.generated import write_generated
 from dither.data.measure import Measurer
+from dither.data.register.generated import write_generated
 from dither.plan.algebra import Cells, Count, Scan, Sum
 from dither.plan.facts import NO_FACTS, Facts
-from dither.privacy.kernel import Kernel, statements
-from dither.privacy.lease import Lease
-from dither.privacy.request import Price, Request, Step
+from dither.privacy.kernel.kernel import Kernel, statements
+from dither.privacy.kernel.lease import Lease
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.state import State
 
 QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
@@ -200,7 +200,7 @@ def test_the_catalog_of_the_demo_is_the_one_that_is_written(tmp_path):
 def test_public_tables_with_few_possible_keys_are_generated_too(tmp_path, unique):
     """A unique key of five values has five rows, not twenty that repeat it."""
     from dither.catalog import parse
-    from dither.data.generated import write_generated
+    from dither.data.register.generated import write_generated
     from dither.plan.facts import NO_FACTS
 
     text = clinic.CATALOG + (

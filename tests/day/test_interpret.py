@@ -11,10 +11,10 @@ from mpmath import mp, mpf
 from scipy.stats import norm
 
 from dither import ParameterError
-from dither.answer.interpret import Meaning, interpret, of_loss, of_pot
 from dither.privacy.ledger import Rule
 from dither.privacy.ledger.pots import opened
 from dither.privacy.losses import DiscreteLaplace, Gaussian, RandomizedResponse
+from dither.publish.interpret import Meaning, interpret, of_loss, of_pot
 
 PERSON = {"unit": "person", "neighbours": "add_remove"}
 PURPOSE = {"question": "How many visits are urgent, by age?", "population": "residents of the county in 2026",

@@ -13,15 +13,15 @@ from typer.testing import CliRunner
 
 import clinic
 from dither import DitherError
-from dither.answer.deployment import Deployment
-from dither.answer.hazards import hazards
-from dither.answer.registry import PROMPT, entry, problems, prompts, read_entry
-from dither.answer.statement import statement
 from dither.catalog import parse
 from dither.cli.main import app
 from dither.privacy.ledger import Charge, Incident, Record, Rule
 from dither.privacy.ledger.pots import opened
 from dither.privacy.losses import DiscreteLaplace
+from dither.publish.deployment import Deployment
+from dither.publish.hazards import hazards
+from dither.publish.registry import PROMPT, entry, problems, prompts, read_entry
+from dither.publish.statement import statement
 
 PERSON = {"unit": "person", "neighbours": "add_remove"}
 CATALOG = parse(clinic.CATALOG)

@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 
 import clinic
 from dither import RefusedError, connect, steward
-from dither.answer.charts import Point, dots, meter, number, signed
-from dither.answer.harms import FORBIDDEN, HARMS
-from dither.answer.report import Answered, Paid, Report, Staged, page
 from dither.cli.clinic import write_clinic
 from dither.cli.main import app
 from dither.plan.algebra import Cells, Count, Scan, Sum
+from dither.publish.charts import Point, dots, meter, number, signed
+from dither.publish.harms import FORBIDDEN, HARMS
+from dither.publish.report import Answered, Paid, Report, Staged, page
 from dither.state import State
-from dither.steward_stages import stages, truth_of
+from dither.steward.stages import stages, truth_of
 
 VOID = {"meta", "line", "circle", "rect", "br", "link", "img"}
 POINTS = (Point("a", 10.0, 8.0, 12.0, 9.0), Point("<b>", -3.0, None, 1.0, None), Point("c", math.nan))

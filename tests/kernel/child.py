@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import dither
-from dither.privacy.kernel import Kernel, KernelStep
+from dither.privacy.kernel.kernel import Kernel, KernelStep
 
 
 def main(catalog: str, step: str, when: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 import clinic
 from dither import connect, steward
 from dither.data.measure import Measurer
-from dither.privacy.kernel import Kernel
+from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger import Ledger
 from dither.session import Connection
 from dither.state import State

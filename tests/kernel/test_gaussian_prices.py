@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from dither import ParameterError
-from dither.privacy import calibrate
-from dither.privacy.accounting.conversions import rho_for
-from dither.privacy.accounting.logarithms import epsilon_up
+from dither.privacy.charges.conversions import rho_for
+from dither.privacy.charges.logarithms import epsilon_up
+from dither.privacy.kernel import calibrate
 from time_guard import time_guard
 
 MOST_CONVERSIONS = 100

@@ -25,8 +25,8 @@ from interrupted_clinic import (
 
 from dither import BudgetError, RefusedError, steward
 from dither.data.measure import Measurer
-from dither.privacy.kernel import Kernel
-from dither.privacy.lease import Lease
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.lease import Lease
 from dither.privacy.ledger import Ledger
 
 
@@ -224,7 +224,7 @@ ENDING = """
 import sys, threading, time
 import dither
 from dither.data.measure import Measurer
-from dither.privacy.lease import Lease
+from dither.privacy.kernel.lease import Lease
 
 begun = threading.Event()
 honest = Measurer.measure

@@ -15,12 +15,12 @@ import clinic
 from dither import BudgetError, RefusedError, UnavailableError, connect, steward
 from dither.data.measure import MeasureError, Measurer
 from dither.plan.algebra import Cells, Compare, Count, Filter, Scan, Sum
-from dither.privacy import kernel as kernel_module
-from dither.privacy.kernel import Kernel
+from dither.privacy.kernel import kernel as kernel_module
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge_pure
 from dither.privacy.losses import DiscreteLaplace, Pure
 from dither.privacy.noise import SystemSource
-from dither.privacy.request import Price, Request, Step
 
 COUNT = Cells(Scan("visits"), (), (Count(),))
 

@@ -12,7 +12,7 @@ import pytest
 import clinic
 from case_lists import mark_case
 from dither import RefusedError, connect, steward
-from dither.privacy.kernel import KernelStep
+from dither.privacy.kernel.kernel import KernelStep
 from dither.privacy.ledger import Ledger, default_head_path
 
 CHILD = Path(__file__).with_name("child.py")

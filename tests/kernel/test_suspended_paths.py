@@ -15,7 +15,7 @@ from interrupted_clinic import COUNT, Clinic, engine_that, make_clinic
 
 from dither import RefusedError, UnavailableError, steward
 from dither.data.measure import Measurer
-from dither.privacy.lease import Lease
+from dither.privacy.kernel.lease import Lease
 
 ROW = "Jane Doe, 47, oncology \x1b[31m\u202e"
 

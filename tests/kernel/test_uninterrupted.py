@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dither import RefusedError
-from dither.privacy.uninterrupted import Uninterrupted
+from dither.privacy.kernel.uninterrupted import Uninterrupted
 
 SETTING: ContextVar[str] = ContextVar("SETTING", default="of nobody")
 
@@ -114,7 +114,7 @@ def test_threads_are_kept_for_the_next_work_and_end_with_their_owner() -> None:
 
 STORM = """
 import signal, threading, time
-from dither.privacy.uninterrupted import Uninterrupted
+from dither.privacy.kernel.uninterrupted import Uninterrupted
 
 threads = Uninterrupted()
 ended = threading.Event()

@@ -9,7 +9,7 @@ from typing import Any
 
 import dither
 from dither import steward
-from dither.privacy.kernel import Kernel
+from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger import Ledger, Pot, Report
 from dither.session import Connection
 from dither.state import State

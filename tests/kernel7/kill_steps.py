@@ -21,8 +21,8 @@ if __name__ == "__main__":
 from clinic7 import COUNT, PURPOSE, Clinic, write_sources
 
 from dither import steward
-from dither.privacy.kernel import Kernel
-from dither.privacy.request import Request
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.request import Request
 
 WHEN = ("after",)  # after one step is before the next
 STEPS = ("price", "prepare", "reserve", "measure", "randomise", "commit", "send")

@@ -20,8 +20,8 @@ from clinic7 import COUNT, TRUE_COUNT, Clinic
 
 from dither.data.measure import Measurer
 from dither.errors import UnavailableError
-from dither.privacy.kernel import Kernel
-from dither.privacy.lease import Lease
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.lease import Lease
 
 pytest_plugins = ["clinic7_fixtures"]
 
@@ -109,7 +109,7 @@ def test_the_time_of_a_release_is_when_it_left_not_when_it_was_charged(
         return true(self, *given)
 
     monkeypatch.setattr(Measurer, "measure", slow)
-    monkeypatch.setattr("dither.privacy.kernel.now", lambda: clock[0].isoformat())
+    monkeypatch.setattr("dither.privacy.kernel.kernel.now", lambda: clock[0].isoformat())
     result = con.sql(COUNT, epsilon=1)
     (record,) = clinic.ledger().history()
     assert record.released_at == result.info["released_at"] == "2026-03-01T12:34:56+00:00"

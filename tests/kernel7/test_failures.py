@@ -18,7 +18,7 @@ from clinic7 import COUNT, HEAD, PATIENTS, TRUE_COUNT, Clinic
 from dither import steward
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, DitherError, RefusedError, UnavailableError
-from dither.privacy.kernel import Kernel
+from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.head import Head
 

@@ -18,11 +18,11 @@ from clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
 from dither import steward
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, RefusedError, UnavailableError
-from dither.privacy.kernel import Kernel
-from dither.privacy.lease import Lease, events
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.lease import Lease, events
+from dither.privacy.kernel.request import Request
 from dither.privacy.ledger.head import Head, default_head_path
 from dither.privacy.losses import DiscreteGaussian, GaussianSum, Loss, PoissonSampled, Pure
-from dither.privacy.request import Request
 
 pytest_plugins = ["clinic7_fixtures"]
 F = Fraction

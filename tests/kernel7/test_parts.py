@@ -25,7 +25,7 @@ from dither.plan.algebra import (
     Scan,
     UnionAll,
 )
-from dither.privacy.parts import _lies_within
+from dither.privacy.kernel.parts import _lies_within
 
 pytest_plugins = ["clinic7_fixtures"]
 NORTH = COUNT + " WHERE region = 'north'"

@@ -14,7 +14,7 @@ from dither.data import measure as measure_module
 from dither.data.measure import Measurer
 from dither.errors import BudgetError, RefusedError, UnavailableError
 from dither.plan.algebra import Cells, Compare, Count, Filter, SampleUnits, Scan
-from dither.privacy.request import Price, Request, Step
+from dither.privacy.kernel.request import Price, Request, Step
 
 pytest_plugins = ["clinic7_fixtures"]
 MEAN = "SELECT AVG(age) AS a, COUNT(*) AS n FROM patients"

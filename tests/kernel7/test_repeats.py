@@ -10,8 +10,8 @@ from clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
 
 from dither import steward
 from dither.errors import BudgetError, RefusedError
-from dither.privacy.kernel import Kernel
-from dither.privacy.request import Price
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.request import Price
 
 pytest_plugins = ["clinic7_fixtures"]
 F = Fraction

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from dither import steward
-from dither.answer.budget import over_windows
 from dither.audit import naive
 from dither.catalog import Catalog, parse
 from dither.cli.main import app
@@ -42,11 +41,12 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.plan.analyse import analyse
-from dither.privacy import windows
-from dither.privacy.accounting.conversions import epsilon_from_rho
-from dither.privacy.lease import Lease
+from dither.privacy.charges.conversions import epsilon_from_rho
+from dither.privacy.kernel import windows
+from dither.privacy.kernel.lease import Lease
+from dither.privacy.kernel.windows import horizon, touched, windows_of
 from dither.privacy.ledger import Rule
-from dither.privacy.windows import horizon, touched, windows_of
+from dither.publish.budget import over_windows
 
 F = Fraction
 TEXT = """\

@@ -16,7 +16,7 @@ from dither.answer import draws
 from dither.answer.draws import law_of
 from dither.answer.sums import sum_bound
 from dither.answer.together import _parts
-from dither.plan import measure
+from dither.plan import sensitivity
 from dither.plan.algebra import (
     Cells,
     Count,
@@ -29,14 +29,14 @@ from dither.plan.algebra import (
     Scan,
     Sum,
 )
-from dither.plan.measure import Box, box
-from dither.plan.sensitivity import Sensitivity
-from dither.privacy.calibrate import calibrate, loss_of
+from dither.plan.norms import Sensitivity
+from dither.plan.sensitivity import Box, box
+from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.randomise import randomise
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.mechanisms import IntegerBox, IntegerLaplace
 from dither.privacy.noise import SystemSource
-from dither.privacy.randomise import randomise
-from dither.privacy.request import Price, Request, Step
 from neighbours import check_claim, in_boxes, measured
 
 VISITS = Scan("visits")
@@ -94,12 +94,12 @@ class TestClaims:
         ],
     )
     def test_slips_are_caught(self, monkeypatch, planted, why):
-        monkeypatch.setattr(neighbours, "box", lambda *given: planted(measure.box(*given)))
+        monkeypatch.setattr(neighbours, "box", lambda *given: planted(sensitivity.box(*given)))
         with pytest.raises(AssertionError):
             change(BOTH, visits("a", *COUNTIES), [], "add_remove")
 
     def test_without_twice_the_rows_a_replaced_unit_is_caught(self, monkeypatch):
-        monkeypatch.setattr(neighbours, "box", lambda *given: Box(measure.box(*given).sides, 3))
+        monkeypatch.setattr(neighbours, "box", lambda *given: Box(sensitivity.box(*given).sides, 3))
         with pytest.raises(AssertionError):
             change(BOTH, visits("a", *["ash"] * 3), visits("a", *["oak"] * 3), "replace")
 

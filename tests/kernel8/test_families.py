@@ -38,17 +38,17 @@ from dither.plan.algebra import (
     Sum,
 )
 from dither.plan.grids import points_between, points_of
-from dither.plan.measure import Reach, touched
-from dither.privacy import calibrate as calibrate_module
-from dither.privacy.calibrate import _ranges, calibrate, loss_of, root_down
-from dither.privacy.kernel import Kernel
+from dither.plan.sensitivity import Reach, touched
+from dither.privacy.kernel import calibrate as calibrate_module
+from dither.privacy.kernel.calibrate import _ranges, calibrate, loss_of, root_down
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.randomise import randomise
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge
 from dither.privacy.ledger.rules import Rule, charge_pure
 from dither.privacy.losses import BoundedRange
 from dither.privacy.mechanisms import Grid
 from dither.privacy.noise import SystemSource
-from dither.privacy.randomise import randomise
-from dither.privacy.request import Price, Request, Step
 from dither.state import State
 
 VISITS = Scan("visits")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dither import accounting
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses
-from dither.privacy.accounting.logarithms import epsilon_of_order, epsilon_up, log_down, log_up
+from dither.privacy.charges.logarithms import epsilon_of_order, epsilon_up, log_down, log_up
 from dither.privacy.ledger.rules import PURE, Charge, Rule, charge, rho_of_pure
 from dither.privacy.losses import Loss, Pure
 

@@ -12,7 +12,7 @@ from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 from dither.answer.history import history
 from dither.errors import BudgetError
-from dither.privacy.ledger import Ledger, Pot, pots, tree
+from dither.privacy.ledger import Ledger, Pot, pot_tree, pots
 from dither.privacy.ledger.settled import UnderWay, names_inside, settle
 from dither.privacy.losses import Pure
 
@@ -75,12 +75,12 @@ def check_settled(before: dict[str, Pot], neighbours: str, asked: list[Any]) -> 
     under_way = []
     for leaves, amount, is_reissue, is_under_way in asked:
         loss = Pure(amount, neighbours=neighbours, unit="person")
-        charges, changed = tree.pay(everything, leaves, loss, reissue=is_reissue)
+        charges, changed = pot_tree.pay(everything, leaves, loss, reissue=is_reissue)
         everything.update(changed)
         if is_under_way:
             under_way.append(UnderWay(leaves, charges, is_reissue))
         else:
-            settled_alone.update(tree.pay(settled_alone, leaves, loss, reissue=is_reissue)[1])
+            settled_alone.update(pot_tree.pay(settled_alone, leaves, loss, reissue=is_reissue)[1])
     assert settle(before, everything, under_way) == settled_alone
     for name in before:
         totals = {each: everything[each] for each in names_inside(before, (name,))}

@@ -12,7 +12,7 @@ from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError
 from dither.privacy import losses
-from dither.privacy.ledger import Ledger, Pot, Rule, pots, rows, tree
+from dither.privacy.ledger import Ledger, Pot, Rule, pot_tree, pots, rows
 from dither.privacy.losses import Loss, Pure
 
 F = Fraction
@@ -218,7 +218,7 @@ def test_parts_in_any_order_never_cost_less_than_the_worst_unit(asked: list[tupl
     paid: list[tuple[str, int]] = []
     for pot, price in asked:
         try:
-            _, changed = tree.pay(now, (pot,), Pure(price, unit="person", neighbours=neighbours))
+            _, changed = pot_tree.pay(now, (pot,), Pure(price, unit="person", neighbours=neighbours))
         except BudgetError:
             continue
         now |= changed

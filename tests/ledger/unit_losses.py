@@ -17,7 +17,7 @@ import numpy as np
 from ledger_place import TERMS
 
 from dither.errors import BudgetError
-from dither.privacy.ledger import Pot, Rule, pots, tree
+from dither.privacy.ledger import Pot, Rule, pot_tree, pots
 from dither.privacy.losses import Approx, Loss, Pure
 
 COLUMNS = (0, 1)
@@ -71,7 +71,7 @@ class History:
 
     def _open(self, name: str, cap: int, conditions: dict[int, str], **place: Any) -> None:
         pot = pots.opened(name, cap, 2 * cap, reissue=Fraction(cap, 2), **(self.terms | place))
-        tree.check_opening(self.pots, pot)
+        pot_tree.check_opening(self.pots, pot)
         self.pots[name] = pot
         self.conditions[name] = conditions
 
@@ -126,7 +126,7 @@ class History:
 
         def advantage(option: tuple[str, frozenset[str]]) -> Fraction:
             name, paid = option
-            charges, _ = tree.pay(
+            charges, _ = pot_tree.pay(
                 self.pots, (name,), loss, paid=paid, limited=False, before_recount=self.old_rule and bool(paid)
             )
             return sum((charge.amount for pot, charge in charges.items() if pot != name), Fraction(0))
@@ -153,7 +153,7 @@ class History:
     def _release(self, leaves: tuple[str, ...], units: frozenset[Unit], *, reissue: bool = False) -> bool:
         loss = self._loss()
         try:
-            charges, changed = tree.pay(self.pots, leaves, loss, reissue=reissue)
+            charges, changed = pot_tree.pay(self.pots, leaves, loss, reissue=reissue)
         except BudgetError:
             return False
         self.pots |= changed
@@ -174,14 +174,14 @@ class History:
         name, paid = self._pick([(name, frozenset(release.payers)) for release, name in candidates])
         release = next(release for release, other in candidates if (other, frozenset(release.payers)) == (name, paid))
         try:
-            charges, changed = tree.pay(
+            charges, changed = pot_tree.pay(
                 self.pots, (name,), release.loss, paid=frozenset(release.payers), before_recount=self.old_rule
             )
         except BudgetError:
             return
         self.pots |= changed
         release.payers |= set(charges)
-        release.holders |= set(tree.path(self.pots, name))
+        release.holders |= set(pot_tree.path(self.pots, name))
 
     def _all_windows(self) -> tuple[str, ...]:
         return WINDOWS if self.with_windows else ("always",)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import (
     ClippedMoments,
     ExponentialMechanism,

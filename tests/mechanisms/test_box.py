@@ -14,7 +14,7 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import IntegerBox, box
 from dither.privacy.mechanisms.box_error import BoxError

@@ -16,11 +16,11 @@ import hospital
 from case_lists import mark_rest
 from dither.errors import RefusedError
 from dither.plan.algebra import Quantiles, Scan
-from dither.privacy.calibrate import calibrate
+from dither.privacy.kernel.calibrate import calibrate
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import FlippedQuantile, Quantile, quantile
-from dither.privacy.noise import races
-from dither.privacy.request import Price, Request, Step
+from dither.privacy.noise import argmax
 from sources import TestSource
 
 LAST = 2**64 - 1
@@ -149,7 +149,7 @@ def test_the_race_of_all_runs_has_the_same_law(monkeypatch):
 
 def _watched(taken, scores, scale, **how):
     taken.append(len(scores))
-    return races.argmax_exponential(scores, scale, **how)
+    return argmax.argmax_exponential(scores, scale, **how)
 
 
 def test_the_far_have_no_other_chance():
@@ -157,8 +157,8 @@ def test_the_far_have_no_other_chance():
     cells = 1 << 55
     gap = -Fraction(quantile._reach(cells))
     with mpmath.workdps(60):
-        best = races._exact_key(gap, LAST - 1, 64, "exponential", cells)[1]
-        assert best < 0 <= races._exact_key(Fraction(0), 0, 64, "exponential", 1)[0]
+        best = argmax._exact_key(gap, LAST - 1, 64, "exponential", cells)[1]
+        assert best < 0 <= argmax._exact_key(Fraction(0), 0, 64, "exponential", 1)[0]
 
 
 @pytest.mark.parametrize("weight", [1, 2, 7, 1000, 10**15, 2**56 - 1])
@@ -176,11 +176,11 @@ def test_float_ends_hold_the_exact_key(weight):
         LAST,
         *map(int, draw.integers(0, 2**64, 60, np.uint64)),
     ]
-    early, late = races._keys(
+    early, late = argmax._keys(
         np.zeros(len(words)), np.array(words, np.uint64), 64, "exponential", np.full(len(words), weight)
     )
     for word, low, high in zip(words, early, late, strict=True):
-        exact_low, exact_high = races._exact_key(Fraction(0), word, 64, "exponential", weight)
+        exact_low, exact_high = argmax._exact_key(Fraction(0), word, 64, "exponential", weight)
         assert low <= float(exact_low) + 1e-300 and (high >= float(exact_high) or np.isinf(high))
         assert high - low < 1e-3 + float(exact_high) - float(exact_low) or np.isinf(high)
 
@@ -220,7 +220,7 @@ BUGS = {
     "flipped-quantile-runs-as-one": Bug(
         "a run of many cells enters the race as one",
         test_a_run_counts_as_often_as_it_has_cells,
-        ((races, "_longest", lambda words, width, weights: races._waiting(words, width)),),
+        ((argmax, "_longest", lambda words, width, weights: argmax._waiting(words, width)),),
     ),
     "flipped-quantile-far-dropped": Bug(
         "far runs have no chance at all, so that a release may be impossible on a neighbour",

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from dither import ParameterError
-from dither.plan.sensitivity import Sensitivity
-from dither.privacy.accounting.conversions import epsilon_from_rho
-from dither.privacy.accounting.lattice import delta_discrete_gaussian
+from dither.plan.norms import Sensitivity
+from dither.privacy.charges.conversions import epsilon_from_rho
+from dither.privacy.charges.lattice import delta_discrete_gaussian
 from dither.privacy.losses import (
     BoundedRange,
     DiscreteGaussian,

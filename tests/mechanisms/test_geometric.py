@@ -12,7 +12,7 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError, PrivacyWarning
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Laplace, Pure
 from dither.privacy.mechanisms import staircase
 from dither.privacy.mechanisms.error import LaplaceError

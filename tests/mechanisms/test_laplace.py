@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from dither import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import BoundedRange, DiscreteLaplace, Gaussian, Laplace, Pure
 from dither.privacy.mechanisms import IntegerLaplace
 from dither.privacy.mechanisms.additive import add, exact_integers, round_down, round_up

@@ -19,7 +19,7 @@ from dither.privacy.mechanisms.noisy_max import ReportNoisyMax
 from dither.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from dither.privacy.mechanisms.selection import Selection
 from dither.privacy.mechanisms.top_k import TopK
-from dither.privacy.noise import races
+from dither.privacy.noise import argmax
 from sources import enumerate_outcomes
 
 KINDS = (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)
@@ -192,21 +192,21 @@ def test_weighted_race_follows_the_law():
     """A candidate of weight w stands for w equal ones; weight 0 never wins; long races are sieved, same law."""
     weights, scores, scale = [3, 0, 1, 10**6], [0, 50, 2, -13], 1
     source = Seeded(11)
-    drawn = [races.argmax_gumbel(scores, scale, weights=weights, source=source) for _ in range(4_000)]
+    drawn = [argmax.argmax_gumbel(scores, scale, weights=weights, source=source) for _ in range(4_000)]
     assert_law(drawn, exponential_law(scores, scale, weights))
     block = 5_000  # three groups of candidates, each seen by its place; 4096 is where the sieve starts
     long = np.repeat([0, 3, -2], block)
-    found = [races.argmax_gumbel(long, 1, source=source) // block for _ in range(1_000)]
+    found = [argmax.argmax_gumbel(long, 1, source=source) // block for _ in range(1_000)]
     assert_law(found, exponential_law([0, 3, -2], 1))
     heavy = np.repeat([1, 5, 2], block)
-    found = [races.argmax_gumbel(long, 1, weights=heavy, source=source) // block for _ in range(1_000)]
+    found = [argmax.argmax_gumbel(long, 1, weights=heavy, source=source) // block for _ in range(1_000)]
     assert_law(found, exponential_law([0, 3, -2], 1, [1, 5, 2]))
 
 
 @pytest.mark.parametrize("weights", [(1, 1), (3, 1), (2**40, 1)])
 def test_weighted_race_over_all_bit_strings(weights):
     """Every string of up to four 3-bit words: the certain mass of each winner brackets its exact probability."""
-    run = lambda source: races._argmax([0, 1], Fraction(2), "gumbel", source, 3, weights=np.array(weights))
+    run = lambda source: argmax._argmax([0, 1], Fraction(2), "gumbel", source, 3, weights=np.array(weights))
     mass, undecided = enumerate_outcomes(run, 3, 4)
     law = exponential_law([0, 1], 2, list(weights))
     for winner in range(2):
@@ -222,10 +222,10 @@ def test_sieve_drops_only_losers():
     for seed, spread in ((1, 3), (2, 30), (3, 10**9), (4, 1), (5, 10**18)):
         scores = rng.integers(-spread, spread, 20_000)
         for weights in (None, rng.integers(1, 10**9, 20_000)):
-            winner = races.argmax_gumbel(scores, 2, weights=weights, source=Seeded(seed))
+            winner = argmax.argmax_gumbel(scores, 2, weights=weights, source=Seeded(seed))
             whole = pytest.MonkeyPatch()
-            whole.setattr(races, "_SIEVED_FROM", 1 << 60)
-            assert winner == races.argmax_gumbel(scores, 2, weights=weights, source=Seeded(seed))
+            whole.setattr(argmax, "_SIEVED_FROM", 1 << 60)
+            assert winner == argmax.argmax_gumbel(scores, 2, weights=weights, source=Seeded(seed))
             whole.undo()
 
 
@@ -290,7 +290,7 @@ BUGS = {
     "race-ignores-weights": Bug(
         "a candidate that stands for many is drawn as one",
         test_weighted_race_follows_the_law,
-        ((races, "_shares", lambda gaps, scale, weights=None, f=races._shares: f(gaps, scale)),),
+        ((argmax, "_shares", lambda gaps, scale, weights=None, f=argmax._shares: f(gaps, scale)),),
     ),
     "permute-and-flip-bounded-range": Bug(
         "permute-and-flip priced at epsilon^2 / 8 (rule 7)",

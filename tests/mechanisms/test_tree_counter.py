@@ -10,7 +10,7 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteGaussianVector, Pure
 from dither.privacy.mechanisms import tree_counter
 from dither.privacy.mechanisms.laplace import IntegerLaplace

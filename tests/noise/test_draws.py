@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dither.privacy import noise
-from dither.privacy.noise import cells, samplers
-from dither.privacy.noise.cells import Plan
+from dither.privacy.noise import samplers, wide_tables
 from dither.privacy.noise.table import Law, build
+from dither.privacy.noise.wide_tables import Plan
 from evidence import assert_counts, gaussian_tail, laplace_tail
 
 MILLION = 1_000_000
@@ -146,8 +146,8 @@ def test_double_mass_at_zero_is_caught_where_values_come_from_cells(monkeypatch)
         values, accepted = cells_propose(plan, source, count)
         return np.where(values < 0, values + 1, values), accepted
 
-    cells_propose = cells.propose
-    monkeypatch.setattr(cells, "propose", doubled)
+    cells_propose = wide_tables.propose
+    monkeypatch.setattr(wide_tables, "propose", doubled)
     with pytest.raises(AssertionError, match="zero"):
         check("laplace", 1000, 5 * MILLION)
 

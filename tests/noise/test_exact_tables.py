@@ -11,10 +11,10 @@ import pytest
 from mpmath import mp, mpf
 
 from case_lists import mark_rest
-from dither.privacy.noise.cells import draw
 from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.samplers import plan_for
 from dither.privacy.noise.table import RESIDUAL, Law, Table, _columns, build
+from dither.privacy.noise.wide_tables import draw
 from sources import TestSource, enumerate_outcomes
 
 LAWS = [

@@ -16,8 +16,8 @@ import clinic
 from dither import BudgetError, CatalogError, DitherError, QueryError, RefusedError, connect, steward
 from dither.catalog import parse
 from dither.plan.algebra import Call, Cells, Column, Count, LimitGroups, Named, Project, Scan, Sum
-from dither.plan.measure import sensitivity
-from dither.privacy.kernel import Kernel
+from dither.plan.sensitivity import sensitivity
+from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import Quantile

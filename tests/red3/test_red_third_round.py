@@ -9,7 +9,7 @@ import pytest
 
 import hospital
 from dither.catalog import parse
-from dither.data.generated import write_generated
+from dither.data.register.generated import write_generated
 from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import (
     Cells,
@@ -27,8 +27,8 @@ from dither.plan.algebra import (
     Scan,
 )
 from dither.plan.facts import Facts
-from dither.privacy.calibrate import calibrate
-from dither.privacy.request import Price, Request, Step
+from dither.privacy.kernel.calibrate import calibrate
+from dither.privacy.kernel.request import Price, Request, Step
 
 VISITS = Scan("visits")
 DELTA = F(1, 10**6)

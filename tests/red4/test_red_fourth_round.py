@@ -15,12 +15,12 @@ import pytest
 import dither
 import hospital
 from dither import steward
-from dither.answer.commitment import commitment, opens
 from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Quantiles, Scan
 from dither.plan.facts import Facts
-from dither.privacy.calibrate import calibrate
-from dither.privacy.request import Price, Request, Step
+from dither.privacy.kernel.calibrate import calibrate
+from dither.privacy.kernel.request import Price, Request, Step
+from dither.publish.commitment import commitment, opens
 
 CATALOG = """\
 dither: 1

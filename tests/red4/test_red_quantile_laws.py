@@ -31,10 +31,10 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.plan.analyse import analyse
-from dither.privacy import calibrate as calibrate_module
-from dither.privacy.calibrate import calibrate, loss_of
+from dither.privacy.kernel import calibrate as calibrate_module
+from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.rules import Rule, charge
-from dither.privacy.request import Price, Request, Step
 
 CATALOG = """\
 dither: 1

@@ -13,8 +13,8 @@ from dither.audit import naive
 from dither.data.lower import cells
 from dither.plan import algebra as a
 from dither.plan.analyse import analyse
-from dither.plan.domains import key_domains, open_keys
 from dither.plan.grids import points_of
+from dither.plan.keys import key_domains, open_keys
 
 
 def histogram(both, query) -> Counter:

@@ -12,9 +12,9 @@ from dither.plan import algebra as a
 from dither.plan.algebra import Cells, Column, Named, Quantiles, Scan
 from dither.plan.analyse import analyse, analyse_node
 from dither.plan.domain import is_stored
-from dither.plan.domains import key_domains
 from dither.plan.grids import points_of
-from dither.plan.measure import largest_value, sensitivity
+from dither.plan.keys import key_domains
+from dither.plan.sensitivity import largest_value, sensitivity
 from dither.plan.stability import Owned
 
 KINDS = ["number", "number", "number", "boolean", "date", "timestamp", "category", "text"]

@@ -20,11 +20,11 @@ from edge_plans import Plans
 import hospital
 from case_lists import mark_rest
 from dither.audit import naive
-from dither.audit.moves import broken
+from dither.audit.sensitivity_check import broken
 from dither.plan import algebra as a
 from dither.plan.algebra import Keys, Quantiles
 from dither.plan.analyse import analyse
-from dither.plan.domains import open_keys
+from dither.plan.keys import open_keys
 from dither.plan.stability import Owned
 from neighbours import check_claim, check_rows, measured
 

@@ -7,7 +7,7 @@ from one_table import HEAD
 
 import hospital
 from dither.catalog import parse
-from dither.data.owners import RegistrationError
+from dither.data.register.owners import RegistrationError
 from dither.plan.algebra import Scan
 
 NUMBER = "{type: integer, bounds: [0, 100], nulls: keep, provenance: x}"

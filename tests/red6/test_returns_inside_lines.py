@@ -9,8 +9,8 @@ import pytest
 from one_table import HEAD
 
 from dither.catalog import parse
-from dither.data.owners import RegistrationError
-from dither.data.registration import write_copy_and_facts
+from dither.data.register.owners import RegistrationError
+from dither.data.register.registration import write_copy_and_facts
 
 CATALOG = parse(HEAD + "      note: {type: text, width: 9, nulls: keep}\n")
 OTHERS = [b"p1,a", b"p2,b", b"p3,c", b'p4,"q,q"', b"p5,e"]
@@ -51,7 +51,7 @@ def test_a_return_inside_quotes_is_a_line_break_inside_a_field(tmp_path):
 
 def test_a_line_end_cut_in_two_by_the_reader_is_one(tmp_path):
     """The file is looked through in parts of 2**24 bytes; a part may end between return and line feed."""
-    from dither.data import sources
+    from dither.data.register import sources
 
     path = tmp_path / "big.csv"
     for moved in range(3):

@@ -9,8 +9,6 @@ import pytest
 import clinic
 import hospital
 from dither import QueryError
-from dither.answer.expressions import Apply, Constant, Grouping, KeyValue, Noisy
-from dither.answer.recipe import GroupingSet
 from dither.catalog import parse
 from dither.plan.algebra import (
     And,
@@ -29,6 +27,8 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import analyse
 from dither.plan.facts import Facts
+from dither.question.expressions import Apply, Constant, Grouping, KeyValue, Noisy
+from dither.question.recipe import GroupingSet
 from dither.sql.bind import bind
 
 FACTS = clinic.catalog()

@@ -6,7 +6,7 @@ import pytest
 
 import clinic_sql
 from dither import QueryError
-from dither.answer.expressions import Apply, Formula, Noisy, count_nodes
+from dither.question.expressions import Apply, Formula, Noisy, count_nodes
 from dither.sql import aggregates
 from dither.sql.aggregates import walk
 from dither.sql.bind import bind

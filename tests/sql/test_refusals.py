@@ -10,7 +10,7 @@ import clinic_sql
 from dither import QueryError
 from dither.plan.facts import Facts
 from dither.sql.bind import bind
-from dither.sql.refusals import REFUSALS, reference
+from dither.sql.refusals.table import REFUSALS, reference
 
 CATALOG = clinic_sql.catalog()
 FACTS = Facts(

@@ -8,8 +8,8 @@ import pytest
 
 import clinic
 from dither import ParameterError, QueryError, RefusedError, connect
-from dither.sql.refuse import refuse
-from dither.sql.spoken import IntervalColumn, spoken
+from dither.sql.dialects import IntervalColumn, spoken
+from dither.sql.refusals.refuse import refuse
 
 CLAUSE = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.5, delta=1e-6, max_groups_contributed=2, privacy_unit_column=v.p)"
 

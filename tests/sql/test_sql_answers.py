@@ -19,7 +19,7 @@ from case_lists import mark_between, mark_rest
 from dither.audit.naive_plans import grouped
 from dither.errors import QueryError
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
-from dither.sql import aggregates, expressions, inner, joins
+from dither.sql import aggregates, expressions, joins, per_unit
 from dither.sql.bind import bind
 
 V, P, R = "visits", "patients", "prescriptions"
@@ -412,7 +412,7 @@ def test_avg_sum_and_count_of_one_column_share_one_sum_and_one_count(clinic):
 
 def test_a_sum_beside_a_count_is_made_from_the_centred_one(clinic):
     """SUM(x) = m COUNT + SUM(x - m): at one price its variance is half^2 + m^2 against max(L^2, U^2)."""
-    from dither.plan.measure import sensitivity
+    from dither.plan.sensitivity import sensitivity
 
     found, _ = clinic
     alone = bind("SELECT SUM(age) AS s FROM patients", found.catalog, found.facts)
@@ -423,7 +423,7 @@ def test_a_sum_beside_a_count_is_made_from_the_centred_one(clinic):
 
 
 def test_averages_are_centred_so_that_noise_follows_the_width_of_the_bounds(clinic):
-    from dither.plan.measure import sensitivity
+    from dither.plan.sensitivity import sensitivity
 
     found, _ = clinic
     recipe = bind("SELECT AVG(age) FROM patients WHERE age BETWEEN 60 AND 80", found.catalog, found.facts)
@@ -509,7 +509,7 @@ def _pairs_with_nulls(monkeypatch):
 
 
 def _sum_of_nothing(monkeypatch):
-    monkeypatch.setattr(inner, "_where", lambda chosen, value: value)
+    monkeypatch.setattr(per_unit, "_where", lambda chosen, value: value)
 
 
 def _computed_after_the_join(monkeypatch):

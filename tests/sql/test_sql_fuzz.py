@@ -12,7 +12,7 @@ import clinic_sql
 from dither import DitherError, QueryError
 from dither.plan.facts import Facts
 from dither.sql.bind import bind
-from dither.sql.refusals import REFUSALS
+from dither.sql.refusals.table import REFUSALS
 
 CATALOG = clinic_sql.catalog()
 FACTS = Facts(

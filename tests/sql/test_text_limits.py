@@ -10,8 +10,8 @@ from dither import QueryError
 from dither.plan.facts import NO_FACTS
 from dither.sql import bind as binder
 from dither.sql.bind import bind
+from dither.sql.dialects import spoken
 from dither.sql.parse import MAX_DEPTH, MAX_LENGTH, MAX_PARENTHESES, MAX_WORD, parse, read_text
-from dither.sql.spoken import spoken
 from time_guard import time_guard
 
 CATALOG = clinic_sql.catalog()

@@ -37,7 +37,7 @@ from stored_state import (
 
 from dither import UnavailableError, connect, steward
 from dither.data.measure import Measurer
-from dither.privacy.lease import Lease
+from dither.privacy.kernel.lease import Lease
 from dither.version import __version__
 
 PURPOSE = {

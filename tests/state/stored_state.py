@@ -19,7 +19,7 @@ from dither.builder import Aggregate
 from dither.cli.main import app
 from dither.plan import algebra, expressions
 from dither.plan.algebra import to_json
-from dither.privacy.request import Price, Request, Step
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.state import State
 from dither.stored import stored_keys, stored_name
 

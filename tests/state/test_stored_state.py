@@ -36,7 +36,7 @@ from dither.cli.main import app
 from dither.plan import algebra
 from dither.plan.functions import TABLE
 from dither.privacy import losses, mechanisms
-from dither.privacy.request import Family
+from dither.privacy.kernel.request import Family
 from dither.stored import stored_name
 
 

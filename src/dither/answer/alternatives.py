@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.answer.evaluate import Given, evaluate
-from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Noisy
-from dither.answer.shapes import atoms_of
+from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula, Noisy
+from dither.question.shapes import atoms_of
 
 MOST_ALTERNATIVES = 64
 _NULL = Constant(None)

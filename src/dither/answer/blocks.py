@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.recipe import GroupingSet, KeyColumn, Recipe
 from dither.plan.algebra import Quantiles
-from dither.plan.domains import Key, shown_keys
+from dither.plan.keys import Key, shown_keys
+from dither.question.recipe import GroupingSet, KeyColumn, Recipe
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,17 @@ from scipy.sparse.linalg import splu
 from scipy.special import ndtri
 
 from dither.answer.blocks import Block, blocks
-from dither.answer.described import ResultColumn
+from dither.answer.column_info import ResultColumn
 from dither.answer.evaluate import numbers
-from dither.answer.expressions import Noisy
-from dither.answer.recipe import Output, Recipe
 from dither.answer.result import Result, column_named, names_of, noises_of
-from dither.answer.shapes import affine
 from dither.answer.table import Rows, rows_shown
 from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
-from dither.privacy.kernel import Release
+from dither.privacy.kernel.kernel import Release
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian
+from dither.question.expressions import Noisy
+from dither.question.recipe import Output, Recipe
+from dither.question.shapes import affine
 
 MOST_CELLS = 20_000
 _NEXT_TO_NOTHING = 1e-6

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.answer.blocks import Block
-from dither.answer.expressions import Apply, Constant, Formula, Grouping, KeyValue, Noisy
-from dither.answer.kinds import key_kind
-from dither.answer.recipe import Atom, Recipe
+from dither.question.expressions import Apply, Constant, Formula, Grouping, KeyValue, Noisy
+from dither.question.kinds import key_kind
+from dither.question.recipe import Atom, Recipe
 
 Array = NDArray[Any]
 _EPOCH = datetime.datetime(1970, 1, 1)

@@ -11,8 +11,6 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
 from dither.answer.preview import Preview
-from dither.answer.recipe import Recipe
-from dither.answer.text import as_text
 from dither.catalog import Catalog
 from dither.plan.algebra import (
     And,
@@ -30,8 +28,10 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS, Facts
-from dither.privacy.kernel import Priced
+from dither.privacy.kernel.kernel import Priced
 from dither.privacy.mechanisms import IntegerBox
+from dither.publish.text import as_text
+from dither.question.recipe import Recipe
 from dither.surfaces import escape_html, make_rich_cell, make_rich_text
 
 _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)

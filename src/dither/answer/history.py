@@ -9,12 +9,12 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
-from dither.answer.text import as_text
 from dither.errors import RefusedError
-from dither.privacy.kernel import refuse_shared_pots
+from dither.privacy.kernel.kernel import refuse_shared_pots
+from dither.privacy.kernel.release import Values, from_bytes
 from dither.privacy.ledger import Charge, Ledger
 from dither.privacy.ledger.pots import price_text
-from dither.privacy.release import Values, from_bytes
+from dither.publish.text import as_text
 from dither.surfaces import escape_html, make_rich_cell
 
 

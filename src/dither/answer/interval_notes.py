@@ -10,11 +10,11 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.alternatives import noisy_values
-from dither.answer.bands import Bands
-from dither.answer.expressions import Formula
 from dither.answer.interval_shapes import Reading, base_level, has_interval, quantiles_used
-from dither.answer.recipe import Recipe
-from dither.answer.shapes import affine, atoms_of
+from dither.answer.quantile_intervals import Bands
+from dither.question.expressions import Formula
+from dither.question.recipe import Recipe
+from dither.question.shapes import affine, atoms_of
 
 NO_INTERVAL = "it has no interval: nothing bounds this function of noisy values at this level"
 SOME_WITHOUT = "some of its values have no interval: nothing bounds them at this level"

@@ -4,7 +4,7 @@ A *base* is an inner value with an interval that covers by itself: an affine fun
 two, or a statistic whose coverage was measured (variance, covariance, slope, correlation). Everything around bases is
 interval arithmetic. Bases whose noise is the same hold or miss together, so they are counted once.
 
->>> from dither.answer.expressions import Noisy
+>>> from dither.question.expressions import Noisy
 >>> count = Noisy(0)
 >>> square = Apply("multiply", (count, count))
 >>> [len(base_events(formula, Reading())) for formula in (square, Apply("least", (count, Noisy(1))))]
@@ -18,9 +18,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dither.answer.expressions import Apply, Constant, Formula
 from dither.answer.interval_arithmetic import COMPARISONS
-from dither.answer.shapes import Affine, affine, atoms_of, ratio
+from dither.question.expressions import Apply, Constant, Formula
+from dither.question.shapes import Affine, affine, atoms_of, ratio
 
 _LEAST_LINEAR_NOISE = 0.5
 _TWO = Constant(Fraction(2))

@@ -29,10 +29,8 @@ from typing import Any
 import numpy as np
 
 from dither.answer import draws
-from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.draws import Law, law_of
 from dither.answer.evaluate import Array, Given, evaluate, rounded
-from dither.answer.expressions import Apply, Formula
 from dither.answer.interval_arithmetic import (
     COMPARISONS,
     MONOTONE,
@@ -61,15 +59,17 @@ from dither.answer.interval_shapes import (
     read_remainder,
     read_truncation,
 )
+from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.ratios import FEW, ratio_ends
-from dither.answer.recipe import Atom
 from dither.answer.selection import pieces_of
-from dither.answer.shapes import Affine, affine, atoms_of, ratio
 from dither.answer.sums import sum_bound
 from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
 from dither.privacy.mechanisms.box import BoxSide
+from dither.question.expressions import Apply, Formula
+from dither.question.recipe import Atom
+from dither.question.shapes import Affine, affine, atoms_of, ratio
 
 
 def level_of(confidence: Number) -> Fraction:

@@ -20,25 +20,25 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
 from dither.answer.alternatives import noisy_values
-from dither.answer.bands import NO_BANDS, Bands
 from dither.answer.blocks import cells_of
 from dither.answer.evaluate import Given, evaluate, numbers
-from dither.answer.expressions import Formula, Noisy
 from dither.answer.interval_notes import interval_notes
 from dither.answer.intervals import Noises, affine_half, interval, noise_scale, seen
-from dither.answer.kinds import key_kind
 from dither.answer.preview_selection import foresee, limited, listed_rows
-from dither.answer.recipe import GroupingSet, Output, Recipe
+from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import noises_of
-from dither.answer.shapes import affine, atoms_of
-from dither.answer.text import as_text
 from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.plan.algebra import Cells, Keys, Sum
-from dither.plan.domains import bounds
 from dither.plan.facts import NO_FACTS, Facts
-from dither.privacy.kernel import Priced
+from dither.plan.keys import bounds
+from dither.privacy.kernel.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
+from dither.publish.text import as_text
+from dither.question.expressions import Formula, Noisy
+from dither.question.kinds import key_kind
+from dither.question.recipe import GroupingSet, Output, Recipe
+from dither.question.shapes import affine, atoms_of
 from dither.surfaces import escape_html, make_rich_cell, make_rich_text
 
 SURVIVES = Fraction(95, 100)

@@ -12,12 +12,12 @@ from fractions import Fraction
 
 from dither.answer.alternatives import alternatives, is_chosen_by_noise, noisy_values
 from dither.answer.blocks import cells_of, listed_keys, width
-from dither.answer.described import OF_WHAT_IS_SHOWN, TOO_MANY
-from dither.answer.expressions import Formula
-from dither.answer.recipe import Recipe
+from dither.answer.column_info import OF_WHAT_IS_SHOWN, TOO_MANY
 from dither.answer.selection import Selection, count_candidates
-from dither.answer.shapes import atoms_of
 from dither.answer.table import chooses_rows_by_noise, conjuncts, rows_shown
+from dither.question.expressions import Formula
+from dither.question.recipe import Recipe
+from dither.question.shapes import atoms_of
 
 
 @dataclass(frozen=True)

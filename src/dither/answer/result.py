@@ -23,19 +23,19 @@ import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
-from dither.answer.bands import NO_BANDS, Bands
-from dither.answer.commitment import commitment, fresh_nonce, plain
-from dither.answer.described import ResultColumn, describe
+from dither.answer.column_info import ResultColumn, describe
 from dither.answer.intervals import Noises, level_of
-from dither.answer.recipe import Output, Recipe
-from dither.answer.seal import to_text
+from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.selection import Selection
 from dither.answer.table import Rows, column, rows_shown, selection_of
-from dither.answer.text import as_text
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Keys
-from dither.privacy.kernel import Release
+from dither.privacy.kernel.kernel import Release
+from dither.publish.commitment import commitment, fresh_nonce, plain
+from dither.publish.seal import to_text
+from dither.publish.text import as_text
+from dither.question.recipe import Output, Recipe
 from dither.surfaces import escape_html, escape_json, escape_label, escape_lines, make_rich_cell, make_rich_text
 
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]

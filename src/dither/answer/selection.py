@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from dither.answer.alternatives import alternatives, noisy_values, rows_by_alternative, rows_where
 from dither.answer.blocks import Block
 from dither.answer.evaluate import Given, evaluate, given, is_null
-from dither.answer.expressions import Formula
-from dither.answer.recipe import Recipe
-from dither.answer.shapes import affine, atoms_of
+from dither.question.expressions import Formula
+from dither.question.recipe import Recipe
+from dither.question.shapes import affine, atoms_of
 
 
 @dataclass(frozen=True)

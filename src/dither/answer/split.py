@@ -24,13 +24,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dither.answer.expressions import Apply, Formula
-from dither.answer.recipe import Recipe
-from dither.answer.shapes import atoms_of
 from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.plan.algebra import Cells, Keys, Query
-from dither.privacy.request import Family, Step
+from dither.privacy.kernel.request import Family, Step
+from dither.question.expressions import Apply, Formula
+from dither.question.recipe import Recipe
+from dither.question.shapes import atoms_of
 
 KEYS_SHARE = Fraction(1, 4)
 MOST_WEIGHT = 10**30

@@ -14,9 +14,6 @@ from typing import Any, Literal
 
 from rich.console import Console, ConsoleOptions, RenderResult
 
-from dither.answer.expressions import Noisy
-from dither.answer.recipe import Atom, GroupingSet, Output, Recipe
-from dither.answer.text import as_text
 from dither.canonical import Number, exact, number_text, quote, shorten
 from dither.catalog import Boolean, Bounded, Catalog, Date, Table, Timestamp
 from dither.errors import ParameterError
@@ -24,6 +21,9 @@ from dither.plan.algebra import Call, Column, Count, Named, PerUnit, Plan, Proje
 from dither.plan.domain import declared_domain
 from dither.plan.facts import Facts
 from dither.plan.grids import points_between
+from dither.publish.text import as_text
+from dither.question.expressions import Noisy
+from dither.question.recipe import Atom, GroupingSet, Output, Recipe
 from dither.surfaces import make_rich_text
 
 What = Literal["bounds", "rows_per_unit", "max_groups"]

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from dither.answer.alternatives import alternatives
 from dither.answer.blocks import Block, blocks
 from dither.answer.evaluate import Array, Given, evaluate, given, is_null
-from dither.answer.expressions import Apply, Formula, Noisy
 from dither.answer.intervals import Noises, affine_half, interval
-from dither.answer.kinds import infer_kind
-from dither.answer.recipe import Atom, Output, Recipe, Shown
 from dither.answer.selection import Piece, Selection, count_candidates, count_shown, pieces_of
-from dither.answer.shapes import Affine, affine, atoms_of
+from dither.question.expressions import Apply, Formula, Noisy
+from dither.question.kinds import infer_kind
+from dither.question.recipe import Atom, Output, Recipe, Shown
+from dither.question.shapes import Affine, affine, atoms_of
 
 _TYPES = {
     "integer": pa.int64(),

@@ -6,9 +6,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from dither.answer.recipe import Recipe
 from dither.plan.algebra import Cells, Query
 from dither.privacy.mechanisms.box import MOST_SIDES
+from dither.question.recipe import Recipe
 
 
 class Together(NamedTuple):

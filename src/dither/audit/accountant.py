@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dither.accounting.curves import delta as accounted
 from dither.audit.confidence import check_alpha, lower, upper
 from dither.errors import ParameterError
-from dither.privacy.accounting.curves import delta as accounted
 from dither.privacy.losses import (
     Composed,
     DiscreteGaussian,

@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from dither.accounting.curves import delta as claimed_delta
+from dither.accounting.curves import epsilon as claimed_epsilon
 from dither.audit.confidence import ceiling, check_alpha, log_ratio, lower, upper
 from dither.audit.events import Event, angles, cells, search
 from dither.audit.outputs import Batch, Raised, Reader, View, draw, is_vectorised
 from dither.errors import ParameterError
-from dither.privacy.accounting.curves import delta as claimed_delta
-from dither.privacy.accounting.curves import epsilon as claimed_epsilon
 from dither.privacy.losses import Loss
 
 Outcome = Literal["violated", "not refuted", "inconclusive"]

@@ -3,9 +3,9 @@
 For every pair and question: binding has the same outcome on both (the same recipe, or the same words of refusal);
 the rows of each plan differ by no more than its claimed stability (symmetric difference, by the naive evaluator); what
 is measured on the two databases (cells, those of unlisted keys too, owners by key, rows by point of a quantile) differs
-by no more than was claimed for it, in every norm (`moves`); the answers have the same columns, types, keys, number of
-rows and public facts. Then the tester runs the whole path as a black box. A prod lineage is refused before anything is
-read (privacy-rules 35). Time is shown, not judged: embedded mode makes no promise about it.
+by no more than was claimed for it, in every norm (`sensitivity_check`); the answers have the same columns, types, keys,
+number of rows and public facts. Then the tester runs the whole path as a black box. A prod lineage is refused before
+anything is read (privacy-rules 35). Time is shown, not judged: embedded mode makes no promise about it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any, Protocol
 
 from scipy.stats import mannwhitneyu
 
-from dither.audit import moves, naive, questions
+from dither.audit import naive, questions, sensitivity_check
+from dither.audit.alpha_budget import share
 from dither.audit.black_box import Budget, Verdict, test
-from dither.audit.year import share
 from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import Keys, Query
 from dither.plan.analyse import analyse
@@ -131,8 +131,10 @@ def _compare(found: Findings, places: list[Place], oracles: list[naive.Database]
         _check_rows(found, sql, query, oracles, connection)
         facts = connection.kernel.at.facts
         sides = [place.measured(query) for place in places]
-        found.faults += [f"{words}: {sql}" for words in moves.broken(query, sides, connection.catalog, facts)]
-        found.measured[moves.kind(query, connection.catalog, facts)] += 1
+        found.faults += [
+            f"{words}: {sql}" for words in sensitivity_check.broken(query, sides, connection.catalog, facts)
+        ]
+        found.measured[sensitivity_check.kind(query, connection.catalog, facts)] += 1
     answers, took = [], []
     for place in places:
         before = time.perf_counter()

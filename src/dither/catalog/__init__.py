@@ -21,7 +21,7 @@ from dither.catalog.columns import (
     Undeclared,
 )
 from dither.catalog.explain import UNPROTECTED, guarantee, horizon
-from dither.catalog.load import load, parse
+from dither.catalog.file.load import load, parse
 from dither.catalog.model import Catalog, Neighbours, OwnerColumn, OwnerReference, Person, Source, Table, Unit
 from dither.catalog.storage import catalog_hash, from_json, to_json
 

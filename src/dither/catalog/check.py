@@ -8,7 +8,7 @@ stays below 2^126 < 10^38 - 1, the largest integer that leaves an engine by Arro
 from __future__ import annotations
 
 from dither.catalog.columns import Category, Date, FromPublic, Id, Text, Timestamp
-from dither.catalog.fields import did_you_mean
+from dither.catalog.file.fields import did_you_mean
 from dither.catalog.model import Catalog, OwnerColumn, OwnerReference, Person, Table
 from dither.errors import CatalogError
 

@@ -26,9 +26,9 @@ from dither.catalog.columns import (
     Timestamp,
     Undeclared,
 )
-from dither.catalog.load import FORMAT, read_catalog
+from dither.catalog.file.load import FORMAT, read_catalog
+from dither.catalog.file.tree import Entry, Mapping, Node, Scalar, Sequence, mapping
 from dither.catalog.model import Catalog, OwnerColumn, OwnerReference, Person, Table, Unit
-from dither.catalog.tree import Entry, Mapping, Node, Scalar, Sequence, mapping
 from dither.errors import CatalogError
 
 VERSION = 1

@@ -15,16 +15,16 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from dither.accounting.curves import read_delta
+from dither.accounting.explain import Explanation, explain
+from dither.accounting.expressions import parse
+from dither.accounting.planning import cautions
+from dither.accounting.readers import from_opacus, parse_dp_event
 from dither.canonical import as_float
 from dither.cli.output import make_console
 from dither.errors import DitherError
 from dither.privacy import loss_documents
 from dither.privacy import losses as ls
-from dither.privacy.accounting.curves import read_delta
-from dither.privacy.accounting.explain import Explanation, explain
-from dither.privacy.accounting.expressions import parse
-from dither.privacy.accounting.planning import cautions
-from dither.privacy.accounting.readers import from_opacus, parse_dp_event
 from dither.strict_json import read_document
 from dither.surfaces import escape_lines
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from dither import steward
-from dither.answer.budget import Budget
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
+from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import Pot
-from dither.privacy.windows import horizon
+from dither.publish.budget import Budget
 from dither.state import State
 
 app = typer.Typer(name="budget", help="Open, raise and show pots: what may ever be learned.", no_args_is_help=True)

@@ -10,7 +10,7 @@ import typer
 
 from dither import steward
 from dither.catalog import catalog_hash, guarantee, load
-from dither.catalog.importing import import_catalog
+from dither.catalog.file.importing import import_catalog
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile
 from dither.surfaces import escape_lines

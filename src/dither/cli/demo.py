@@ -17,8 +17,6 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from dither import connect, steward
-from dither.answer import seal
-from dither.answer.interpret import of_pot
 from dither.answer.preview import Preview
 from dither.answer.result import Result
 from dither.catalog import guarantee
@@ -26,6 +24,8 @@ from dither.cli.clinic import CATALOG, write_clinic
 from dither.cli.demo_report import Told, covered, demo_report, points_of, truth_table
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import BudgetError
+from dither.publish import seal
+from dither.publish.interpret import of_pot
 from dither.session import Connection
 from dither.state import State
 

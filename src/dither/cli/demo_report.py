@@ -9,22 +9,22 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dither.answer import seal
-from dither.answer.charts import Point, dots, number
-from dither.answer.hazards import hazards
-from dither.answer.interpret import of_pot
 from dither.answer.preview import Preview
-from dither.answer.recipe import Recipe
-from dither.answer.report import Answered, Paid, Report, Staged, page
 from dither.answer.result import Result, build
 from dither.catalog import UNPROTECTED, guarantee
 from dither.cli.registry import deployment
 from dither.plan.algebra import Cells
-from dither.plan.domains import shown_keys
-from dither.privacy.release import Release
+from dither.plan.keys import shown_keys
+from dither.privacy.kernel.release import Release
+from dither.publish import seal
+from dither.publish.charts import Point, dots, number
+from dither.publish.hazards import hazards
+from dither.publish.interpret import of_pot
+from dither.publish.report import Answered, Paid, Report, Staged, page
+from dither.question.recipe import Recipe
 from dither.session import Connection
 from dither.state import State
-from dither.steward_stages import Cell, Stage, stages, truth_of
+from dither.steward.stages import Cell, Stage, stages, truth_of
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from dither import steward
-from dither.answer.interpret import Meaning, of_loss, of_pot
-from dither.answer.interpret import interpret as meaning_of
+from dither.accounting.expressions import parse
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import StateFolder
 from dither.errors import ParameterError
-from dither.privacy.accounting.expressions import parse
-from dither.privacy.windows import horizon
+from dither.privacy.kernel.windows import horizon
+from dither.publish.interpret import Meaning, of_loss, of_pot
+from dither.publish.interpret import interpret as meaning_of
 from dither.state import State
 
 

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from dither.answer.commitment import plain
 from dither.errors import BudgetError, DitherError, UnavailableError
+from dither.publish.commitment import plain
 from dither.surfaces import escape_json, escape_lines
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -9,13 +9,13 @@ import typer
 import yaml
 
 from dither import steward
-from dither.answer.deployment import Deployment
-from dither.answer.hazards import hazards
-from dither.answer.registry import entry, problems, prompts, read_entry
-from dither.answer.statement import statement
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import DitherError
+from dither.publish.deployment import Deployment
+from dither.publish.hazards import hazards
+from dither.publish.registry import entry, problems, prompts, read_entry
+from dither.publish.statement import statement
 from dither.state import State
 from dither.surfaces import escape_label
 

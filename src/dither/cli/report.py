@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from dither.answer.charts import number
-from dither.answer.hazards import hazards
 from dither.answer.history import asks
-from dither.answer.interpret import of_pot
-from dither.answer.report import Paid, Report, page
 from dither.catalog import UNPROTECTED, guarantee
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.registry import deployment
 from dither.privacy.ledger import Charge, Pot
 from dither.privacy.ledger.pots import price_text
+from dither.publish.charts import number
+from dither.publish.hazards import hazards
+from dither.publish.interpret import of_pot
+from dither.publish.report import Paid, Report, page
 from dither.state import State
 
 

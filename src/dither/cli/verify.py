@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from dither.answer import seal
-from dither.answer.commitment import MAX_VALUES, opens
 from dither.cli.output import UNKNOWN_KEY, AsJson, print_json
 from dither.cli.register import StateFolder
 from dither.errors import DitherError, ParameterError
-from dither.signing import known_keys, signing_key
+from dither.publish import seal
+from dither.publish.commitment import MAX_VALUES, opens
+from dither.publish.signing import known_keys, signing_key
 from dither.state import State
 from dither.strict_json import MAX_CHARACTERS
 from dither.surfaces import escape_label

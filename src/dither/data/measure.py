@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from dither.catalog import Catalog
 from dither.data.engines.duckdb import open_registered
+from dither.data.engines.scratch import release_folder
 from dither.data.lower.cells import query_sql, spots, spots_sql
 from dither.data.lower.plan import Lowering
-from dither.data.scratch import release_folder
 from dither.errors import DitherError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query, plan_hash
-from dither.plan.domains import open_keys, shape
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
+from dither.plan.keys import open_keys, shape
 
 _ANY_KEY, _OTHER_KEY = bytes(32), bytes([1]) * 32
 _FEW_CELLS = 10_000

@@ -13,8 +13,8 @@ from dither.errors import RefusedError
 from dither.plan.algebra import Quantiles
 from dither.plan.analyse import analyse
 from dither.plan.domain import Columns
-from dither.plan.domains import bounds_in
 from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.keys import bounds_in
 
 MOST_POINTS = 1 << 20
 

@@ -1,56 +1,170 @@
-"""How far one unit can move a vector of integers: exact, in every norm that a mechanism may need."""
+"""The sensitivity of a query: what one unit can change, in every norm, from plan and catalog alone.
+
+A unit has k rows in the plan, in at most g cells and at most r in one cell. COUNT moves by 1 a row, SUM of a column
+clamped to [L, U] by max(|L|, |U|). Under replace a change is one removal and one addition.
+Proof: docs/proofs/stability.md#aggregates.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from math import isqrt
+from math import prod
 
-from dither.canonical import quote
-from dither.errors import ParameterError
+from dither.catalog import Catalog
+from dither.errors import RefusedError
+from dither.plan.algebra import Aggregate, Cells, Count, CountDistinct, CountUnits, CountValues, Keys, Query, Sum
+from dither.plan.analyse import Analysed, analyse
+from dither.plan.domain import is_stored
+from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.keys import bounds_in, key_domains_in, open_keys_in
+from dither.plan.norms import Sensitivity
+from dither.plan.stability import Loose, Owned
+
+MAX_SUM = 10**38 - 1
 
 
 @dataclass(frozen=True)
-class Sensitivity:
-    """Bounds over all neighbours of the change in a vector of integers: cells changed, L1, squared L2, Linf.
+class Reach:
+    """How far the rows of one unit reach: rows in all, cells touched, rows in one cell."""
 
-    Cells are integers, so every bound is one too: a rational bound is floored, never rounded up. Bounds that follow
-    from the others are drawn, so that all four agree. `of` needs only the cells changed and the largest change of one.
+    rows: int
+    cells: int
+    rows_per_cell: int
 
-    >>> Sensitivity.of(cells=3, largest=2)
-    Sensitivity(l0=3, l1=6, l2_squared=12, linf=2)
-    >>> Sensitivity(l0=1, l1=9, l2_squared=4, linf=3)
-    Sensitivity(l0=1, l1=2, l2_squared=4, linf=2)
+
+@dataclass(frozen=True)
+class Box:
+    """The sum over all cells of max_i(|change of number i| / side i) is at most `rows`, for all neighbours."""
+
+    sides: tuple[int, ...]
+    rows: int
+
+
+def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sensitivity:
+    """Exact bounds over all neighbours of the registered tables."""
+    found = analyse(query.plan, catalog, facts)
+    if not query.columns:
+        raise RefusedError("a query without aggregates", rule="a node without a rule is refused")
+    cells = _cells(query, found)
+    reach = _reach(found, query.keys, cells)
+    parts = [_moved(aggregate, found, reach, cells, catalog.neighbours) for aggregate in query.columns]
+    return Sensitivity(
+        l0=sum(part.l0 for part in parts),
+        l1=sum(part.l1 for part in parts),
+        l2_squared=sum(part.l2_squared for part in parts),
+        linf=max(part.linf for part in parts),
+    )
+
+
+def box(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Box:
+    """How far one unit moves the numbers of all cells together, in boxes of what one row can add to its cell."""
+    found = analyse(query.plan, catalog, facts)
+    reach = _reach(found, query.keys, _cells(query, found))
+    rows = max(1, min(reach.rows, reach.cells * reach.rows_per_cell))
+    sides = tuple(max(1, *map(abs, _added(aggregate, found))) for aggregate in query.columns)
+    return Box(sides, 2 * rows if catalog.neighbours == "replace" else rows)
+
+
+def _added(aggregate: Aggregate, found: Analysed) -> tuple[int, int]:
+    """What one row can add: a row is at most one value, and at most one unit, more in its cell."""
+    if isinstance(aggregate, (CountUnits, CountDistinct)):
+        _contribution(aggregate, found, Reach(1, 1, 1))  # refuses what cannot be counted
+        return 0, 1
+    return _per_row(aggregate, found)
+
+
+def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
+    """How far the rows of one unit reach in a query that is answered cell by cell: quantiles, key selection.
+
+    As `sensitivity`, under replace: a unit leaves its cells and joins others. Rows without an owner may come and go
+    together, so that a replaced unit changes twice as many of one cell. Keys are counted by owners: they need one.
     """
+    found = analyse(query.plan, catalog, facts)
+    if isinstance(query, Keys) and not isinstance(found.node, Owned):
+        raise RefusedError("keys are selected by their owners: these rows have none", rule="a loose node has no owner")
+    cells = _cells(query, found)
+    reach = _reach(found, query.keys, cells)
+    # a join with an empty public table has no rows at all, and is answered like any other
+    reach = Reach(max(1, reach.rows), max(1, reach.cells), max(1, reach.rows_per_cell))
+    if catalog.neighbours != "replace":
+        return reach
+    twice = 1 if isinstance(found.node, Owned) else 2
+    return Reach(2 * reach.rows, min(2 * reach.cells, max(1, cells)), twice * reach.rows_per_cell)
 
-    l0: int
-    l1: int
-    l2_squared: int
-    linf: int
 
-    def __post_init__(self) -> None:
-        for name in ("l0", "l1", "l2_squared", "linf"):
-            value = getattr(self, name)
-            if isinstance(value, Fraction):
-                object.__setattr__(self, name, value.numerator // value.denominator)
-            elif isinstance(value, bool) or not isinstance(value, int):
-                raise ParameterError(f"sensitivity {name} must be an exact integer or Fraction, got {quote(value)}")
-            if getattr(self, name) < 0:
-                raise ParameterError(f"sensitivity {name} must not be negative, got {quote(value)}")
-        before = None
-        while before != (bounds := (self.l0, self.l1, self.l2_squared, self.linf)):
-            before, (l0, l1, l2_squared, linf) = bounds, bounds
-            object.__setattr__(self, "linf", min(linf, l1, isqrt(l2_squared), linf if l0 else 0))
-            object.__setattr__(self, "l1", min(l1, l0 * linf, l2_squared))  # a change of an integer is at least 1
-            object.__setattr__(self, "l2_squared", min(l2_squared, l1 * linf))
-            object.__setattr__(self, "l0", min(l0, l1))
+def _cells(query: Query, found: Analysed) -> int:
+    """The number of cells; without a list of keys there is no bound, and none is used."""
+    cells = prod(domain.codes for domain in key_domains_in(query.keys, found.columns))
+    return MAX_SUM if open_keys_in(query.keys, found.columns) else cells
 
-    @classmethod
-    def of(cls, *, cells: int = 1, largest: int | Fraction = 1, l1: int | Fraction | None = None) -> Sensitivity:
-        """At most `cells` cells change, each by at most `largest`, together by at most `l1` if that is known."""
-        for value in (cells, largest, 0 if l1 is None else l1):
-            if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-                raise ParameterError(f"sensitivity must be an exact integer or Fraction, got {quote(value)}")
-        linf = largest.numerator // largest.denominator
-        total = cells * linf if l1 is None else l1.numerator // l1.denominator
-        return cls(l0=cells, l1=total, l2_squared=total * total, linf=linf)
+
+def _reach(found: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
+    node = found.node
+    if isinstance(node, Owned):
+        return Reach(node.rows, min(node.groups(keys), cells), node.rows_per_group(keys))
+    assert isinstance(node, Loose)
+    return Reach(node.rows, min(node.rows, cells), node.rows)
+
+
+def _moved(aggregate: Aggregate, found: Analysed, reach: Reach, cells: int, neighbours: str) -> Sensitivity:
+    """The change of all cells of one aggregate."""
+    low, high = _contribution(aggregate, found, reach)
+    one_cell = max(abs(low), abs(high))
+    if isinstance(aggregate, CountUnits):
+        total = reach.cells
+    elif isinstance(aggregate, CountDistinct):
+        total = min(reach.rows, reach.cells * one_cell)
+    else:
+        each = max(map(abs, _per_row(aggregate, found)))
+        total = min(reach.rows * each, reach.cells * one_cell)
+    touched = reach.cells
+    if neighbours == "replace":
+        # rows without an owner may come and go together: only owned contributions stay between low and high
+        one_cell = high - low if isinstance(found.node, Owned) else 2 * one_cell
+        touched = min(2 * touched, cells)
+        total = min(2 * total, cells * one_cell)
+    squares = min(total * one_cell, touched * one_cell * one_cell)
+    return Sensitivity(l0=min(touched, total), l1=total, l2_squared=squares, linf=min(one_cell, total))
+
+
+def _contribution(aggregate: Aggregate, found: Analysed, reach: Reach) -> tuple[int, int]:
+    """The least and the largest that one unit can add to one cell; 0 lies between them."""
+    if isinstance(aggregate, CountUnits):
+        if not isinstance(found.node, Owned):
+            raise RefusedError("units are counted in rows that have an owner", rule="a loose node has no owner again")
+        return 0, 1
+    if isinstance(aggregate, CountDistinct):
+        return 0, min(reach.rows_per_cell, _values(aggregate.column, found))
+    low, high = _per_row(aggregate, found)
+    return reach.rows_per_cell * low, reach.rows_per_cell * high
+
+
+def _values(column: str, found: Analysed) -> int:
+    domain = found.columns.get(column)
+    if domain is None or domain.kind == "id":
+        raise RefusedError(f"no values of {column} to count", rule="ids are never read")
+    return domain.high - domain.low + 1 if is_stored(domain) else MAX_SUM
+
+
+def _per_row(aggregate: Aggregate, found: Analysed) -> tuple[int, int]:
+    """The least and the largest that one row can add; 0 lies between them."""
+    if isinstance(aggregate, Count):
+        return 0, 1
+    if isinstance(aggregate, CountValues):
+        _values(aggregate.column, found)
+        return 0, 1
+    if isinstance(aggregate, Sum):
+        interval = bounds_in(aggregate.column, found.columns)
+        return min(0, interval.low), max(0, interval.high)
+    raise RefusedError(f"no rule for {type(aggregate).__name__}", rule="a node without a rule is refused")
+
+
+def largest_value(aggregate: Aggregate, query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> int:
+    """The public bound of |aggregate|: the plan's largest number of rows times what one adds."""
+    found = analyse(query.plan, catalog, facts)
+    each = (0, 1) if isinstance(aggregate, (CountUnits, CountDistinct)) else _per_row(aggregate, found)
+    assert isinstance(found.node, (Owned, Loose))
+    largest = found.node.most * max(map(abs, each))
+    if largest > MAX_SUM:
+        raise RefusedError("a sum could pass 10^38 - 1", rule="widths come from the catalog")
+    return largest

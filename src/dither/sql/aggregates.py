@@ -7,16 +7,16 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.answer.expressions import Constant, Formula
 from dither.catalog import scalars
 from dither.plan.algebra import Call, Expression, Value
+from dither.question.expressions import Constant, Formula
 from dither.sql.centred import Centred, argument, plus, said, times, where
 from dither.sql.constants import number
 from dither.sql.expressions import expression, no_rule
-from dither.sql.inner import is_aggregate, walk
 from dither.sql.moments import correlation, covariance, regression, variance
+from dither.sql.per_unit import is_aggregate, walk
 from dither.sql.question import Question, Released, check_owned
-from dither.sql.refuse import refused
+from dither.sql.refusals.refuse import refused
 from dither.sql.scope import Field
 
 MINIMUM, MAXIMUM = Fraction(1, 100), Fraction(99, 100)

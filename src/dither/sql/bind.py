@@ -11,26 +11,26 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from dither.answer.expressions import Apply, Constant, Formula, KeyValue, Noisy
-from dither.answer.recipe import Order, Output, Recipe
 from dither.canonical import shorten
 from dither.catalog import OTHER, Catalog
 from dither.errors import QueryError
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
+from dither.question.expressions import Apply, Constant, Formula, KeyValue, Noisy
+from dither.question.recipe import Order, Output, Recipe
 from dither.sql.aggregates import aggregate, counts_in, histogram
 from dither.sql.centred import said
 from dither.sql.formulas import Outer, check_size, condition, formula
 from dither.sql.groups import Sets, grouping_sets
-from dither.sql.inner import has_aggregates
-from dither.sql.keyed import Listed
+from dither.sql.key_codes import Listed
 from dither.sql.kinds import settle_kinds
 from dither.sql.names import output_name
 from dither.sql.parse import parse, read_whole
+from dither.sql.per_unit import has_aggregates
 from dither.sql.queries import Answered, answered
 from dither.sql.question import Key, Question
-from dither.sql.refusals import REFUSALS
-from dither.sql.refuse import refused
+from dither.sql.refusals.refuse import refused
+from dither.sql.refusals.table import REFUSALS
 from dither.sql.rows import Names, check_parts, filtered, with_names
 from dither.sql.scope import Context, Scope
 from dither.sql.shape import check_shape

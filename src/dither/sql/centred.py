@@ -12,12 +12,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.answer.expressions import Apply, Constant, Formula
 from dither.plan.algebra import Call, Expression
+from dither.question.expressions import Apply, Constant, Formula
 from dither.sql.constants import number
 from dither.sql.expressions import expression
 from dither.sql.question import Question, Released
-from dither.sql.refuse import refused
+from dither.sql.refusals.refuse import refused
 
 ONE = Constant(Fraction(1))
 

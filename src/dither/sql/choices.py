@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from dither.plan.algebra import Call, Expression, Value
 from dither.sql import constants
-from dither.sql.applied import apply, as_text, beside, call, expression, flattened, negated, no_rule
-from dither.sql.refuse import refused
+from dither.sql.refusals.refuse import refused
+from dither.sql.resolve import apply, as_text, beside, call, expression, flattened, negated, no_rule
 from dither.sql.scope import Scope
 
 

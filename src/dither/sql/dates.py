@@ -10,10 +10,10 @@ from sqlglot import exp
 from dither.plan.algebra import Call, Expression, Value
 from dither.plan.functions.calendar import plus_months
 from dither.sql import constants
-from dither.sql.applied import apply, call, expression, no_rule
 from dither.sql.constants import as_kind, number
 from dither.sql.functions import PARTS, PERIODS
-from dither.sql.refuse import refused
+from dither.sql.refusals.refuse import refused
+from dither.sql.resolve import apply, call, expression, no_rule
 from dither.sql.scope import Scope
 
 

@@ -7,7 +7,12 @@ from sqlglot import exp
 from dither.plan.algebra import Expression, Value
 from dither.plan.functions import REFUSED, TABLE
 from dither.sql import constants
-from dither.sql.applied import (
+from dither.sql.choices import all_of, between, case, coalesce, if_, in_, is_
+from dither.sql.constants import as_kind, number
+from dither.sql.dates import date_add, date_diff, date_trunc, day_of_week, difference, extract, part_of, plus
+from dither.sql.functions import SAME
+from dither.sql.refusals.refuse import did_you_mean, refused
+from dither.sql.resolve import (
     COMPARISONS,
     RULES,
     apply,
@@ -19,11 +24,6 @@ from dither.sql.applied import (
     no_rule,
     value_of,
 )
-from dither.sql.choices import all_of, between, case, coalesce, if_, in_, is_
-from dither.sql.constants import as_kind, number
-from dither.sql.dates import date_add, date_diff, date_trunc, day_of_week, difference, extract, part_of, plus
-from dither.sql.functions import SAME
-from dither.sql.refuse import did_you_mean, refused
 from dither.sql.scope import Scope
 
 __all__ = ["COMPARISONS", "RULES", "expression", "flattened", "no_rule"]

@@ -8,15 +8,15 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, count_nodes
 from dither.errors import QueryError
 from dither.plan.algebra import Value
+from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, count_nodes
 from dither.sql.aggregates import aggregate
 from dither.sql.expressions import expression, flattened, no_rule
 from dither.sql.functions import REFUSED_TYPES
-from dither.sql.inner import contains_aggregate, is_aggregate
+from dither.sql.per_unit import contains_aggregate, is_aggregate
 from dither.sql.question import Question
-from dither.sql.refuse import did_you_mean, refused
+from dither.sql.refusals.refuse import did_you_mean, refused
 
 _PLAIN: dict[type[exp.Expr], str] = {
     exp.Add: "add",

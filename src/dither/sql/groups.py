@@ -7,11 +7,11 @@ from itertools import combinations
 from sqlglot import exp
 
 from dither.sql.expressions import expression
-from dither.sql.inner import contains_aggregate, key_node
-from dither.sql.keyed import Listed, listed, period_of
+from dither.sql.key_codes import Listed, listed, period_of
 from dither.sql.names import output_name
+from dither.sql.per_unit import contains_aggregate, key_node
 from dither.sql.question import Key, Question
-from dither.sql.refuse import refused
+from dither.sql.refusals.refuse import refused
 
 MAX_SETS = 64
 Sets = list[tuple[int, ...]]

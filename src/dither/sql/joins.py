@@ -16,7 +16,7 @@ from dither.plan.stability.join import comparable
 from dither.sql.conditions import condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flattened
-from dither.sql.refuse import refused
+from dither.sql.refusals.refuse import refused
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name, substituted, worded
 
 

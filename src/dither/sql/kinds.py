@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from dither.answer.expressions import FUNCTIONS, Apply, Constant, Formula
-from dither.answer.kinds import infer_kind
-from dither.answer.recipe import Recipe
 from dither.catalog import scalars
 from dither.errors import QueryError
+from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula
+from dither.question.kinds import infer_kind
+from dither.question.recipe import Recipe
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _FAMILIES = {"integer": "number", "boolean": "number"}

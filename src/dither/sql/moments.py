@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.answer.expressions import Apply, Constant, Formula
 from dither.plan.algebra import Call, Expression
+from dither.question.expressions import Apply, Constant, Formula
 from dither.sql.centred import ONE, Centred, argument, centred_sum, minus, over, plus, said, times
 from dither.sql.question import Question
 

@@ -11,8 +11,8 @@ from sqlglot.errors import ParseError, SqlglotError
 from dither.canonical import is_unicode
 from dither.catalog import scalars
 from dither.errors import QueryError
-from dither.sql.refusals import REFUSALS
-from dither.sql.refuse import refuse
+from dither.sql.refusals.refuse import refuse
+from dither.sql.refusals.table import REFUSALS
 
 MAX_LENGTH = 100_000
 MAX_WORD = 1_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dither.answer.recipe import GroupingSet, KeyColumn
 from dither.errors import RefusedError
 from dither.plan.algebra import (
     Aggregate,
@@ -27,11 +26,12 @@ from dither.plan.algebra import (
     Sum,
 )
 from dither.plan.grids import points_of
-from dither.plan.measure import largest_value, sensitivity, touched
+from dither.plan.sensitivity import largest_value, sensitivity, touched
+from dither.question.recipe import GroupingSet, KeyColumn
 from dither.sql.constants import number
 from dither.sql.groups import Sets
 from dither.sql.question import Question, Released
-from dither.sql.refuse import from_plan
+from dither.sql.refusals.refuse import from_plan
 from dither.sql.scope import Context, fresh_name
 
 

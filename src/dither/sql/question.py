@@ -7,13 +7,13 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.answer.expressions import Formula, Noisy
-from dither.answer.recipe import Atom, Shown
 from dither.plan.algebra import Expression, Scan, nodes_of
 from dither.plan.domain import Domain
 from dither.plan.stability import Owned
-from dither.sql.keyed import Listed
-from dither.sql.refuse import refused
+from dither.question.expressions import Formula, Noisy
+from dither.question.recipe import Atom, Shown
+from dither.sql.key_codes import Listed
+from dither.sql.refusals.refuse import refused
 from dither.sql.scope import Scope
 
 

@@ -11,11 +11,11 @@ from dither.plan.stability import Owned
 from dither.sql.conditions import condition
 from dither.sql.constants import truth
 from dither.sql.expressions import expression, flattened
-from dither.sql.inner import grouped, has_aggregates
 from dither.sql.joins import all_of, joined
-from dither.sql.keyed import period_of
+from dither.sql.key_codes import period_of
 from dither.sql.names import output_name
-from dither.sql.refuse import refused
+from dither.sql.per_unit import grouped, has_aggregates
+from dither.sql.refusals.refuse import refused
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 from dither.sql.subqueries import Bind, is_subquery, semi_join, subqueries_in
 from dither.sql.tables import check_plain, find_table, table_relation

@@ -19,7 +19,7 @@ from dither.plan.analyse import Analysed, analyse_node
 from dither.plan.domain import Columns, Domain
 from dither.plan.facts import Facts
 from dither.plan.functions import domain_of
-from dither.sql.refuse import did_you_mean, from_plan, refuse
+from dither.sql.refusals.refuse import did_you_mean, from_plan, refuse
 
 Anchor = tuple[str, tuple[str, ...], str]
 """A table, the columns of a key of it, and one of them."""

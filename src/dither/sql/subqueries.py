@@ -32,7 +32,7 @@ from dither.plan.stability import Owned, Public
 from dither.sql.constants import truth
 from dither.sql.expressions import expression, flattened
 from dither.sql.joins import as_texts, same_owner, with_columns
-from dither.sql.refuse import refused
+from dither.sql.refusals.refuse import refused
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 
 Bind = Callable[[exp.Expr, list[exp.Expr] | None], Relation]

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dither.catalog import Catalog, Id, OwnerReference, Table
 from dither.plan.algebra import Column, Scan
-from dither.sql.refuse import did_you_mean, refused
+from dither.sql.refusals.refuse import did_you_mean, refused
 from dither.sql.scope import Anchor, Context, Field, Relation
 
 _TABLE_PARTS = {"this", "alias", "joins"}

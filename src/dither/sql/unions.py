@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from dither.plan.algebra import Call, Expression, Value
 from dither.plan.functions.table import common_step
-from dither.sql.applied import as_text
 from dither.sql.constants import number
-from dither.sql.keyed import coded
+from dither.sql.key_codes import coded
+from dither.sql.resolve import as_text
 from dither.sql.scope import Context, Field, Relation, Scope, worded
 
 MOST_LABELS = 100

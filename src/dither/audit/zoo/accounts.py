@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from scipy.stats import binom, norm
 
+from dither.accounting.curves import delta
+from dither.accounting.renyi import rdp
 from dither.audit.confidence import runs_needed
 from dither.audit.zoo.bug import ALPHA, Bug, accountant
-from dither.privacy.accounting.curves import delta
-from dither.privacy.accounting.renyi import rdp
 from dither.privacy.losses import DiscreteLaplace, Gaussian
 
 CLASSIC = Fraction(math.sqrt(2 * math.log(1.25e5)) / 10)  # sqrt(2 ln(1.25 / delta)) / epsilon

@@ -14,7 +14,7 @@ from weakref import WeakSet
 import duckdb
 
 from dither.data.engines.resources import Resources
-from dither.data.scratch import claim_folder
+from dither.data.engines.scratch import claim_folder
 
 _open: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 

@@ -13,9 +13,9 @@ from dither.data.lower.shifted import unshifted
 from dither.data.lower.stored import inside, stored_sums
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.plan.domain import Columns
-from dither.plan.domains import KeyDomain, key_domains_in, open_keys_in
 from dither.plan.functions.table import clamped
 from dither.plan.grids import Points, points_in
+from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
 
 MOST_SPOTS = 1 << 24
 _SMALL = 127

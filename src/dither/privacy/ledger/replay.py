@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, select
 
 from dither.canonical import dumps, exact
 from dither.errors import DitherError
-from dither.privacy.ledger import pots, rows, suspension, tables, tree
+from dither.privacy.ledger import pot_tree, pots, rows, suspension, tables
 from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, digest_totals, entry_hash
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import START, Anchor
@@ -100,7 +100,7 @@ class Replay:
 
     def _open(self, seq: int, body: dict[str, Any]) -> None:
         pot = pots.from_body(body)
-        tree.check_opening(self.pots, pot)
+        pot_tree.check_opening(self.pots, pot)
         if pot.version not in (None, self.version):
             raise Broken(seq, "opens a partition for another version than the registered one")
         if (pot.is_windows or self.pots.get(pot.inside or "", pot).is_windows) and self.reserves:
@@ -156,12 +156,12 @@ class Replay:
                 raise Broken(seq, f"charges {leaf!r}, which no entry opened")
         loss = read_loss(loss_json)
         old_rule = not self._is_sealed
-        charges, changed = tree.pay(self.pots, leaves, loss, reissue=reissue, paid=paid, before_recount=old_rule)
+        charges, changed = pot_tree.pay(self.pots, leaves, loss, reissue=reissue, paid=paid, before_recount=old_rule)
         if rows.charges_to(charges) != body["charges"]:
             raise Broken(seq, "its charge is not that of its loss")
         if old_rule:
             counted = self.pots if self.recounted is None else self.recounted
-            right, recounted = tree.pay(counted, leaves, loss, reissue=reissue, paid=paid, limited=False)
+            right, recounted = pot_tree.pay(counted, leaves, loss, reissue=reissue, paid=paid, limited=False)
             if self.recounted is not None or right != charges:
                 self.recounted = dict(counted) | recounted
         self.pots.update(changed)

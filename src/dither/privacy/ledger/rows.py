@@ -15,8 +15,8 @@ from dither.errors import RefusedError
 from dither.privacy.ledger import chain, pots, tables
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor
-from dither.privacy.ledger.holder import is_dead
 from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.process import is_dead
 from dither.privacy.ledger.records import Incident, Registered, Reservation, Stored
 from dither.privacy.ledger.rules import Charge
 from dither.privacy.ledger.settled import UnderWay

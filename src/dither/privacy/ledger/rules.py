@@ -23,9 +23,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from dither.canonical import exact, quote
 from dither.errors import ParameterError
-from dither.privacy.accounting import charges
-from dither.privacy.accounting.charges import rho_of_pure
-from dither.privacy.accounting.logarithms import epsilon_of_order, epsilon_up
+from dither.privacy.charges import measures as charges
+from dither.privacy.charges.logarithms import epsilon_of_order, epsilon_up
+from dither.privacy.charges.measures import rho_of_pure
 from dither.privacy.losses import Loss
 
 __all__ = ["PURE", "Charge", "Name", "Rule", "charge", "charge_pure", "rho_of_pure"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import takewhile
 
-from dither.privacy.ledger import tree
+from dither.privacy.ledger import pot_tree
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.rules import Charge
 
@@ -57,14 +57,14 @@ def names_inside(terms: Mapping[str, Pot], names: Iterable[str]) -> tuple[str, .
     wanted = tuple(names)
     if not any(pot.kind == "partition" for pot in terms.values()):
         return wanted
-    inside = [name for name in terms if not set(wanted).isdisjoint(tree.path(terms, name))]
+    inside = [name for name in terms if not set(wanted).isdisjoint(pot_tree.path(terms, name))]
     return tuple(dict.fromkeys((*wanted, *inside)))
 
 
 def _direct_payers(terms: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
     """The pots that paid for the question itself, not for what a partition grew by."""
     payers = {name for leaf in leaves for name in (leaf, *_up_to_partition(terms, leaf))}
-    if tree.windows(terms) is None:
+    if pot_tree.windows(terms) is None:
         return payers
     return {name for name in payers if terms[name].inside is not None}
 
@@ -72,21 +72,21 @@ def _direct_payers(terms: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str
 def _growth_payers(terms: Mapping[str, Pot], partition: str) -> tuple[str, ...]:
     """The pots that paid what a partition grew by; with windows the total pays for theirs alone."""
     outer = _up_to_partition(terms, partition)
-    if tree.windows(terms) is None or terms[partition].is_windows:
+    if pot_tree.windows(terms) is None or terms[partition].is_windows:
         return outer
     return tuple(name for name in outer if terms[name].inside is not None)
 
 
 def _up_to_partition(terms: Mapping[str, Pot], name: str) -> tuple[str, ...]:
     """All that a pot is inside of, up to the next partition, which is left out."""
-    outer = tree.path(terms, name)[1:]
+    outer = pot_tree.path(terms, name)[1:]
     return tuple(takewhile(lambda each: terms[each].kind != "partition", outer))
 
 
 def _partitions(terms: Mapping[str, Pot], totals: Mapping[str, Pot]) -> list[str]:
     """The partitions, innermost first."""
     names = [name for name, pot in totals.items() if pot.kind == "partition"]
-    return sorted(names, key=lambda name: len(tree.path(terms, name)), reverse=True)
+    return sorted(names, key=lambda name: len(pot_tree.path(terms, name)), reverse=True)
 
 
 def _at_largest(partition: Pot, parts: list[Pot]) -> Pot:

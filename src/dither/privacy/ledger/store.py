@@ -19,11 +19,11 @@ from typing import Any
 
 from dither.canonical import Number, exact, quote
 from dither.errors import BudgetError, ParameterError, RefusedError
-from dither.privacy.ledger import chain, pots, readings, rows, suspension, tree
+from dither.privacy.ledger import chain, pot_tree, pots, queries, rows, suspension
 from dither.privacy.ledger.database import DURABLE, Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor, Head
-from dither.privacy.ledger.holder import is_dead, this_process
 from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.process import is_dead, this_process
 from dither.privacy.ledger.records import Committed, Reservation
 from dither.privacy.ledger.rules import Charge
 from dither.privacy.ledger.verify import Location, database_at, is_url, missing_head
@@ -40,7 +40,7 @@ Append = Callable[..., Anchor]  # Writer.append
 Payment = tuple[dict[str, Charge], dict[str, Pot]]
 
 
-class Ledger(readings.Readings):
+class Ledger(queries.Readings):
     """One ledger and its head. Safe to use from several processes and threads at once."""
 
     def __init__(self, location: Location, head_path: Path) -> None:
@@ -126,7 +126,7 @@ class Ledger(readings.Readings):
             now = rows.registered(transaction)
             terms["version"] = 0 if now is None else now.version
         pot = pots.opened(name, cap, ceiling, **terms)
-        tree.check_opening(before, pot)
+        pot_tree.check_opening(before, pot)
         if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(transaction, "reserve"):
             raise RefusedError(IN_ADVANCE, rule="privacy-rules 10")
         append("open", pots.to_body(pot), [pot])
@@ -136,7 +136,7 @@ class Ledger(readings.Readings):
     def raise_cap(self, pot: str, cap: Number, reason: str) -> Pot:
         """Raises a pot's cap, at most to its ceiling less the reserve for reissues."""
         with self._appending() as (transaction, append):
-            tree.path(self._terms_of(transaction), pot)
+            pot_tree.path(self._terms_of(transaction), pot)
             after = pots.raised(self._pots(transaction, [pot])[pot], cap, reason)
             append("raise", {"pot": pot, "cap": after.cap, "reason": reason}, [after])
         return after
@@ -195,10 +195,10 @@ class Ledger(readings.Readings):
         self._count_abandoned()
         with self._appending(anchored=leaves_early) as (transaction, append):
             terms = self._terms_of(transaction)
-            tree.check_names(terms, leaves)
+            pot_tree.check_names(terms, leaves)
             self._refuse_suspended(transaction, terms, leaves)
             if reissue is not None:
-                readings.check_reissue(transaction, reissue, leaves)
+                queries.check_reissue(transaction, reissue, leaves)
             payment = self._pay(transaction, terms, leaves, loss, reissue=reissue is not None)
             charges, changed = payment
             shown, after = self._shown(transaction, terms, payment, leaves, loss, reissue=reissue is not None)
@@ -221,12 +221,12 @@ class Ledger(readings.Readings):
         self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...], loss: Loss, **how: Any
     ) -> Payment:
         """What each pot pays and stands at; a refusal speaks of settled figures alone (privacy-rules 43)."""
-        names = tree.needed(terms, leaves)
+        names = pot_tree.needed(terms, leaves)
         try:
-            return tree.pay(self._pots(transaction, names), leaves, loss, **how)
+            return pot_tree.pay(self._pots(transaction, names), leaves, loss, **how)
         except BudgetError:
             pass  # its figures include charges under way: the next line refuses in settled ones
-        tree.pay(self._settled(transaction, names), leaves, loss, **how)
+        pot_tree.pay(self._settled(transaction, names), leaves, loss, **how)
         raise pots.cannot_pay_now(terms[leaves[0]], loss)
 
     def _shown(
@@ -241,8 +241,8 @@ class Ledger(readings.Readings):
         """The payment as if no other charge were under way: what may be shown of it."""
         if not rows.held(transaction):
             return payment
-        settled = self._settled(transaction, tree.needed(terms, leaves))
-        return tree.pay(settled, leaves, loss, **how)
+        settled = self._settled(transaction, pot_tree.needed(terms, leaves))
+        return pot_tree.pay(settled, leaves, loss, **how)
 
     def _refuse_suspended(self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...]) -> None:
         failed = rows.failed_leaves(transaction)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dither.privacy.ledger import tree
+from dither.privacy.ledger import pot_tree
 from dither.privacy.ledger.pots import Pot
 
 
 def is_full(pots: Mapping[str, Pot], incidents: int) -> bool:
     """Whether so many open incidents suspend the dataset for all."""
-    most = tree.worst_case(pots).max_incidents if pots else None
+    most = pot_tree.worst_case(pots).max_incidents if pots else None
     return incidents >= (most or 1)
 
 
@@ -32,12 +32,12 @@ def is_path_suspended(
         return False
     suspended = {name for group in failed for name in asking_pots(pots, group)}
     asking = asking_pots(pots, leaves)
-    return any(name in suspended for leaf in asking for name in tree.path(pots, leaf))
+    return any(name in suspended for leaf in asking for name in pot_tree.path(pots, leaf))
 
 
 def asking_pots(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> tuple[str, ...]:
     """The pots of a reserve that asked; the others are windows, which pay for all who ask."""
-    windows = tree.windows(pots)
+    windows = pot_tree.windows(pots)
     if windows is None:
         return leaves
     return tuple(leaf for leaf in leaves if pots[leaf].inside != windows[0].name)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 
 _DIGITS = 20
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, exact_integers, round_up
 from dither.privacy.mechanisms.box_error import BoxError

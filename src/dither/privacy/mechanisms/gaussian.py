@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, number_text, positive
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
-from dither.privacy.accounting.conversions import rho_for
-from dither.privacy.accounting.lattice import delta_discrete_gaussian
+from dither.plan.norms import Sensitivity
+from dither.privacy.charges.conversions import rho_for
+from dither.privacy.charges.lattice import delta_discrete_gaussian
 from dither.privacy.losses import DiscreteGaussian, DiscreteGaussianVector, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, check_sensitivity, exact_integers, round_down, round_up
 from dither.privacy.mechanisms.delta import small_delta

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
-from dither.privacy.accounting.conversions import rho_for
+from dither.plan.norms import Sensitivity
+from dither.privacy.charges.conversions import rho_for
 from dither.privacy.losses import ZCDP, Neighbours
 from dither.privacy.mechanisms.additive import add
 from dither.privacy.mechanisms.delta import small_delta

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 from dither.canonical import quote
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Neighbours
 
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
-from dither.privacy.accounting.logarithms import log_up
+from dither.privacy.charges.logarithms import log_up
 from dither.privacy.losses import Approx, Loss, Neighbours
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.mechanisms.delta import small_delta

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, number_text, positive
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, check_sensitivity, exact_integers, round_down, round_up
 from dither.privacy.mechanisms.error import LaplaceError

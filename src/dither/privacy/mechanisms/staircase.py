@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, exact_integers
 from dither.privacy.noise import Words, bernoulli_exp, geometric, uniform_below

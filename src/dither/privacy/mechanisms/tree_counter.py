@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss
 from dither.privacy.mechanisms.additive import add, exact_integers
 from dither.privacy.mechanisms.error import ErrorLaw

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, quote
 from dither.errors import ParameterError
-from dither.plan.sensitivity import Sensitivity
+from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss, Neighbours
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.mechanisms.error import LaplaceError

@@ -5,7 +5,7 @@
 True
 """
 
-from dither.privacy.noise.races import argmax_exponential, argmax_gumbel
+from dither.privacy.noise.argmax import argmax_exponential, argmax_gumbel
 from dither.privacy.noise.samplers import (
     bernoulli,
     bernoulli_exp,

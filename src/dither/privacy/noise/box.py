@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.privacy.noise.cells import below_exp
 from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.samplers import discrete_laplace
 from dither.privacy.noise.source import Words
+from dither.privacy.noise.wide_tables import below_exp
 
 _MARGIN = 2.0**-40
 _REACH = 64  # exponents beyond it are decided exactly

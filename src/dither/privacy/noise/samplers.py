@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from dither.canonical import quote
 from dither.errors import ParameterError
-from dither.privacy.noise.cells import Plan, below_exp, draw
 from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.source import Words, check_source
 from dither.privacy.noise.table import Family, Law, build
+from dither.privacy.noise.wide_tables import Plan, below_exp, draw
 
 Parameter = int | float | Fraction
 Size = int | tuple[int, ...] | None

@@ -1,0 +1,128 @@
+"""The accountant: losses in, brackets of (epsilon, delta) out. Re-exports `privacy.accounting` and `privacy.losses`.
+
+>>> from dither import accounting as acc
+>>> loss = acc.PoissonSampled(0.01, acc.Gaussian(1.1)) * 10_000
+>>> round(acc.epsilon(loss, 1e-5).upper, 8)
+5.19258345
+"""
+
+from dither.accounting.calibration import Plan, calibrate
+from dither.accounting.curves import delta, epsilon
+from dither.accounting.explain import Explanation, explain
+from dither.accounting.expressions import parse
+from dither.accounting.filters import (
+    ApproxRule,
+    Charge,
+    PureRule,
+    RenyiRule,
+    Rule,
+    Spent,
+    ZcdpRule,
+    charge,
+    guarantee,
+    parallel_spent,
+)
+from dither.accounting.odometers import Meter, RenyiOdometer, ZcdpOdometer
+from dither.accounting.planning import (
+    accuracy_floor,
+    amplify,
+    cautions,
+    group,
+    marginal_cost,
+    most_queries,
+    split,
+    unamplify,
+)
+from dither.accounting.profile import Profile, TradeOff, profile, tradeoff
+from dither.accounting.readers import from_dp_event, from_opacus, parse_dp_event
+from dither.accounting.renyi import Concentrated, rdp, triangle, zcdp
+from dither.accounting.writers import to_dp_event
+from dither.privacy.charges.bounds import Bounds
+from dither.privacy.loss_documents import read_loss as from_json
+from dither.privacy.losses import (
+    RDP,
+    ZCDP,
+    Approx,
+    BoundedRange,
+    Composed,
+    DiscreteGaussian,
+    DiscreteGaussianVector,
+    DiscreteLaplace,
+    Gaussian,
+    GaussianSum,
+    Laplace,
+    Loss,
+    Parallel,
+    PoissonSampled,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+    SampledWithoutReplacement,
+    Shuffled,
+    compose,
+)
+
+__all__ = [
+    "RDP",
+    "ZCDP",
+    "Approx",
+    "ApproxRule",
+    "BoundedRange",
+    "Bounds",
+    "Charge",
+    "Composed",
+    "Concentrated",
+    "DiscreteGaussian",
+    "DiscreteGaussianVector",
+    "DiscreteLaplace",
+    "Explanation",
+    "Gaussian",
+    "GaussianSum",
+    "Laplace",
+    "Loss",
+    "Meter",
+    "Parallel",
+    "Plan",
+    "PoissonSampled",
+    "Profile",
+    "Pure",
+    "PureRule",
+    "RandomizedResponse",
+    "RenyiOdometer",
+    "RenyiRule",
+    "Repeated",
+    "Rule",
+    "SampledWithoutReplacement",
+    "Shuffled",
+    "Spent",
+    "TradeOff",
+    "ZcdpOdometer",
+    "ZcdpRule",
+    "accuracy_floor",
+    "amplify",
+    "calibrate",
+    "cautions",
+    "charge",
+    "compose",
+    "delta",
+    "epsilon",
+    "explain",
+    "from_dp_event",
+    "from_json",
+    "from_opacus",
+    "group",
+    "guarantee",
+    "marginal_cost",
+    "most_queries",
+    "parallel_spent",
+    "parse",
+    "parse_dp_event",
+    "profile",
+    "rdp",
+    "split",
+    "to_dp_event",
+    "tradeoff",
+    "triangle",
+    "unamplify",
+    "zcdp",
+]

@@ -1,0 +1,100 @@
+"""Finitely many atoms, summed outright: the exact binomial of Kairouz, Oh and Viswanath and small products of such.
+
+delta(eps) = sum of mass * (1 - e^{eps - loss}) over the atoms above eps: no term is negative, so floats keep full
+relative accuracy at any delta. Used while the number of atoms of the composition stays below two million.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dither.accounting.sampled import OutOfReach
+from dither.accounting.transforms import LIBM, UNIT, AtomsFactor, Real, pairwise
+from dither.privacy.charges.bounds import Bounds
+
+_MOST = 2_100_000
+_WINDOW = 390.0  # binomials are cut where Hoeffding leaves 2 e^{-2 * 390}
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """A whole composition: places (each within `place_error`), masses (relative error `relative`), mass left out."""
+
+    losses: Real
+    place_error: Real
+    masses: Real
+    relative: Real
+    missing: float
+
+    def delta(self, epsilon: float) -> Bounds:
+        gap = epsilon - self.losses
+        blur = self.place_error + UNIT * 2 * (abs(epsilon) + np.abs(self.losses))
+        high = self.masses * np.maximum(-np.expm1(np.minimum(gap - blur, 0.0)), 0.0)
+        low = self.masses * np.maximum(-np.expm1(np.minimum(gap + blur, 0.0)), 0.0)
+        slack = self.relative + 2 * LIBM + UNIT * (8 + math.ceil(math.log2(len(high) + 1)))
+        upper = float(pairwise(high * (1 + slack))) + self.missing
+        return Bounds(float(pairwise(low * (1 - np.minimum(slack, 1.0)))), min(1.0, upper * (1 + 4 * UNIT) + 5e-324))
+
+
+def _binomial(factor: AtomsFactor) -> Atoms:
+    """`count` copies of a two-atom law: masses by ratios outward from the mode, normalised at the end."""
+    (low, high), (p_low, p_high), count = factor.losses, factor.masses, factor.count
+    window = math.ceil(math.sqrt(count * _WINDOW)) + 2
+    mode = min(count, int((count + 1) * p_high))
+    first, last = max(0, mode - window), min(count, mode + window)
+    if last - first > _MOST:
+        raise OutOfReach
+    ups = np.arange(first, last + 1)
+    odds = p_high / p_low if p_low > 0 else math.inf
+    right = (count - ups[:-1]) / (ups[:-1] + 1) * odds
+    centre = mode - first
+    weights = np.ones(len(ups))
+    weights[centre + 1 :] = np.cumprod(right[centre:])
+    weights[:centre] = np.cumprod(1 / right[:centre][::-1])[::-1]
+    total = float(pairwise(weights))
+    each = 4 * UNIT + np.max(factor.relative) * 2
+    steps = np.abs(ups - mode)
+    relative = steps * each + 2 * float(np.sum(weights * steps)) / total * each + UNIT * 64
+    # the binomial of p_high = e^{loss} p_low; a relative error of the odds is one of each ratio
+    losses = ups * high + (count - ups) * low
+    place = (ups * abs(high) + (count - ups) * abs(low)) * (np.max(factor.loss_relative) + 2 * UNIT)
+    cut = 0.0 if (first, last) == (0, count) else 4 * math.exp(-2 * (window - 2) ** 2 / count)
+    return Atoms(losses, place, weights / total, relative, cut + count * factor.missing)
+
+
+def _product(first: Atoms, second: Atoms) -> Atoms:
+    if len(first.losses) * len(second.losses) > _MOST:
+        raise OutOfReach
+    return Atoms(
+        np.add.outer(first.losses, second.losses).ravel(),
+        np.add.outer(first.place_error, second.place_error).ravel() + UNIT * 2,
+        np.multiply.outer(first.masses, second.masses).ravel(),
+        np.add.outer(first.relative, second.relative).ravel() + 2 * UNIT,
+        first.missing + second.missing,
+    )
+
+
+def atomic(factors: Sequence[AtomsFactor], most: int = _MOST) -> Atoms:
+    """The composition of two-atom laws (any count) and other finite laws (count one), while it stays small."""
+    size = 1
+    for factor in factors:
+        two = len(factor.losses) == 2
+        size *= min(factor.count, 2 * math.isqrt(factor.count * 390) + 8) + 1 if two else len(factor.losses)
+        # one homogeneous binomial is always summed: it is exact and needs no transform
+        if (not two and factor.count > 1) or size > (_MOST if len(factors) == 1 else most):
+            raise OutOfReach
+    whole: Atoms | None = None
+    for factor in factors:
+        if len(factor.losses) == 2:
+            part = _binomial(factor)
+        else:
+            zero = np.zeros(len(factor.losses))
+            error = np.abs(factor.losses) * factor.loss_relative
+            part = Atoms(factor.losses, error, factor.masses, zero + factor.relative, factor.missing)
+        whole = part if whole is None else _product(whole, part)
+    assert whole is not None
+    return whole

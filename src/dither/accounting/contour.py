@@ -1,0 +1,342 @@
+"""Contour inversion of the moment-generating function, as a bracket.
+
+For any c > 0 with M(c) finite,
+
+    delta(eps) = 1/(2 pi i) * integral over Re s = c of M(s) e^{-s eps} / (s (s+1)) ds,
+
+and the trapezoid rule of step h on that line equals the sum over integers m of e^{2 pi c m/h} delta(eps + 2 pi m/h):
+no term is negative, so the discretisation alone never under-reports. What remains (aliasing from the lower end,
+truncation, the error of M, roundoff) is bounded term by term in docs/proofs/contour-accounting.md. When some bound
+cannot be made small, `Contour.build` raises `OutOfReach` and another engine serves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dither.accounting.sampled import OutOfReach, SampledGaussianFactor, SampledGroup, grouped
+from dither.accounting.transforms import UNIT, Complex, Factor, GaussianFactor, Real
+from dither.privacy.charges.bounds import Bounds
+
+_GOAL = 1e-13
+_MOST_NODES = 60_000
+
+
+def _cumulants(factors: Sequence[Factor], c: float) -> tuple[float, float, float]:
+    """log M and its first two derivatives at c, roughly: they choose the contour and prove nothing."""
+    level = first = second = 0.0
+    tiny = 1e-3 * min(1.0, c) if c < 1e3 else 1e-3
+    for factor in factors:
+        if isinstance(factor, SampledGroup):
+            one, two, three = factor.cumulants(c)
+        else:
+            logs = factor.log_mgf(c, np.array([0.0, tiny]), 1e-9)[0]
+            one, two = float(logs[0].real), float(logs[1].imag) / tiny
+            three = 2 * float(logs[0].real - logs[1].real) / tiny**2
+        level, first, second = level + one, first + two, second + three
+    return level, first, second if second > 0 else 1e-12
+
+
+def _log_uppers(factors: Sequence[Factor], places: Sequence[float]) -> Real:
+    """Proved upper bounds on log M at several c."""
+    total = np.zeros(len(places))
+    for factor in factors:
+        if isinstance(factor, SampledGroup):
+            total += factor.levels(places)
+            continue
+        if isinstance(factor, GaussianFactor):
+            total += np.array([factor.level_bound(c) for c in places])
+            continue
+        for i, c in enumerate(places):
+            logs, error = factor.log_mgf(c, np.zeros(1), 1e-12)
+            total[i] += float(logs[0].real) + float(error[0])
+    return np.asarray(total + 1e-13 * (1 + np.abs(total)))
+
+
+def _log_payoff(t: float) -> float:
+    """log of (1/(t+1)) (t/(t+1))^t, the sharp constant of the Chernoff bound on delta."""
+    return -math.log1p(t) - t * math.log1p(1 / t)
+
+
+_FINE = 4
+_EXTENDED = 2  # Chernoff points that a contour keeps when it grows
+_LOWEST, _HIGHEST = -40, 93
+
+
+def _on_grid(place: int) -> float:
+    """The real parts that are tried: 2^(place/4), so that one workload and the next meet on the same contour."""
+    return float(2.0 ** (place / _FINE))
+
+
+class _Saddle(NamedTuple):
+    c: float
+    epsilon: float
+
+
+def _saddle(factors: Sequence[Factor], log_delta: float | None, epsilon: float | None) -> _Saddle:
+    """A c on the grid, near the saddle of the integrand for the delta or the epsilon asked for; and that epsilon."""
+
+    def away(place: int) -> tuple[float, float]:
+        c = _on_grid(place)
+        try:
+            level, first, second = _cumulants(factors, c)
+        except (OverflowError, OutOfReach):
+            return math.inf, math.inf
+        at = first - 1 / c - 1 / (c + 1)
+        if epsilon is not None:
+            return at - epsilon, at
+        assert log_delta is not None
+        spread = second + 1 / c**2 + 1 / (c + 1) ** 2
+        return log_delta - (level - c * at - math.log(c * (c + 1)) - 0.5 * math.log(2 * math.pi * spread)), at
+
+    low, high = _LOWEST, _HIGHEST
+    below, above = (-math.inf, 0.0), (math.inf, 0.0)
+    place, jump = 2 * _FINE, 4
+    while high - low > 1:
+        value = away(place)
+        if value[0] < 0:
+            low, below = place, value
+        else:
+            high, above = place, value
+        if low > _LOWEST and high < _HIGHEST:
+            place = (low + high) // 2
+        else:
+            place = min(_HIGHEST - 1, low + jump) if high == _HIGHEST else max(_LOWEST + 1, high - jump)
+            jump *= 2
+    if not (math.isfinite(below[0]) and math.isfinite(above[0])):
+        return _Saddle(_on_grid(low if low > _LOWEST else high), below[1] if low > _LOWEST else above[1])
+    share = below[0] / (below[0] - above[0])
+    return _Saddle(_on_grid(high if share > 0.5 else low), below[1] + share * (above[1] - below[1]))
+
+
+class _Aliases(NamedTuple):
+    """log of the terms below, and (c', log of the terms above at epsilon = 0) for each c' (T2)."""
+
+    below: float
+    above: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Contour:
+    """M on the nodes c + ikh, k = 0..K, good for every epsilon near the one it was built for."""
+
+    c: float
+    step: float
+    place: float
+    nodes: Real
+    payoff: Complex
+    logs: Complex
+    errors: Real
+    truncation: float
+    tolerance: float
+    chernoff: tuple[tuple[float, float], ...]
+    aliases: _Aliases
+    level: float
+    noise: float
+    farthest: float
+    real: Real
+    imaginary: Real
+
+    @staticmethod
+    def build(factors: Sequence[Factor], log_delta: float | None = None, epsilon: float | None = None) -> Contour:
+        """Nodes for the epsilon at which delta = exp(log_delta), or for the delta at `epsilon`."""
+        factors = gathered(factors)
+        c, place = _saddle(factors, log_delta, epsilon)
+        level, _, second = _cumulants(factors, c)
+        least = min(0.7 / math.sqrt(second), 50.0)
+        if c < least:
+            c = _on_grid(math.ceil(_FINE * math.log2(least)))
+            level, first, second = _cumulants(factors, c)
+            place = min(place, first - 1 / c - 1 / (c + 1))
+        place = epsilon if epsilon is not None else max(0.0, place)
+        if log_delta is None:
+            log_delta = level - c * place - math.log(c * (c + 1)) - 0.5 * math.log1p(2 * math.pi * second * c * c)
+        chernoff = _chernoff(factors, c)
+        step = _step(c, place, log_delta, chernoff)
+        reach, truncation = _reach(factors, c, step, place, level, log_delta)
+        count = math.ceil(reach / step)
+        nodes = np.arange(count + 1, dtype=np.float64) * step
+        s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
+        tolerance = _GOAL * min(1.0, math.exp(max(-600.0, log_delta - level + c * place)))
+        logs, errors = np.zeros(count + 1, complex), np.zeros(count + 1)
+        for factor in factors:
+            value, error = factor.log_mgf(c, nodes, tolerance)
+            logs, errors = logs + value, errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
+        return _contour(c, step, place, nodes, 1 / (s * (s + 1)), logs, errors, truncation, tolerance, chernoff)
+
+    def extended(self, factors: Sequence[Factor], place: float) -> Contour:
+        """The same nodes with more events, for an epsilon near `place`.
+
+        (T1) holds as it stands, since no event has |M(c+iy)| above M(c); the rest is added up anew.
+        """
+        sharpest = sorted(self.chernoff, key=lambda point: point[1] - point[0] * (place + self.period))[:_EXTENDED]
+        logs, errors, beyond = self.logs, self.errors, np.array([level for _, level in sharpest])
+        places = [other for other, _ in sharpest]
+        for factor in gathered(factors):
+            if isinstance(factor, SampledGroup):
+                value, error, levels = factor.log_mgf_and_levels(self.c, self.nodes, self.tolerance, places)
+            else:
+                value, error = factor.log_mgf(self.c, self.nodes, self.tolerance)
+                levels = _log_uppers([factor], places)
+            logs, errors = logs + value, errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
+            beyond = beyond + levels + 2 * UNIT * (np.abs(beyond) + np.abs(levels))
+        if not np.all(beyond < math.inf):
+            raise OutOfReach
+        chernoff = tuple(zip(places, beyond.tolist(), strict=True))
+        return _contour(
+            self.c,
+            self.step,
+            place,
+            self.nodes,
+            self.payoff,
+            logs,
+            errors,
+            self.truncation,
+            self.tolerance,
+            chernoff,
+        )
+
+    @property
+    def period(self) -> float:
+        """The distance from one alias of epsilon to the next."""
+        return 2 * math.pi / self.step
+
+    def delta(self, epsilon: float) -> Bounds:
+        """A bracket of delta at epsilon."""
+        if epsilon > self.farthest:  # the phase's roundoff was counted up to there; delta does not increase
+            return Bounds(0.0, self.delta(self.farthest).upper)
+        exponent = self.level - self.c * epsilon
+        blur = 4 * UNIT * (abs(self.level) + abs(self.c * epsilon) + 1)
+        if exponent > 700 or blur > 1:
+            return Bounds(0.0, 1.0)
+        turn = self.nodes * epsilon
+        total = float(self.real @ np.cos(turn)) + float(self.imaginary @ np.sin(turn))
+        middle = self.step / (2 * math.pi) * total
+        factor = math.exp(exponent)
+        high = (middle + self.noise) * factor * math.exp(blur)
+        low = (middle - self.noise) * factor
+        low = low * math.exp(-blur) if low > 0 else 0.0
+        low = max(0.0, low - self._alias(epsilon))
+        high = high * (1 + 8 * UNIT) + 5e-324
+        return Bounds(low * (1 - 8 * UNIT), min(1.0, high) if high == high else 1.0)
+
+    def _alias(self, epsilon: float) -> float:
+        """(T2) the other terms of the trapezoid identity, which only a lower bound has to give back."""
+        return math.exp(min(700.0, _log_alias(self.aliases, epsilon))) * (1 + 1e-9)
+
+
+def _contour(
+    c: float,
+    step: float,
+    place: float,
+    nodes: Real,
+    payoff: Complex,
+    logs: Complex,
+    errors: Real,
+    truncation: float,
+    tolerance: float,
+    chernoff: tuple[tuple[float, float], ...],
+) -> Contour:
+    """The sum that `delta` takes, and all that it may lose, from the logarithms at the nodes."""
+    level, slack = float(logs[0].real), float(errors[0])
+    if not slack < 0.1:
+        raise OutOfReach
+    values = np.exp(logs - level) * payoff
+    sizes = np.abs(values)
+    # (R1) error of each node: of log M, of the phase, of the elementary functions; |M(s)| <= M(c) caps it
+    farthest = 4 * place + 40 / c
+    phase = 4 * UNIT * (np.abs(logs.imag) + nodes * farthest + np.abs(logs.real - level) + 16)
+    with np.errstate(over="ignore", invalid="ignore"):
+        each = np.minimum(sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * np.abs(payoff) + sizes)
+    noise = 2 * float(each.sum()) + 2 * len(values) * UNIT * float(sizes.sum())
+    # (T1) the nodes beyond the last one
+    noise = step / (2 * math.pi) * noise * (1 + 1e-12) + truncation * math.exp(slack)
+    values[1:] *= 2
+    real, imaginary = np.ascontiguousarray(values.real), np.ascontiguousarray(values.imag)
+    return Contour(
+        c, step, place, nodes, payoff, logs, errors, truncation, tolerance, chernoff, _aliases(c, step, chernoff),
+        level, noise, farthest, real, imaginary,
+    )  # fmt: skip
+
+
+def _aliases(c: float, step: float, chernoff: tuple[tuple[float, float], ...]) -> _Aliases:
+    period = 2 * math.pi / step
+    above = [(other, level, (other - c) * period) for other, level in chernoff]
+    return _Aliases(
+        -c * period - math.log(-math.expm1(-c * period)),
+        tuple((other, level - d - math.log(-math.expm1(-d))) for other, level, d in above if d > 1e-3),
+    )
+
+
+def _log_alias(aliases: _Aliases, epsilon: float) -> float:
+    below, above = aliases.below, math.inf
+    for other, level in aliases.above:
+        above = min(above, level - other * epsilon)
+    top = max(below, above)
+    return top + math.log1p(math.exp(min(below, above) - top)) if math.isfinite(top) else top
+
+
+def _chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float, float], ...]:
+    """(c', log M(c') + log payoff) for a few c' > c, each proved."""
+    points: list[tuple[float, float]] = []
+    for ratios in ((1.0, 1.02, 1.06, 1.2, 2.0), (1.02,), (1.06,), (4.0,)):  # 1.0 is for the decay at c, asked for next
+        places = [ratio * c for ratio in ratios]
+        try:
+            levels = _log_uppers(factors, places)
+        except OutOfReach:
+            continue
+        points += [
+            (place, float(level) + _log_payoff(place))
+            for place, level in zip(places, levels, strict=True)
+            if math.isfinite(level) and place > c
+        ]
+        if len(points) == 4:
+            break
+    return tuple(points)
+
+
+def _step(c: float, epsilon: float, log_delta: float, chernoff: tuple[tuple[float, float], ...]) -> float:
+    step = 2 * math.pi * c / (max(0.0, -log_delta) + 30.0)
+    for _ in range(60):
+        if _log_alias(_aliases(c, step, chernoff), epsilon) <= log_delta + math.log(_GOAL):
+            return step
+        step *= 0.85
+    raise OutOfReach
+
+
+def _reach(
+    factors: Sequence[Factor], c: float, step: float, epsilon: float, level: float, log_delta: float
+) -> tuple[float, float]:
+    """Where to stop, and the proved size of what is left out, relative to M(c) e^{-c eps} (T1)."""
+    wanted = log_delta - (level - c * epsilon) + math.log(_GOAL) + math.log(math.pi)
+
+    def left_out(y: float) -> float:
+        return sum(factor.decay(c, y) for factor in factors) - math.log(max(y - step, step / 2))
+
+    low, high = step, 4 * step
+    while left_out(high) > wanted:
+        low, high = high, high * 2
+        if high > _MOST_NODES * step:
+            raise OutOfReach
+    while high / low > 1.12:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if left_out(middle) > wanted else (low, middle)
+    return high, math.exp(left_out(high)) / math.pi * (1 + 1e-9)
+
+
+def saddle_place(factors: Sequence[Factor], log_delta: float) -> tuple[float, float]:
+    """Roughly the epsilon at delta = exp(log_delta) and the slope of log delta there; proves nothing."""
+    c, place = _saddle(gathered(factors), log_delta, None)
+    return max(1e-3, place), -c
+
+
+def gathered(factors: Sequence[Factor]) -> list[Factor]:
+    """The same factors, the sampled Gaussians put together."""
+    sampled = [factor for factor in factors if isinstance(factor, SampledGaussianFactor)]
+    rest = [factor for factor in factors if not isinstance(factor, SampledGaussianFactor)]
+    return [*rest, *grouped(sampled)]

@@ -1,0 +1,87 @@
+"""What a single loss is known to keep: its epsilon if pure, its mass at infinity, its Gaussian strength."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from dither.privacy import losses as ls
+from dither.privacy.charges.sampled import amplified
+
+_NONE = Fraction(0)
+
+
+def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
+    """(sensitivity/sigma)^2 of a continuous Gaussian or of several together; None for anything else."""
+    if isinstance(loss, ls.Gaussian):
+        return (loss.sensitivity / loss.sigma) ** 2
+    if isinstance(loss, ls.GaussianSum):
+        return (loss.clip_norm * (1 if loss.neighbours == "add_remove" else 2) / loss.sigma) ** 2
+    if isinstance(loss, ls.Composed):
+        parts = [gaussian_mu_squared(part) for part in loss.losses]
+        return sum((part for part in parts if part is not None), Fraction(0)) if None not in parts else None
+    if isinstance(loss, ls.Repeated):
+        one = gaussian_mu_squared(loss.loss)
+        return None if one is None else one * loss.count
+    return None
+
+
+def sigma_fraction(mu_squared: Fraction, side: str) -> Fraction:
+    """sigma / shift with mu = shift / sigma, exact if it is rational, else rounded against the side asked for."""
+    ratio = 1 / mu_squared
+    top, bottom = math.isqrt(ratio.numerator), math.isqrt(ratio.denominator)
+    if top * top == ratio.numerator and bottom * bottom == ratio.denominator:
+        return Fraction(top, bottom)
+    near = Fraction(math.sqrt(ratio))
+    return near * (Fraction(2**50 - 1, 2**50) if side == "upper" else Fraction(2**50 + 1, 2**50))
+
+
+@lru_cache(maxsize=4096)
+def amplified_epsilon(epsilon: Fraction, q: Fraction) -> Fraction:
+    """log(1 + q (e^eps - 1)) rounded up in integer arithmetic (theorem 3.28)."""
+    return amplified(epsilon, q)
+
+
+def pure_epsilon(event: ls.Loss) -> Fraction | None:
+    """An epsilon for which the event is epsilon-DP up to its mass at infinity, or None."""
+    if isinstance(event, (ls.Pure, ls.Approx, ls.RandomizedResponse, ls.BoundedRange, ls.Shuffled)):
+        return event.epsilon
+    if isinstance(event, (ls.Laplace, ls.DiscreteLaplace)):
+        return event.sensitivity / event.scale
+    if isinstance(event, ls.PoissonSampled):
+        inner = pure_epsilon(event.loss)
+        # under replace sampling lowers delta alone: nothing relates a sample with the unit to one without it
+        return inner if inner is None or event.neighbours == "replace" else amplified_epsilon(inner, event.q)
+    if isinstance(event, ls.SampledWithoutReplacement) and event.neighbours == "replace":
+        inner = pure_epsilon(event.loss)
+        rate = Fraction(event.sample_size, event.population_size)
+        return None if inner is None else amplified_epsilon(inner, rate)
+    if isinstance(event, ls.Repeated):
+        inner = pure_epsilon(event.loss)
+        return None if inner is None else inner * event.count
+    if isinstance(event, ls.Composed):
+        parts = [pure_epsilon(part) for part in event.losses]
+        return None if None in parts else sum((part for part in parts if part is not None), Fraction(0))
+    return None
+
+
+def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
+    """The delta that an event spends whatever epsilon: the mass of its loss at infinity, or a bound on it."""
+    if isinstance(event, (ls.Approx, ls.ZCDP)):
+        return event.delta
+    if isinstance(event, ls.PoissonSampled):
+        inner = infinite_mass(event.loss)
+        if side == "lower" or inner == 0:
+            return _NONE
+        return inner * (event.q if isinstance(event.loss, ls.Approx) else 1)
+    if isinstance(event, ls.SampledWithoutReplacement):
+        if side == "lower":
+            return Fraction(0)
+        rate = Fraction(event.sample_size, event.population_size)
+        return infinite_mass(event.loss) * (rate if pure_epsilon(event.loss) is not None else 1)
+    if isinstance(event, ls.Repeated):
+        return min(Fraction(1), event.count * infinite_mass(event.loss))
+    if isinstance(event, ls.Composed):
+        return min(Fraction(1), sum((infinite_mass(part) for part in event.losses), Fraction(0)))
+    return _NONE

@@ -1,0 +1,254 @@
+"""Planning: solve for any one parameter, price the next question, split a budget, restate for groups.
+
+Everything rounds against us: a noise is rounded up, a rate or a count down, and the loss that comes back is within the
+budget by the upper end of its bracket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Literal
+
+from dither.accounting.curves import delta as curve_delta
+from dither.accounting.curves import epsilon as curve_epsilon
+from dither.accounting.guarantees import amplified_epsilon, infinite_mass, pure_epsilon
+from dither.canonical import Number, as_float, exact, number_text, positive, quote
+from dither.errors import ParameterError, RefusedError
+from dither.privacy import losses as ls
+from dither.privacy.charges.bounds import Bounds
+from dither.privacy.numbers import refuse_beyond_floats
+
+MOST_STEPS = 10**12
+
+
+def smallest(fits: Callable[[Fraction], bool], start: Fraction, *, relative: float = 1e-9) -> Fraction:
+    """The smallest number that fits, to a relative 1e-9 and from above, for a property that larger numbers keep."""
+    low, high = Fraction(0), start
+    for _ in range(200):
+        if fits(high):
+            break
+        low, high = high, high * 2
+    else:
+        raise ParameterError("no finite value fits the budget: raise epsilon or delta")
+    while low == 0 and fits(high / 2):
+        high /= 2
+        if high < start / 2**200:
+            return high
+    low = max(low, high / 2)
+    while high - low > Fraction(relative) * high:
+        middle = _short((low + high) / 2)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def _short(value: Fraction) -> Fraction:
+    return Fraction(float(value)).limit_denominator(10**15) if value < 10**6 else Fraction(float(value))
+
+
+def largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = MOST_STEPS) -> int:
+    """The largest count that fits, for a property that smaller counts keep; zero is refused."""
+    low, high = 0, max(1, min(guess, most))
+    if fits(high):
+        factor = 1.125 if guess > 1 else 2.0
+        while high <= most and (low == 0 or fits(high)):
+            low, high, factor = high, max(high + 1, int(high * factor)), factor * 1.5
+    else:
+        reach = high
+        while low == 0:
+            reach = int(reach * 0.875)
+            if reach < 1:
+                raise ParameterError("not even one fits the budget: use more noise, or raise epsilon or delta")
+            low, high = (reach, high) if fits(reach) else (0, reach)
+            reach = int(reach * 0.6) + 1 if reach > 8 else reach
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+@refuse_beyond_floats
+def most_queries(loss: ls.Loss, epsilon: Number, delta: Number) -> int:
+    """How many times the loss fits below (epsilon, delta), for a plan fixed in advance.
+
+    >>> most_queries(ls.Pure(0.1), 1, 0)
+    10
+    """
+    goal, target = positive(epsilon, "epsilon"), exact(delta, "delta")
+    if target == 0:
+        one = pure_epsilon(loss)
+        if one is None or infinite_mass(loss):
+            raise RefusedError("delta = 0 needs a pure loss: choose delta > 0, or Laplace noise", rule="pure budget")
+        return largest_count(lambda k: k * one <= goal)
+    return largest_count(lambda k: curve_epsilon(loss * k, target).upper <= goal)
+
+
+@refuse_beyond_floats
+def marginal_cost(spent: ls.Loss, asked: ls.Loss, delta: Number) -> Bounds:
+    """What the next question adds to epsilon at this delta, for a plan fixed in advance.
+
+    >>> cost = marginal_cost(ls.Gaussian(10) * 99, ls.Gaussian(10), 1e-6)
+    >>> round(cost.upper, 4)
+    0.0279
+    """
+    before, after = curve_epsilon(spent, delta), curve_epsilon(ls.compose(spent, asked), delta)
+    return Bounds(max(0.0, after.lower - before.upper), max(0.0, after.upper - before.lower))
+
+
+@refuse_beyond_floats
+def split(
+    total: Number, weights: Sequence[Number], sensitivities: Sequence[Number], rule: Literal["pure", "zcdp"] = "pure"
+) -> tuple[Fraction, ...]:
+    """The parts of a budget that minimise the sum of weight * variance; they sum to `total` exactly.
+
+    pure (Laplace): eps_j ~ (w_j D_j^2)^(1/3); zCDP (Gaussian): rho_j ~ D_j sqrt(w_j).
+
+    >>> split(1, [1, 1], [1, 1])
+    (Fraction(1, 2), Fraction(1, 2))
+    """
+    budget = positive(total, "total")
+    if len(weights) != len(sensitivities) or not weights:
+        raise ParameterError("split needs one weight and one sensitivity per query")
+    pairs = [
+        (as_float(positive(w, "weight"), "weight"), as_float(positive(d, "sensitivity"), "sensitivity"))
+        for w, d in zip(weights, sensitivities, strict=True)
+    ]
+    if rule not in ("pure", "zcdp"):
+        raise ParameterError(f"rule must be 'pure' or 'zcdp', got {quote(rule)}")
+    shares = [(w * d * d) ** (1 / 3) if rule == "pure" else d * math.sqrt(w) for w, d in pairs]
+    grain = 10**12
+    parts = [budget * Fraction(int(share / math.fsum(shares) * grain), grain) for share in shares]
+    if len({round(share, 12) for share in shares}) == 1:
+        return tuple(budget / len(parts) for _ in parts)
+    largest = max(range(len(parts)), key=lambda i: parts[i])
+    parts[largest] += budget - sum(parts, Fraction(0))
+    return tuple(parts)
+
+
+@refuse_beyond_floats
+def group(loss: ls.Loss, size: int) -> ls.Loss:
+    """The loss towards `size` units together, or towards a person with up to `size` rows.
+
+    >>> group(ls.DiscreteGaussian(10, 1), 3)
+    DiscreteGaussian(sigma=10, sensitivity=3, neighbours='add_remove', unit='3 x unit')
+    """
+    if not isinstance(size, int) or size < 1:
+        raise ParameterError(f"size must be a positive integer, got {quote(size)}")
+    keep = {"neighbours": loss.neighbours, "unit": loss.unit if size == 1 else f"{size} x {loss.unit}"}
+    if size == 1:
+        return loss
+    if isinstance(loss, ls.Repeated):
+        return ls.Repeated(group(loss.loss, size), loss.count)
+    if isinstance(loss, ls.Composed):
+        return ls.compose(*(group(part, size) for part in loss.losses))
+    if isinstance(loss, ls.Gaussian):
+        return ls.Gaussian(loss.sigma, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
+    if isinstance(loss, ls.GaussianSum):
+        return ls.GaussianSum(loss.sigma, loss.clip_norm * size, **keep)  # type: ignore[arg-type]
+    if isinstance(loss, ls.PoissonSampled):
+        # some of them is drawn with probability 1 - (1-q)^size; then all of them at worst (composition.md, section 7)
+        return ls.PoissonSampled(1 - (1 - loss.q) ** size, group(loss.loss, size))
+    if isinstance(loss, ls.SampledWithoutReplacement) and loss.neighbours == "replace":
+        rate = _drawn_rate(loss.sample_size, loss.population_size, size)
+        inner = group(loss.loss, size)
+        return inner if rate == 1 else ls.SampledWithoutReplacement(rate.numerator, rate.denominator, inner)
+    if isinstance(loss, ls.Laplace):
+        return ls.Laplace(loss.scale, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
+    if isinstance(loss, ls.DiscreteLaplace):
+        return ls.DiscreteLaplace(loss.scale, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
+    if isinstance(loss, ls.DiscreteGaussian):
+        return ls.DiscreteGaussian(loss.sigma, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
+    if isinstance(loss, ls.DiscreteGaussianVector):
+        return ls.DiscreteGaussianVector(loss.sigma, loss.l2_squared * size**2, **keep)  # type: ignore[arg-type]
+    if isinstance(loss, ls.ZCDP) and loss.delta == 0:
+        return ls.ZCDP(loss.rho * size**2, **keep)  # type: ignore[arg-type]
+    if isinstance(loss, ls.Approx) and loss.epsilon > 0:
+        each = float(loss.epsilon)
+        ratio = math.expm1(size * each) / math.expm1(each) * (1 + 1e-14)
+        if float(loss.delta) * ratio >= 1:
+            raise RefusedError(f"a group of {size} has delta above one: the guarantee is empty", rule="group privacy")
+        return ls.Approx(loss.epsilon * size, loss.delta * Fraction(ratio), **keep)  # type: ignore[arg-type]
+    epsilon = pure_epsilon(loss)
+    if epsilon is not None and not infinite_mass(loss) and not isinstance(loss, ls.Parallel):
+        return ls.Pure(epsilon * size, **keep)  # type: ignore[arg-type]
+    raise RefusedError(
+        f"no group-privacy rule for {type(loss).__name__}: state it for the larger unit by its own sensitivity, "
+        "or convert to Approx(epsilon, delta) first and group that",
+        rule="group privacy",
+    )
+
+
+def _drawn_rate(sample_size: int, population_size: int, size: int) -> Fraction:
+    """The probability that a sample of fixed size holds some of `size` units, rounded up to a short fraction."""
+    missed = Fraction(1)
+    for i in range(min(size, population_size)):
+        missed *= Fraction(max(0, population_size - sample_size - i), population_size - i)
+    rate = 1 - missed
+    return rate if rate.denominator < 1 << 64 else Fraction(-(-rate.numerator * (1 << 64) // rate.denominator), 1 << 64)
+
+
+@refuse_beyond_floats
+def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Fraction]:
+    """(eps', delta') of an (eps, delta)-DP mechanism on a sample: log(1 + q (e^eps - 1)), q delta (theorem 3.28).
+
+    For Poisson sampling under add_remove and fixed-size sampling (q = m/n) under replace; not for all-or-nothing.
+
+    >>> round(amplify(1, 0.01)[0].upper, 12)
+    0.017036863236
+    """
+    rate = positive(q, "q")
+    if rate > 1:
+        raise ParameterError(f"q must lie in (0, 1], got {q}")
+    upper = amplified_epsilon(exact(epsilon, "epsilon"), rate)
+    return Bounds(float(upper) * (1 - 3e-16) - 1e-29, float(upper) * (1 + 3e-16)), rate * exact(delta, "delta")
+
+
+@refuse_beyond_floats
+def unamplify(epsilon: Number, q: Number) -> float:
+    """The epsilon a mechanism may have so that its sample is `epsilon`-DP: log(1 + (e^eps - 1)/q), rounded down."""
+    rate, goal = as_float(positive(q, "q"), "q"), as_float(positive(epsilon, "epsilon"), "epsilon")
+    value = math.log1p(math.expm1(goal) / rate) if goal < 700 else goal - math.log(rate)
+    return value * (1 - 1e-14)
+
+
+@refuse_beyond_floats
+def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> float | None:
+    """A root-mean-square error that no (epsilon, delta)-DP algorithm beats on every dataset of `units` answers.
+
+    For the means of `queries` yes/no questions (theorem 3.24): needs delta <= 1/(100 n) and at least
+    200 (e^eps - 1)^2 n questions; None where the theorem says nothing.
+
+    >>> round(accuracy_floor(1, 1e-6, 1000, 1_000_000), 7)
+    0.0363735
+    >>> accuracy_floor(1, 1e-6, 1000, 590_000) is None
+    True
+    """
+    eps, target = as_float(positive(epsilon, "epsilon"), "epsilon"), exact(delta, "delta")
+    if units < 1 or queries < 1:
+        raise ParameterError("units and queries are positive integers")
+    grown = math.expm1(eps) * (1 + 1e-14)
+    if target * 100 * units > 1 or queries < 200 * grown**2 * units * (1 + 1e-14):
+        return None
+    return min(math.sqrt(queries) / (16 * units * grown), 0.1) * (1 - 1e-14)
+
+
+@refuse_beyond_floats
+def cautions(loss: ls.Loss, delta: Number, units: int | None = None) -> list[str]:
+    """What a reader of the number should be told."""
+    target, found = exact(delta, "delta"), []
+    if units is not None and target * units >= 1:
+        found.append(
+            f"delta = {number_text(target)} is not below 1/n = {1 / units:g}: releasing one unit outright would "
+            "satisfy it"
+        )
+    upper = curve_epsilon(loss, target).upper
+    if upper > 10:
+        found.append(f"epsilon = {upper:.3g} bounds the odds by e^{upper:.3g}: attach attack-based evidence")
+    if not math.isfinite(upper):
+        found.append("no finite epsilon at this delta")
+    elif curve_delta(loss, 0).lower > 0.5:
+        found.append("an attacker between two neighbours can be right more than 75% of the time")
+    return found

@@ -1,0 +1,298 @@
+"""Which engine answers: the tightest one whose bounds are proved for the laws at hand.
+
+Order: closed Gaussian, exact sum of equal Laplaces, exact sum over atoms, exact lattice, contour, grid.
+Each answer carries the name of its engine and theorem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import cast
+
+import mpmath
+import numpy as np
+
+from dither.accounting.atomic import atomic
+from dither.accounting.contour import Contour, saddle_place
+from dither.accounting.crossing import invert
+from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from dither.accounting.grid import GridLaw, GridPair, exact_step
+from dither.accounting.growth import below, contours, goal, keep
+from dither.accounting.guarantees import sigma_fraction
+from dither.accounting.laplace_sum import MOST, laplace_delta
+from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
+from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
+from dither.accounting.workload import Law
+from dither.privacy.charges.bounds import Bounds, down, up
+
+Curve = Callable[[float], Bounds]
+_FEW = 60  # equal Laplaces of which the residues are summed at once; of more, only where the contour is out of reach
+_LEAST = Fraction(1, 10**305)
+_CONTOUR = "contour inversion of the moment-generating function"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A bracket and where it comes from."""
+
+    bounds: Bounds
+    engine: str
+    slope: float = -1.0
+    """Roughly the slope of log delta at epsilon: where the next search may start from."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Either a delta (a rational known between two floats' logarithms) or an epsilon.
+
+    With a delta, a `floor`: an epsilon that is not above it need not be known any better.
+    """
+
+    delta: tuple[Fraction, Fraction] | None = None
+    epsilon: Fraction | None = None
+    floor: float = 0.0
+
+    @property
+    def log_delta(self) -> float | None:
+        return None if self.delta is None else log_fraction(self.delta[0])
+
+    @property
+    def float_epsilon(self) -> float | None:
+        return None if self.epsilon is None else float(self.epsilon)
+
+
+@lru_cache(maxsize=64)
+def log_fraction(value: Fraction) -> float:
+    """log of a positive rational of any size."""
+    return math.log(value.numerator) - math.log(value.denominator)
+
+
+def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> Answer:
+    """The bracket for one direction; `engine` forces "contour" or "grid" (for cross-checks)."""
+    if not laws:
+        floor = Bounds(0.0, 0.0)
+        return Answer(floor, "nothing is spent")
+    if engine is None and len(laws) == 1 and isinstance(laws[0], GaussianFactor):
+        return _gaussian(laws[0], target)
+    ceiling = 0.0
+    for law in laws:
+        ceiling += law.largest()
+        if ceiling == math.inf:
+            break
+    if target.epsilon is not None and ceiling <= target.epsilon:
+        return Answer(Bounds(0.0, 0.0), "the loss never exceeds this epsilon")
+    answer = _first(laws, target, engine)
+    if target.epsilon is None and ceiling < answer.bounds.upper:
+        return Answer(Bounds(min(answer.bounds.lower, ceiling), ceiling), "the loss never exceeds this epsilon")
+    return answer
+
+
+def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
+    routes = [("exact", _exact), ("contour", _contour), ("grid", _grid)]
+    if engine is None and len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and laws[0].count > _FEW:
+        routes[:2] = routes[1], routes[0]
+    for name, attempt in routes:
+        if engine is not None and engine != name:
+            continue
+        try:
+            answer = attempt(laws, target)
+        except OutOfReach:
+            continue
+        if name == "contour" == routes[0][0] and _wide(answer.bounds):
+            continue
+        if engine is None and name == "contour" and _wide(answer.bounds) and answer.bounds.upper > target.floor:
+            return _joined(answer, laws, target)
+        return answer
+    raise OutOfReach
+
+
+def _wide(bounds: Bounds) -> bool:
+    return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
+
+
+def _joined(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
+    """A contour that could not be made sharp (far below a heavy tail): both brackets hold, so does their overlap."""
+    try:
+        second = _grid(laws, target)
+    except OutOfReach:
+        return answer
+    (a, b), (c, d) = answer.bounds, second.bounds
+    return Answer(Bounds(max(a, c), min(b, d)), "grid of privacy losses, joined with the contour")
+
+
+def _gaussian(law: GaussianFactor, target: Target) -> Answer:
+    name = "closed Gaussian (proposition 3.3, erfcx form)"
+    if target.epsilon is not None:
+        return Answer(gaussian_delta(2 * law.rho, target.epsilon), name)
+    assert target.delta is not None
+    low, high = (gaussian_epsilon(2 * law.rho, delta) for delta in target.delta)
+    return Answer(Bounds(min(low.lower, high.lower), max(low.upper, high.upper)), name)
+
+
+def _finish(curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0, certain: bool = False) -> Answer:
+    """Read a curve of delta at an epsilon, or find where it crosses a delta (`certain`: not at zero)."""
+    if target.epsilon is not None:
+        place = float(target.epsilon)
+        low, high = (place, place) if Fraction(place) == target.epsilon else (down(place), up(place))
+        return Answer(Bounds(curve(max(0.0, high)).lower, curve(max(0.0, low)).upper), name)
+    assert target.delta is not None
+    if target.delta[0] < _LEAST:
+        raise OutOfReach  # below the floats: only routes in logarithms serve
+    low_delta, high_delta = _float_down(target.delta[0]), -_float_down(-target.delta[1])
+    if target.floor > 0 and curve(target.floor).upper <= low_delta:
+        return Answer(Bounds(0.0, target.floor), name)
+    bounds, slope = invert(curve, max(low_delta, 5e-324), high_delta, guess, slope, certain)
+    return Answer(bounds, name, slope)
+
+
+@lru_cache(maxsize=64)
+def _float_down(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) <= value else down(near)
+
+
+def _exact(laws: Sequence[Law], target: Target) -> Answer:
+    if len(laws) == 1 and isinstance(laws[0], SampledGaussianFactor) and laws[0].count == 1 and laws[0].kind != "swap":
+        return _finish(_one_sampled(laws[0]), target, -2.0, "one Poisson sample of a Gaussian (half-line, closed form)")
+    if len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and len(laws[0].epsilons) == 1:
+        one, count = laws[0].epsilons[0], laws[0].counts[0]
+        if count > MOST:
+            raise OutOfReach
+        guess, slope = 1.0, -1.0
+        if target.log_delta is not None:
+            guess, slope = saddle_place([laws[0]], target.log_delta)
+        return _finish(
+            lambda place: laplace_delta(one, count, Fraction(place)),
+            target,
+            slope,
+            "exact sum of equal Laplaces (residues)",
+            min(guess, float(one) * count),
+        )
+    atoms = [law for law in laws if isinstance(law, AtomsFactor)]
+    if len(atoms) < len(laws):
+        raise OutOfReach
+    step = exact_step(atoms)
+    try:
+        curve = atomic(atoms, 20_000 if step is not None else 2_000_000).delta
+        return _finish(curve, target, -5.0, "exact sum over atoms (Kairouz, Oh and Viswanath 2015)")
+    except OutOfReach:
+        if step is None:
+            raise
+    pair = GridPair(atoms, step, target.log_delta, target.float_epsilon)
+    return _finish(pair.delta, target, -pair.c, "exact lattice (tilted FFT)")
+
+
+def _one_sampled(law: SampledGaussianFactor) -> Curve:
+    """One sampled Gaussian: the likelihood ratio is monotone, so the worst event is a half-line (320 digits)."""
+
+    def curve(place: float) -> Bounds:
+        with mpmath.workdps(340):
+            q, sigma = (mpmath.mpf(x.numerator) / x.denominator for x in (law.q, law.sigma))
+            grow = mpmath.exp(mpmath.mpf(place) * (1 if law.kind == "remove" else -1))
+            if grow <= 1 - q:
+                return Bounds(0.0, 0.0)
+            edge = mpmath.mpf(1) / 2 + sigma**2 * mpmath.log((grow - 1 + q) / q)
+            if law.kind == "remove":
+                rest, moved = mpmath.ncdf(-edge / sigma), mpmath.ncdf((1 - edge) / sigma)
+                value = (1 - q - grow) * rest + q * moved
+            else:
+                rest, moved = mpmath.ncdf(edge / sigma), mpmath.ncdf((edge - 1) / sigma)
+                value = rest - ((1 - q) * rest + q * moved) / grow
+            slack = mpmath.mpf(10) ** -320
+            return Bounds(max(0.0, down(float(value - slack))), min(1.0, up(float(value + slack))))
+
+    return curve
+
+
+def _contour(laws: Sequence[Law], target: Target) -> Answer:
+    kinds = set(map(type, laws))
+    if GaussianLaw in kinds or LaplaceLaw in kinds or kinds == {AtomsFactor}:
+        raise OutOfReach
+    factors = cast(Sequence[Factor], laws)
+    missing = 0.0
+    if AtomsFactor in kinds:
+        masses = (law.count * law.missing for law in laws if isinstance(law, AtomsFactor))
+        missing = up(math.fsum(up(mass) for mass in masses if mass))
+    wanted = goal(factors, target.log_delta, target.float_epsilon)
+    if target.floor > 0 and missing == 0 and below(factors, wanted, target.floor):
+        return Answer(Bounds(0.0, target.floor), "Chernoff's bound")
+    for grown in contours(factors, wanted):
+        contour = grown.contour
+
+        def curve(place: float, contour: Contour = contour) -> Bounds:
+            bounds = contour.delta(place)
+            return Bounds(bounds.lower, min(1.0, up(bounds.upper + missing))) if missing else bounds
+
+        answer = _finish(curve, target, grown.slope, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
+        if answer.bounds.upper <= target.floor or grown.sharp(answer.bounds):
+            break
+    keep(grown, wanted, answer.bounds if answer.bounds.upper > target.floor else None, answer.slope)
+    return answer
+
+
+def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
+    """The same laws in the representation of the grid engine."""
+    found: list[GridLaw] = []
+    for law in laws:
+        if isinstance(law, GaussianFactor):
+            found.append(GaussianLaw("plain", Fraction(1), sigma_fraction(2 * law.rho, side), 1))
+        elif isinstance(law, LaplaceFactor):
+            found += [LaplaceLaw("plain", Fraction(1), e, k) for e, k in zip(law.epsilons, law.counts, strict=True)]
+        elif isinstance(law, SampledGaussianFactor):
+            found.append(GaussianLaw(law.kind, law.q, law.sigma, law.count))
+        else:
+            found.append(law)
+    return found
+
+
+def _deviation(law: GridLaw) -> float:
+    """Roughly the standard deviation of one copy of the loss: it chooses the grid and proves nothing."""
+    if isinstance(law, AtomsFactor):
+        mean = float(np.sum(law.masses * law.losses))
+        return math.sqrt(max(float(np.sum(law.masses * (law.losses - mean) ** 2)), 1e-12))
+    q = float(law.q)
+    if isinstance(law, LaplaceLaw):
+        return min(1.0, q * 2) * float(law.epsilon)
+    power = min(1 / float(law.sigma) ** 2, 50.0)
+    if law.kind == "plain":
+        return math.sqrt(power)
+    return math.sqrt(math.log1p(q * q * math.expm1(power)))
+
+
+def _span(law: GridLaw) -> float:
+    """Roughly the range of losses that one copy puts on the grid."""
+    if isinstance(law, AtomsFactor):
+        return float(np.ptp(law.losses)) / 64
+    if isinstance(law, LaplaceLaw):
+        return 2 * float(law.epsilon)
+    return 10 / float(law.sigma) if law.kind != "add" else 0.0
+
+
+def grid_step(laws: Sequence[GridLaw], resolution: int) -> Fraction:
+    """A step of a small fraction of the smallest deviation, that divides the one epsilon of atoms and Laplaces."""
+    total = math.sqrt(sum(law.count * _deviation(law) ** 2 for law in laws))
+    span = max(_span(law) for law in laws)
+    step = max(min(_deviation(law) for law in laws) * 16 / resolution, total / resolution, span / 8 / resolution, 1e-7)
+    places = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind in ("plain", "drawn")}
+    places |= {law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None}
+    if len(places) == 1:
+        (place,) = places
+        return place / math.ceil(float(place) / step)
+    return Fraction(step)
+
+
+def _grid(laws: Sequence[Law], target: Target, resolution: int = 8192) -> Answer:
+    upper, lower = grid_laws(laws, "upper"), grid_laws(laws, "lower")
+    step = exact_step(upper) or grid_step(upper, resolution)
+    for _ in range(8):
+        try:
+            pair = GridPair(upper, step, target.log_delta, target.float_epsilon, lower)
+            return _finish(pair.delta, target, -pair.c, "grid of privacy losses (connect the dots, tilted FFT)")
+        except (OutOfReach, MemoryError):
+            step *= 2
+    raise OutOfReach

@@ -1,0 +1,277 @@
+"""The Poisson-sampled Gaussian: its moment-generating function by trapezoid with a proved error.
+
+In units of the shift (sigma = noise / shift), y ~ N(0, sigma^2) and r(y) = 1 - q + q exp((2y-1)/(2 sigma^2)):
+
+    remove: M(s) = E[r^{s+1}],    add: M(s) = E[r^{-s}],
+    swap:   M(s) = E[r(y)^{s+1} r(-y)^{-s}]   (replace one unit: shift +C against shift -C).
+
+The integrand is analytic for |Im y| < pi sigma^2, so the trapezoid rule errs by 2 N/(e^{2 pi a/step} - 1) with N the
+integral of the modulus on the shifted lines (Q1); tails, roundoff and the decay in s are bounded in
+docs/proofs/contour-accounting.md. Different noises and rates are evaluated together, one row each (`trapezoid.py`);
+rows are kept, so that a workload to which an event is appended costs the new event alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dither.accounting.transforms import UNIT, Complex, Real, sinc_envelope_gap
+from dither.accounting.trapezoid import Kind, OutOfReach, Row, log_ratio, rows, rows_and_levels
+from dither.accounting.trapezoid import forget as rows_forget
+
+__all__ = ["Kind", "OutOfReach", "SampledGaussianFactor", "SampledGroup", "forget", "grouped", "log_ratio"]
+
+_LAYERS = 96
+_FEW = 3
+
+
+@dataclass(frozen=True)
+class SampledGaussianFactor:
+    """`count` Poisson-sampled Gaussians of rate q and noise `sigma` per unit shift, in one direction."""
+
+    kind: Kind
+    q: Fraction
+    sigma: Fraction
+    count: int
+
+    @cached_property
+    def floats(self) -> tuple[float, float, float]:
+        """Rate, noise and variance, rounded once."""
+        return float(self.q), float(self.sigma), float(self.sigma * self.sigma)
+
+    @cached_property
+    def floats_of_kind(self) -> tuple[Kind, float, float, float]:
+        """All that the transform of one copy depends on."""
+        return self.kind, *self.floats
+
+    def times(self, count: int) -> SampledGaussianFactor:
+        """The same with another count."""
+        return SampledGaussianFactor(self.kind, self.q, self.sigma, count)
+
+    @cached_property
+    def alone(self) -> SampledGroup:
+        return SampledGroup(self.kind, (self,))
+
+    def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
+        return self.alone.log_mgf(c, y, tolerance)
+
+    def decay(self, c: float, y: float) -> float:
+        return self.alone.decay(c, y)
+
+    def level_bound(self, c: float) -> float:
+        """An upper bound of count * log M(c) in closed form, for small rates; infinite where none is known (C1)."""
+        q, _, variance = self.floats
+        if self.kind != "add" or q > 0.1 or variance < 0.05 or c > 1e3:
+            return math.inf
+        square = q * q * math.expm1(1 / variance)
+        return self.count * math.log1p(c * (c + 1) / 2 * square * (1 - q) ** (-c - 2)) * (1 + 1e-12)
+
+    @cached_property
+    def _largest(self) -> float:
+        return math.inf if self.kind != "add" else -self.count * math.log1p(-self.floats[0]) * (1 + 1e-14)
+
+    def largest(self) -> float:
+        return self._largest
+
+
+@dataclass(frozen=True)
+class SampledGroup:
+    """Several sampled Gaussians of one direction, added up."""
+
+    kind: Kind
+    factors: tuple[SampledGaussianFactor, ...]
+
+    @cached_property
+    def arrays(self) -> tuple[Real, Real, Real]:
+        """Rates, noises and counts."""
+        rates, noises, _ = np.array([factor.floats for factor in self.factors]).T
+        return rates, noises, np.array([float(factor.count) for factor in self.factors])
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """What the decay depends on, cheap to hash."""
+        return (self.kind, *((*factor.floats, factor.count) for factor in self.factors))
+
+    @property
+    def count(self) -> int:
+        return sum(factor.count for factor in self.factors)
+
+    def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
+        """Each row to its share of the tolerance, times its count."""
+        value, error, _ = self.log_mgf_and_levels(c, y, tolerance, ())
+        return value, error
+
+    def log_mgf_and_levels(
+        self, c: float, y: Real, tolerance: float, places: Sequence[float]
+    ) -> tuple[Complex, Real, Real]:
+        """The same, and proved upper bounds on log M at several other real places."""
+        wanted = [_row(factor, c, tolerance / len(self.factors)) for factor in self.factors]
+        still = [_row(factor, place, 1e-12) for place in places for factor in self.factors]
+        logs, errors, levels = rows_and_levels(self.kind, wanted, y, still)
+        counts = self.arrays[2]
+        # roundoff: a product each, and so many additions
+        errors = errors + (len(counts) + 1) * UNIT * np.abs(logs)
+        above = np.array(levels).reshape(len(places), len(counts)) @ counts
+        return counts @ logs, np.asarray(counts @ errors * (1 + 1e-12)), above + 1e-13 * (1 + np.abs(above))
+
+    def levels(self, places: Sequence[float]) -> Real:
+        """Proved upper bounds on log M(c) at several c at once."""
+        wanted = [_row(factor, c, 1e-12) for c in places for factor in self.factors]
+        logs, errors = rows(self.kind, wanted, np.zeros(1))
+        each = (logs[:, 0].real + errors[:, 0]).reshape(len(places), len(self.factors))
+        return np.asarray(each @ self.arrays[2])
+
+    def cumulants(self, c: float) -> tuple[float, float, float]:
+        """log M and its first two derivatives at c, roughly and cheaply: they choose the contour and prove nothing."""
+        keys = [(self.kind, *factor.floats, c) for factor in self.factors]
+        missing = [key for key in keys if key not in _known]
+        if missing:
+            if len(missing) <= _FEW:  # the search for c will ask for its neighbours next: they cost next to nothing now
+                place = round(4 * math.log2(c))
+                near = {c, *(2.0 ** (other / 4) for other in range(place - 4, place + 5))}
+                missing = [(*key[:4], other) for key in missing for other in near]
+            _known.update(zip(missing, _cumulants(self.kind, missing), strict=True))
+        total = self.arrays[2] @ np.array([_known[key] for key in keys])
+        _trim(_known)
+        return float(total[0]), float(total[1]), float(total[2])
+
+    def decay(self, c: float, y: float) -> float:
+        known = _falls.get((self.key, c, y))
+        if known is not None:
+            return known
+        mass, lengths = self._layers(c)
+        gap = np.sum(mass * sinc_envelope_gap(0.5 * y * lengths), axis=1) * (1 - 1e-9)
+        fall = float(np.sum(self.arrays[2] * np.log1p(-np.clip(gap, 0.0, 1.0 - 1e-16)))) * (1 - 1e-12)
+        _falls[self.key, c, y] = fall
+        _trim(_falls)
+        return fall
+
+    def _layers(self, c: float) -> tuple[Real, Real]:
+        """The layers of every factor, those that are not known yet made together."""
+        keys = [(self.kind, *factor.floats, c) for factor in self.factors]
+        missing = [place for place, key in enumerate(keys) if key not in _staircases]
+        if missing:
+            chosen = [self.factors[place] for place in missing]
+            logs, errors = rows(self.kind, [_row(factor, c, 1e-12) for factor in chosen], np.zeros(1))
+            made = _layers(self.kind, [factor.floats for factor in chosen], c, logs.real + errors + 1e-10)
+            for place, mass, lengths in zip(missing, *made, strict=True):
+                _staircases[keys[place]] = (mass, lengths)
+        found = [_staircases[key] for key in keys]
+        _trim(_staircases)
+        return np.array([mass for mass, _ in found]), np.array([lengths for _, lengths in found])
+
+    def largest(self) -> float:
+        return sum(factor.largest() for factor in self.factors)
+
+
+def forget() -> None:
+    """Drop everything that was kept from earlier workloads (a cold start, for measuring)."""
+    _known.clear()
+    _falls.clear()
+    _staircases.clear()
+    rows_forget()
+
+
+def _trim(kept: dict[Any, Any]) -> None:
+    """Keep the newest few thousand."""
+    while len(kept) > 4096:
+        del kept[next(iter(kept))]
+
+
+def grouped(factors: Sequence[SampledGaussianFactor]) -> list[SampledGroup]:
+    """The same factors, one group for each kind."""
+    kinds = dict.fromkeys(factor.kind for factor in factors)
+    return [SampledGroup(kind, tuple(factor for factor in factors if factor.kind == kind)) for kind in kinds]
+
+
+def _row(factor: SampledGaussianFactor, c: float, tolerance: float) -> Row:
+    """What is asked of the quadrature, rounded to the safe side so that rows are found again.
+
+    No better than 2^-56, since the sum's own roundoff is larger; what is reached is computed, and counted.
+    """
+    finest = max(-56, 8 * math.floor(math.log2(tolerance / factor.count) / 8))
+    return Row(*factor.floats, c, finest, 4 * math.ceil(math.log(factor.count) / 4))
+
+
+_known: dict[tuple[object, ...], Real] = {}
+_falls: dict[tuple[tuple[object, ...], float, float], float] = {}
+_staircases: dict[tuple[object, ...], tuple[Real, Real]] = {}
+
+
+def _cumulants(kind: Kind, laws: Sequence[tuple[Any, ...]]) -> Real:
+    q, sigma, _, c = np.array([law[1:] for law in laws]).T[:, :, None]
+    right = 7 * sigma + (c + 1 if kind != "add" else 0.0)
+    left = 7 * sigma + (np.minimum(c, 12 * sigma) if kind == "add" else 0.0)
+    share = np.linspace(0.0, 1.0, min(4000, 96 + int(3 * np.max((left + right - 14 * sigma) / sigma))))
+    nodes = -left + (left + right) * share
+    forward = log_ratio(q, (2 * nodes - 1) / (2 * sigma * sigma))[0]
+    if kind == "remove":
+        base, loss = forward, forward
+    elif kind == "add":
+        base, loss = np.zeros_like(forward), -forward
+    else:
+        base, loss = forward, forward - log_ratio(q, (-2 * nodes - 1) / (2 * sigma * sigma))[0]
+    exponent = base + c * loss - nodes * nodes / (2 * sigma * sigma)
+    top = np.max(exponent, axis=1, keepdims=True)
+    weight = np.exp(exponent - top)
+    total = np.sum(weight, axis=1, keepdims=True)
+    weight /= total
+    area = (left + right) * (share[1] / math.sqrt(2 * math.pi)) / sigma
+    level = top + np.log(total * area)
+    mean = np.sum(weight * loss, axis=1, keepdims=True)
+    spread = np.sum(weight * (loss - mean) ** 2, axis=1, keepdims=True)
+    return np.concatenate([level, mean, spread], axis=1)
+
+
+def _layers(kind: Kind, laws: Sequence[tuple[float, float, float]], c: float, log_total: Real) -> tuple[Real, Real]:
+    """Uniform layers below the tilted density of the loss, a row each: (mass, length) of every layer (D4).
+
+    `log_total` is an upper bound of log M(c), a column.
+    """
+    q, sigma, _ = np.array(laws).T[:, :, None]
+    variance = sigma * sigma
+    right = np.full_like(sigma, c + 1 if kind != "add" else 0.0)
+    left = -np.minimum(c, 8 * sigma) if kind == "add" else np.zeros_like(sigma)
+    cells = 320 + int(32 * np.max((right - left) / sigma))
+    if cells * len(laws) > 400_000:
+        raise OutOfReach
+    nodes = (left - 6 * sigma) + (right - left + 12 * sigma) * np.linspace(0.0, 1.0, cells)
+    x = (2 * nodes - 1) / (2 * variance)
+    forward, _ = log_ratio(q, x)
+    slope = q * np.exp(x - forward) / variance
+    if kind == "remove":
+        tilt, loss, steep = (c + 1) * forward, forward, slope[:, 1:]
+    elif kind == "add":
+        tilt, loss, steep = -c * forward, -forward, slope[:, 1:]
+    else:
+        backward, _ = log_ratio(q, -(2 * nodes + 1) / (2 * variance))
+        tilt, loss = (c + 1) * forward - c * backward, forward - backward
+        returning = q * np.exp(-(2 * nodes + 1) / (2 * variance) - backward) / variance
+        steep = slope[:, 1:] + returning[:, :-1]
+    log_density = -nodes * nodes / (2 * variance) - np.log(sigma * math.sqrt(2 * math.pi))
+    floor = np.minimum(log_density[:, :-1], log_density[:, 1:]) + np.minimum(tilt[:, :-1], tilt[:, 1:])
+    with np.errstate(over="ignore", divide="ignore"):
+        heights = np.minimum(np.exp(np.minimum(floor - log_total, 700.0)) / np.maximum(steep, 1e-300), 1e300)
+    # a cell is as long as its loss differs for certain: roundoff must not widen cells on which the loss stands still
+    lengths = np.maximum(np.abs(np.diff(loss)) - 1e-15 * (np.abs(loss[:, 1:]) + np.abs(loss[:, :-1])), 0.0)
+    # running minima outwards from the peak: to its right of what was, to its left of what comes
+    peak = np.argmax(heights, axis=1)[:, None]
+    place = np.arange(cells - 1)
+    rising = np.minimum.accumulate(np.where(place < peak, heights, np.inf)[:, ::-1], axis=1)[:, ::-1]
+    falling = np.minimum.accumulate(np.where(place >= peak, heights, np.inf), axis=1)
+    heights = np.where(place < peak, rising, falling)
+    order = np.argsort(-heights, axis=1)
+    heights = np.take_along_axis(heights, order, axis=1)
+    spans = np.cumsum(np.take_along_axis(lengths, order, axis=1), axis=1)
+    # fewer layers: a staircase that keeps some of the steps lies below the one that keeps all
+    kept = np.linspace(0, cells - 2, _LAYERS).astype(int)
+    heights, spans = heights[:, kept], spans[:, kept]
+    drops = heights - np.concatenate([heights[:, 1:], np.zeros_like(heights[:, :1])], axis=1)
+    return drops * spans, spans

@@ -1,0 +1,400 @@
+"""From a loss tree to what the engines compose: alternatives, directions, dominating pairs, mass at infinity.
+
+Composition keeps the two directions (one unit removed, one unit added) apart until the end. Events whose law is known
+(noise mechanisms) have the same pair above and below; of events known by a guarantee only (Pure, ZCDP, ...) the pair
+above dominates whatever keeps the guarantee, and the pair below is one mechanism that keeps it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from itertools import combinations
+from typing import Literal
+
+from dither.accounting.guarantees import (
+    amplified_epsilon,
+    gaussian_mu_squared,
+    pure_epsilon,
+    sigma_fraction,
+)
+from dither.accounting.integer_laws import (
+    discrete_gaussian,
+    discrete_laplace,
+    drawn,
+    poisson_sampled,
+    randomized_response,
+)
+from dither.accounting.laws import GaussianLaw, LaplaceLaw
+from dither.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
+from dither.accounting.shuffled import clones, responses
+from dither.accounting.transforms import AtomsFactor, GaussianFactor, LaplaceFactor
+from dither.errors import RefusedError
+from dither.privacy import losses as ls
+
+Direction = Literal["remove", "add"]
+Law = GaussianFactor | LaplaceFactor | AtomsFactor | SampledGaussianFactor | GaussianLaw | LaplaceLaw
+DIRECTIONS: tuple[Direction, Direction] = ("remove", "add")
+_MOST_ALTERNATIVES = 256
+
+
+class Events:
+    """A multiset of elementary losses; equal ones are counted together (by a key far cheaper than canonical JSON)."""
+
+    def __init__(self, items: Iterable[tuple[ls.Loss, int]] = ()) -> None:
+        self._items: dict[Hashable, tuple[ls.Loss, int]] = {}
+        for loss, count in items:
+            self.add(loss, count)
+
+    def add(self, loss: ls.Loss, count: int) -> None:
+        key = _key(loss)
+        known = self._items.get(key)
+        self._items[key] = (loss, count) if known is None else (known[0], count + known[1])
+
+    def items(self) -> Iterable[tuple[ls.Loss, int]]:
+        return self._items.values()
+
+    def __iter__(self) -> Iterator[ls.Loss]:
+        return (loss for loss, _ in self._items.values())
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __add__(self, other: Events) -> Events:
+        return Events((*self.items(), *other.items()))
+
+    def identity(self) -> Hashable:
+        return frozenset((key, count) for key, (_, count) in self._items.items())
+
+
+_NAMES: dict[str, tuple[str, ...]] = {}
+
+
+def _names(loss: ls.Loss) -> tuple[str, ...]:
+    if loss.type not in _NAMES:
+        _NAMES[loss.type] = tuple(item.name for item in fields(loss))
+    return _NAMES[loss.type]
+
+
+def _key(loss: ls.Loss) -> Hashable:
+    """What makes two events equal; remembered on the (frozen) loss, since workloads grow by appending to old ones."""
+    known: Hashable = loss.__dict__.get("_accounting_key")
+    if known is None:
+        known = loss.__dict__["_accounting_key"] = _made_key(loss)
+    return known
+
+
+def _made_key(loss: ls.Loss) -> Hashable:
+    values: list[Hashable] = [loss.type]
+    for name in _names(loss):
+        value = getattr(loss, name)
+        if isinstance(value, ls.Loss):
+            values.append(_key(value))
+        elif isinstance(value, tuple):
+            values.append(tuple(sorted((_key(part) for part in value), key=repr)))
+        elif isinstance(value, Fraction):
+            values.append((value.numerator, value.denominator))
+        else:
+            values.append(value)
+    return tuple(values)
+
+
+_COMPOUND = (ls.Composed, ls.Repeated, ls.Parallel, ls.PoissonSampled)
+
+
+def _elementary(loss: ls.Loss) -> tuple[ls.Loss, int]:
+    """The event and how often, of a loss that is one event or its repetition; else a count of zero."""
+    known: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
+    if known is None:
+        known = (loss.loss, loss.count) if isinstance(loss, ls.Repeated) else (loss, 1)
+        if isinstance(known[0], _COMPOUND) and not (isinstance(known[0], ls.PoissonSampled) and known[0].q < 1):
+            known = loss, 0
+        loss.__dict__["_accounting_event"] = known
+    return known
+
+
+def alternatives(loss: ls.Loss) -> list[Events]:
+    """Every multiset of elementary events that one unit may meet; more than one only below `Parallel`."""
+    if isinstance(loss, ls.Composed):
+        found = [Events()]
+        for part in loss.losses:
+            event, count = _elementary(part)
+            if count:
+                for events in found:
+                    events.add(event, count)
+                continue
+            choices = alternatives(part)
+            if len(choices) == 1:
+                for events in found:
+                    for event, count in choices[0].items():
+                        events.add(event, count)
+                continue
+            found = [first + second for first in found for second in choices]
+            if len(found) > _MOST_ALTERNATIVES:
+                raise _too_many()
+        return found
+    if isinstance(loss, ls.Repeated):
+        inner = alternatives(loss.loss)
+        if len(inner) > 1:
+            raise RefusedError(
+                "a repeated Parallel does not say whether the parts are the same each time: "
+                "write Parallel of the repeated losses if they are, or compose the Parallels one by one",
+                rule="parallel composition",
+            )
+        return [Events((event, count * loss.count) for event, count in inner[0].items())]
+    if isinstance(loss, ls.Parallel):
+        parts = [choice for part in loss.losses for choice in alternatives(part)]
+        if loss.neighbours == "replace" and len(loss.losses) > 1:
+            groups = [alternatives(part) for part in loss.losses]
+            parts = [one + two for a, b in combinations(groups, 2) for one in a for two in b]
+        unique = list({part.identity(): part for part in parts}.values())
+        if len(unique) > _MOST_ALTERNATIVES:
+            raise _too_many()
+        return unique
+    if isinstance(loss, ls.PoissonSampled) and loss.q == 1:
+        return alternatives(loss.loss)
+    return [Events([(loss, 1)])]
+
+
+def _too_many() -> RefusedError:
+    return RefusedError(
+        f"more than {_MOST_ALTERNATIVES} ways in which one unit can lie in the parts: account the parts apart, "
+        "and take the largest",
+        rule="parallel composition",
+    )
+
+
+@dataclass
+class Workload:
+    """One alternative, ready for the engines."""
+
+    events: Events
+    neighbours: str
+    upper: dict[Direction, list[Law]] = field(default_factory=dict)
+    lower: dict[Direction, list[Law]] = field(default_factory=dict)
+    vague: bool = False
+    """Some event has no dominating pair (zCDP, RDP and what is built of them): only the Renyi route bounds it."""
+    loose: bool = False
+    """Some event is known by its guarantee only, so that another route may beat the pair above."""
+
+    @property
+    def symmetric(self) -> bool:
+        return self.upper["remove"] is self.upper["add"]
+
+
+def workload(events: Events, neighbours: str) -> Workload:
+    """Pairs for every event of one alternative."""
+    result = Workload(events, neighbours)
+    result.upper = _laws(result, events, "upper")
+    result.lower = _laws(result, events, "lower") if result.loose else result.upper
+    return result
+
+
+def _laws(result: Workload, events: Events, side: str) -> dict[Direction, list[Law]]:
+    """The laws of all events for either direction; one list for both if nothing is sampled."""
+    rho = Fraction(0)
+    exact_sum, scaled = len(events) <= 32, 0
+    laplaces: Counter[Fraction] = Counter()
+    found: list[Law] = []
+    removed: list[Law] = []
+    added: list[Law] = []
+    responses: Counter[Fraction] = Counter()
+    for event, count in events.items():
+        if isinstance(event, ls.PoissonSampled):
+            one, other = _remembered(result, event, count, side)
+            removed += one
+            added += other
+            continue
+        if isinstance(event, ls.Laplace):
+            laplaces[event.sensitivity / event.scale] += count
+            continue
+        mu_squared = gaussian_mu_squared(event)
+        if mu_squared is not None:
+            if exact_sum:
+                rho += count * mu_squared / 2
+            else:
+                scaled += _scaled(mu_squared, count, side)
+        elif isinstance(event, (ls.Pure, ls.Approx, ls.RandomizedResponse)):
+            if event.epsilon > 0:
+                responses[event.epsilon] += count
+        elif isinstance(event, ls.DiscreteLaplace) and event.sensitivity == 1:
+            responses[1 / event.scale] += count
+        elif isinstance(event, (ls.ZCDP, ls.RDP, ls.DiscreteGaussianVector, ls.BoundedRange)):
+            gained, more, laws = _guarantee(result, event, count, side)
+            rho += gained
+            responses.update(more)
+            found += laws
+        else:
+            found += _remembered(result, event, count, side)[0]
+    found += [randomized_response(epsilon, count) for epsilon, count in sorted(responses.items())]
+    if laplaces:
+        found.append(LaplaceFactor(tuple(laplaces), tuple(laplaces.values())))
+    if scaled:
+        rho += Fraction(scaled, 1 << 400)
+    if rho:
+        found.append(GaussianFactor(rho))
+    # under replace the pair of a sample is its own mirror image
+    if not removed or result.neighbours == "replace":
+        both = removed + found
+        return {"remove": both, "add": both}
+    return {"remove": removed + found, "add": added + found}
+
+
+def _scaled(mu_squared: Fraction, count: int, side: str) -> int:
+    """count mu^2 / 2 in units of 2^-400, rounded against the side: keeps long sums of unlike fractions short."""
+    return ((mu_squared.numerator * count) << 399) // mu_squared.denominator + (side == "upper")
+
+
+def _guarantee(
+    result: Workload, event: ls.Loss, count: int, side: str
+) -> tuple[Fraction, Counter[Fraction], list[Law]]:
+    """Events known by a guarantee: a Gaussian or a randomised response that keeps it (below), a pair above if any."""
+    result.loose = True
+    none: Counter[Fraction] = Counter()
+    if isinstance(event, ls.BoundedRange):
+        # above: bounded range implies epsilon-DP; below: randomised response at half, an exponential mechanism
+        return Fraction(0), Counter({event.epsilon if side == "upper" else event.epsilon / 2: count}), []
+    result.vague = True
+    if isinstance(event, ls.ZCDP):
+        return count * event.rho, none, []
+    if isinstance(event, ls.RDP):
+        return count * event.epsilon / event.alpha, none, []
+    assert isinstance(event, ls.DiscreteGaussianVector)
+    try:
+        # below: a unit that moves l2_squared cells by one each
+        return Fraction(0), none, [discrete_gaussian(event.sigma, 1, count * event.l2_squared)]
+    except OutOfReach:
+        return Fraction(0), none, []
+
+
+def _remembered(result: Workload, event: ls.Loss, count: int, side: str) -> tuple[list[Law], list[Law]]:
+    """The laws of an event, if removed and if added; on the (frozen) loss, since workloads grow by appending."""
+    known: dict[tuple[int, str], tuple[bool, bool, list[Law], list[Law]]] | None
+    known = event.__dict__.get("_accounting_laws")
+    found = None if known is None else known.get((count, side))
+    if found is None:
+        own = Workload(Events(), result.neighbours)
+        removed = added = _sampled_or_integer(own, event, count, side, "remove")
+        if isinstance(event, ls.PoissonSampled) and result.neighbours == "add_remove":
+            added = _sampled_or_integer(own, event, count, side, "add")
+        found = (own.vague, own.loose, removed, added)
+        if (known is None or len(known) <= 64) and not any(isinstance(law, AtomsFactor) for law in removed):
+            event.__dict__.setdefault("_accounting_laws", {})[count, side] = found
+    vague, loose, removed, added = found
+    if vague or loose:
+        result.vague, result.loose = result.vague or vague, result.loose or loose
+    return removed, added
+
+
+def _sampled_or_integer(result: Workload, event: ls.Loss, count: int, side: str, direction: Direction) -> list[Law]:
+    if isinstance(event, ls.DiscreteLaplace):
+        try:
+            return [discrete_laplace(event.scale, event.sensitivity, count)]
+        except OutOfReach:
+            # too many atoms: above, any mechanism of the same epsilon; below, a unit that moves the integer by one
+            result.loose = True
+            return [randomized_response((event.sensitivity if side == "upper" else 1) / event.scale, count)]
+    if isinstance(event, ls.DiscreteGaussian):
+        try:
+            return [discrete_gaussian(event.sigma, event.sensitivity, count)]
+        except OutOfReach:
+            result.loose = result.vague = True
+            return []
+    if isinstance(event, ls.Shuffled):
+        result.loose = True
+        try:
+            return [(clones if side == "upper" else responses)(event.epsilon, event.users, count)]
+        except OutOfReach:
+            return [randomized_response(event.epsilon, count)] if side == "upper" else []
+    if isinstance(event, ls.PoissonSampled):
+        return _poisson(result, event, count, side, direction)
+    if isinstance(event, ls.SampledWithoutReplacement):
+        return _fixed_size(result, event, count, side)
+    raise RefusedError(f"no accounting rule for a loss of type {event.type}", rule="unknown event")
+
+
+def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, direction: Direction) -> list[Law]:
+    inner, q = event.loss, event.q
+    mu_squared = gaussian_mu_squared(inner)
+    if event.neighbours == "replace":
+        if isinstance(inner, ls.GaussianSum):
+            sigma = inner.sigma / inner.clip_norm
+            return [SampledGaussianFactor("swap", q, sigma, count)]
+        found = _drawn(inner, q, count) if mu_squared is None else None
+        if found is not None:
+            result.loose = True
+            return [found] if side == "upper" else []
+        raise RefusedError(
+            f"Poisson sampling of {type(inner).__name__} under 'replace' has no proved pair here: give the clip norm, "
+            "PoissonSampled(q, GaussianSum(sigma, clip_norm, neighbours='replace')), or account under 'add_remove'",
+            rule="sampling schemes",
+        )
+    kind: Kind = direction
+    if mu_squared is not None:
+        return [SampledGaussianFactor(kind, q, sigma_fraction(mu_squared, side), count)]
+    if isinstance(inner, (ls.Pure, ls.Approx, ls.RandomizedResponse)):
+        if inner.epsilon == 0:
+            return []
+        return [poisson_sampled(randomized_response(inner.epsilon, 1), q, direction, count)]
+    if isinstance(inner, ls.Laplace):
+        return [LaplaceLaw(direction, q, inner.sensitivity / inner.scale, count)]
+    try:
+        if isinstance(inner, ls.DiscreteLaplace):
+            return [poisson_sampled(discrete_laplace(inner.scale, inner.sensitivity, 1), q, direction, count)]
+        if isinstance(inner, ls.DiscreteGaussian):
+            return [poisson_sampled(discrete_gaussian(inner.sigma, inner.sensitivity, 1), q, direction, count)]
+    except OutOfReach:
+        pass
+    result.vague = result.loose = True
+    return []
+
+
+def _drawn(inner: ls.Loss, q: Fraction, count: int) -> Law | None:
+    """Under replace nothing relates a sample with the unit to one without it: the pair that also shows the draw."""
+    if isinstance(inner, ls.Laplace):
+        return LaplaceLaw("drawn", q, inner.sensitivity / inner.scale, count)
+    try:
+        if isinstance(inner, ls.DiscreteLaplace):
+            return drawn(discrete_laplace(inner.scale, inner.sensitivity, 1), q, count)
+        if isinstance(inner, ls.DiscreteGaussian):
+            return drawn(discrete_gaussian(inner.sigma, inner.sensitivity, 1), q, count)
+    except OutOfReach:
+        pass
+    epsilon = pure_epsilon(inner)
+    return None if epsilon is None else drawn(randomized_response(epsilon, 1), q, count)
+
+
+def _fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: int, side: str) -> list[Law]:
+    if event.neighbours != "replace":
+        raise RefusedError(
+            "sampling without replacement is proved for 'replace' neighbours (swap one unit): state the losses with "
+            "neighbours='replace', or sample by Poisson and account under 'add_remove'",
+            rule="sampling schemes",
+        )
+    q = Fraction(event.sample_size, event.population_size)
+    inner = event.loss
+    result.loose = True
+    mu_squared = gaussian_mu_squared(inner)
+    if mu_squared is not None:
+        sigma = sigma_fraction(mu_squared, side)
+        if side == "lower":
+            # one instance: all other units at -C, this one at +C or -C, hence the remove pair at the whole shift
+            return (
+                [SampledGaussianFactor("remove", q, sigma, count)]
+                if q < 1
+                else [GaussianFactor(count * mu_squared / 2)]
+            )
+        return [GaussianLaw("fixed", q, sigma, count)]
+    epsilon = pure_epsilon(inner)
+    if epsilon is None:
+        result.vague = True
+        return []
+    if side == "lower":
+        return [] if q < 1 else [randomized_response(epsilon, count)]
+    amplified = amplified_epsilon(epsilon, q)
+    return [randomized_response(amplified, count)]
+
+
+__all__ = ["DIRECTIONS", "Direction", "Events", "Law", "OutOfReach", "Workload", "alternatives", "workload"]

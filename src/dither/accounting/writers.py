@@ -1,0 +1,101 @@
+"""Losses in dp-accounting's notation, for people who carry on there; rounded so that no loss is understated.
+
+Where dp-accounting has no event of the same law, an event that bounds it is written: integer Gaussian noise as zCDP
+(its curve is not the continuous one), pure losses and bounded ranges as zCDP. What has none is refused.
+
+>>> to_dp_event(ls.Gaussian(10) * 100)
+'SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=10.0), count=100)'
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from dither.errors import RefusedError
+from dither.privacy import losses as ls
+from dither.privacy.charges import measures as charges
+from dither.privacy.numbers import refuse_beyond_floats
+
+Event = tuple[str, dict[str, Any]]
+
+
+@refuse_beyond_floats
+def to_dp_event(loss: ls.Loss, module: Any = None) -> Any:
+    """The printed form of a DpEvent; with `module=dp_accounting.dp_event` the event itself."""
+    return _printed(_written(loss)) if module is None else _built(_written(loss), module)
+
+
+def _written(loss: ls.Loss) -> Event:
+    match loss:
+        case ls.Composed():
+            return "ComposedDpEvent", {"events": [_written(part) for part in loss.losses]}
+        case ls.Repeated():
+            return "SelfComposedDpEvent", {"event": _written(loss.loss), "count": loss.count}
+        case ls.Gaussian():
+            return _gaussian(loss.sigma / loss.sensitivity)
+        case ls.GaussianSum():
+            return _gaussian(loss.sigma / (loss.clip_norm * (2 if loss.neighbours == "replace" else 1)))
+        case ls.Laplace():
+            return "LaplaceDpEvent", {"noise_multiplier": _down(loss.scale / loss.sensitivity)}
+        case ls.DiscreteLaplace() if Fraction(loss.sensitivity).denominator == 1:
+            shift = int(loss.sensitivity)
+            return "DiscreteLaplaceDpEvent", {"noise_parameter": _up(1 / Fraction(loss.scale)), "sensitivity": shift}
+        case ls.PoissonSampled() if loss.neighbours == "add_remove":
+            return "PoissonSampledDpEvent", {"sampling_probability": _up(loss.q), "event": _written(loss.loss)}
+        case ls.SampledWithoutReplacement() if loss.neighbours == "replace":
+            sizes = {"source_dataset_size": loss.population_size, "sample_size": loss.sample_size}
+            return "SampledWithoutReplacementDpEvent", {**sizes, "event": _written(loss.loss)}
+        case ls.Pure() if loss.epsilon == 0:
+            return "NoOpDpEvent", {}
+        case ls.Parallel() | ls.RDP() | ls.PoissonSampled() | ls.SampledWithoutReplacement() | ls.Shuffled():
+            raise _refused(loss, "dp-accounting has no event for it under this relation")
+    rho, delta = charges.zcdp(loss)
+    if delta:
+        raise _refused(loss, "dp-accounting has no event with a delta of its own")
+    return "ZCDpEvent", {"rho": _up(rho), "xi": 0.0}
+
+
+def _gaussian(multiplier: Fraction) -> Event:
+    return "GaussianDpEvent", {"noise_multiplier": _down(multiplier)}
+
+
+def _down(value: Fraction) -> float:
+    """The largest float that is no more: less noise is more loss."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, 0.0)
+
+
+def _up(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def _printed(event: Event) -> str:
+    name, fields = event
+    shown = []
+    for key, value in fields.items():
+        if isinstance(value, list):
+            text = "[" + ", ".join(map(_printed, value)) + "]"
+        else:
+            text = _printed(value) if isinstance(value, tuple) else repr(value)
+        shown.append(f"{key}={text}")
+    return f"{name}({', '.join(shown)})"
+
+
+def _built(event: Event, module: Any) -> Any:
+    name, fields = event
+    made = {
+        key: [_built(part, module) for part in value]
+        if isinstance(value, list)
+        else _built(value, module)
+        if isinstance(value, tuple)
+        else value
+        for key, value in fields.items()
+    }
+    return getattr(module, name)(**made)
+
+
+def _refused(loss: ls.Loss, why: str) -> RefusedError:
+    return RefusedError(f"{type(loss).__name__} cannot be written as a DpEvent: {why}", rule="foreign event")

@@ -1,0 +1,133 @@
+"""From a recipe and a price to a priced request: shares by least error; Laplace, box or Gaussian noise by predicted
+error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from dither.answer.alternatives import is_chosen_by_noise, noisy_values
+from dither.answer.blocks import cells_of
+from dither.answer.interval_notes import usable_quantiles
+from dither.answer.intervals import seen
+from dither.answer.quantile_intervals import NO_BANDS, Bands, Ends, bought_level, widened, without_bands
+from dither.answer.split import boxed, demands, predicted_loss, split, weighted
+from dither.answer.together import Together, together
+from dither.errors import DitherError
+from dither.plan.facts import NO_FACTS, Facts
+from dither.privacy.kernel.calibrate import calibrate
+from dither.privacy.kernel.kernel import Kernel, Priced, delta_of_path
+from dither.privacy.kernel.request import Family, Price, Request
+from dither.privacy.ledger import LedgerView
+from dither.question.recipe import Recipe
+
+_UNKNOWN = 100
+"""Rows that keys without a list are taken to have, where one of them may be the only one shown."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A question at a price: what will be asked of the kernel, and how quantiles get their intervals."""
+
+    recipe: Recipe
+    priced: Priced
+    bands: Bands = NO_BANDS
+
+
+def facts_of(kernel: Kernel) -> Facts:
+    """The public facts of the registered version."""
+    found = getattr(kernel.at, "facts", NO_FACTS)
+    return found if isinstance(found, Facts) else NO_FACTS
+
+
+def offer(
+    kernel: Kernel,
+    view: LedgerView,
+    recipe: Recipe,
+    price: Price,
+    pot: str,
+    weights: Mapping[str, Fraction],
+    ends: Ends | None = None,
+) -> Offer:
+    """The priced request for a recipe, by what the ledger says; quantiles are asked for with such ends, if any."""
+    plain = without_bands(recipe, kernel.catalog, facts_of(kernel))
+    if not plain.cells or ends is None:
+        return Offer(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
+    raised = replace(ends, level=_of_each(recipe, ends.level))
+    quantiles = frozenset(atom for atom, _ in plain.cells)
+    usable = usable_quantiles(recipe, quantiles, ends.level, bought_level(raised))
+    if not usable:
+        return Offer(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
+    wide, bands = widened(recipe, plain, raised, usable)
+    return Offer(*_cheapest(kernel, view, recipe, wide, price, pot, weights), bands)
+
+
+def _of_each(recipe: Recipe, level: Fraction) -> Fraction:
+    """The level of what is shown where noisy values choose it: one of m values is shown at 1 - (1 - level) / m."""
+    formulas = [output.formula for output in recipe.outputs if output.role == "value"]
+    is_cut = recipe.having is not None or recipe.limit is not None or bool(recipe.offset)
+    if not is_cut and not any(map(is_chosen_by_noise, formulas)):
+        return level
+    cells = [cells_of(recipe, of) for of in recipe.sets]
+    values = max((len(noisy_values(formula)) for formula in formulas), default=1)
+    return 1 - (1 - level) / max(1, values * sum(_UNKNOWN if each is None else each for each in cells))
+
+
+def _cheapest(
+    kernel: Kernel,
+    view: LedgerView,
+    recipe: Recipe,
+    wide: Recipe,
+    price: Price,
+    pot: str,
+    weights: Mapping[str, Fraction],
+) -> tuple[Recipe, Priced]:
+    """Of the families that the price can buy from this pot, the one with the smaller error.
+
+    `wide` is the recipe with the ends of its quantiles, which is what is asked for.
+    """
+    offers = list[tuple[float, Recipe, Request]]()
+    refused = list[DitherError]()
+    flips = all(each.rule in ("pure", "approx") for each in view.path)  # these add up epsilons
+    delta = delta_of_path(view.path)
+
+    def mechanisms(request: Request) -> list[Any]:
+        return [step.mechanism for step in calibrate(request, kernel.at.catalog, delta, kernel.at.facts)]
+
+    for family in families(view, price):
+        try:
+            equal = mechanisms(Request(split(wide.queries, family, flips), price, pot))
+            wanted = demands(recipe, equal, family, weights)
+            request = Request(weighted(wide.queries, wanted, family, weights, flips), price, pot)
+            offers.append((predicted_loss(recipe, mechanisms(request), weights), wide, request))
+            if family == "laplace" and flips and (found := together(wide)) is not None:
+                steps = weighted(found.recipe.queries, boxed(wanted, found.places), "box", weights, flips=True)
+                request = Request(steps, price, pot)
+                noises = _noises(mechanisms(request), found)
+                offers.append((predicted_loss(recipe, equal, weights, noises), found.recipe, request))
+        except DitherError as error:
+            refused.append(error)
+    if not offers:
+        raise refused[0]
+    _, chosen, request = min(offers, key=lambda each: each[0])
+    return chosen, kernel.price_at(request, view)
+
+
+def _noises(mechanisms: list[Any], found: Together) -> list[Any]:
+    """The noise of each number of a box. Boxes are for pots that add up epsilons: one that adds up rhos would take more
+    for a box than for Laplaces, since only its epsilon is known."""
+    return [seen(mechanisms[query], column) for query, column in found.places]
+
+
+def families(view: LedgerView, price: Price) -> list[Family]:
+    """Laplace noise is priced in epsilon; Gaussian noise in rho, or in epsilon where the pot states a delta.
+
+    A pure pot cannot pay for Gaussian noise, wherever it stands on the way up.
+    """
+    if price.epsilon is None:
+        return ["gaussian"]
+    path = view.path
+    gaussian = path and path[0].filter.delta_per_question and all(pot.rule != "pure" for pot in path)
+    return ["laplace", "gaussian"] if gaussian else ["laplace"]

@@ -1,0 +1,112 @@
+"""What is said about each column of a result: where its numbers come from, their noise, and what was done to the rows.
+
+A function of question, catalog and price, and of how many values are shown; no value enters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives, is_chosen_by_noise
+from dither.answer.interval_notes import interval_notes
+from dither.answer.intervals import ADDITIVE, noise_scale, seen
+from dither.answer.quantile_intervals import NO_BANDS, Bands
+from dither.answer.selection import Selection
+from dither.privacy.kernel.kernel import Release
+from dither.question.expressions import Noisy
+from dither.question.recipe import Output, Recipe
+from dither.question.shapes import atoms_of
+
+_LAWS = {
+    "IntegerLaplace": "P(z) ~ exp(-|z| / scale) on multiples of the resolution",
+    "BoxSide": "P(z) ~ exp(-max |z_i| / scale_i) over the numbers of a cell, on multiples of the resolution",
+    "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
+}
+
+OF_WHAT_IS_SHOWN = "an interval is that of the value shown, whichever it is; a constant that noise chose has none"
+TOO_MANY = f"more than {MOST_ALTERNATIVES} alternatives, chosen by noisy values: it has no intervals"
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """What stands in one column, and how it came about."""
+
+    name: str
+    role: Literal["key", "value", "low", "high"]
+    aggregate: str | None = None
+    mechanism: str | None = None
+    noise: str | None = None
+    scale: Fraction | None = None
+    sensitivity: Fraction | None = None
+    resolution: Fraction | None = None
+    confidence: Fraction | None = None
+    limits: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def describe(
+    role: Literal["key", "value"],
+    output: Output,
+    recipe: Recipe,
+    release: Release,
+    level: Fraction,
+    selection: Selection,
+    bands: Bands = NO_BANDS,
+) -> ResultColumn:
+    """What is said about a column: its noise if it is one released number, its atoms in any case."""
+    name = output.names[0]
+    if role == "key":
+        return ResultColumn(name, role)
+    read = atoms_of(output.formula)
+    steps = tuple(sorted({of.places[atom][0] for of in recipe.sets for atom in read}))
+    found: list[Any] = [release.priced.steps[step].mechanism for step in steps]
+    limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
+    notes = [output.note] if output.note else []
+    notes += interval_notes(output.formula, bands, selection.level(level), found)
+    notes += _choice_notes(output, selection, level)
+    aggregate = output.aggregate or (recipe.atoms[read[0]].aggregate if read else "")
+    common: dict[str, Any] = {
+        "aggregate": aggregate,
+        "confidence": level,
+        "limits": limits,
+        "steps": steps,
+        "notes": tuple(dict.fromkeys(notes)),
+    }
+    names = " and ".join(dict.fromkeys(type(each).__name__ for each in found))
+    alone: list[Any] = []
+    if isinstance(output.formula, Noisy):
+        places = (of.places[output.formula.atom] for of in recipe.sets)
+        alone = [seen(release.priced.steps[step].mechanism, place) for step, place in places]
+    if not isinstance(output.formula, Noisy) or not isinstance(alone[0], ADDITIVE):
+        return ResultColumn(name, role, mechanism=names or None, **common)
+    unit = recipe.atoms[output.formula.atom].unit
+    return ResultColumn(
+        name,
+        role,
+        mechanism=names,
+        noise=_LAWS[type(alone[0]).__name__],
+        scale=max(map(noise_scale, alone)) * unit,
+        sensitivity=max(each.sensitivity.l1 for each in alone) * unit,
+        resolution=unit,
+        **common,
+    )
+
+
+def _choice_notes(output: Output, selection: Selection, level: Fraction) -> list[str]:
+    """What noisy values chose to show, and what that does to intervals."""
+    shown = alternatives(output.formula)
+    if not shown:
+        return [TOO_MANY]
+    notes = []
+    if selection.is_choice:
+        things = "rows" if len(shown) == 1 else "values"
+        notes.append(
+            f"{selection.shown} of {selection.of} {things} were chosen by noisy values: intervals are widened so that "
+            f"of the {things} shown at most {float(1 - level) * 100:.4g}% miss, on average"
+        )
+    if is_chosen_by_noise(output.formula):
+        notes.append(OF_WHAT_IS_SHOWN)
+    return notes

@@ -1,0 +1,186 @@
+"""Intervals of quantiles: two more private quantiles for each one asked for, aimed a public number of rows away.
+
+The exponential mechanism's rank error is public (rows), but how far that is in values depends on the data, so no
+interval follows from the mechanism alone. A part of the quantile's price, an eighth by default, buys two ends that hold
+the exact quantile between them at the stated level, whatever the data and however small the group: one with too
+few rows to say anything has the bounds of the column for ends. `quantile_intervals=False` buys none: both ends are
+null, and the rank error is said in words. Proof: docs/proofs/quantiles.md#ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from dither.canonical import Number, exact, number_text
+from dither.catalog import Catalog
+from dither.errors import ParameterError
+from dither.plan.algebra import Quantiles
+from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.grids import points_of
+from dither.privacy.mechanisms import JointQuantiles, Quantile, QuantilesWithEnds
+from dither.question.recipe import Recipe
+
+_SPREAD = 64  # places that JointQuantiles spreads the rows of a cell over
+_USUAL = Fraction(95, 100)  # ends are bought at least at this level: a lower one is then free
+EIGHTH = Fraction(1, 8)
+"""Of a quantile's price, for its ends: in ranks the quantile itself errs by a seventh more than without."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What is asked for: ends at a level, for a part of the price of quantiles."""
+
+    level: Fraction
+    part: Fraction = EIGHTH
+
+
+def ends_asked(how: bool | Number, level: Fraction) -> Ends | None:
+    """What `quantile_intervals=` says: True for an eighth of the price, False for none, or the part itself.
+
+    >>> ends_asked(True, Fraction(9, 10)), ends_asked(False, Fraction(9, 10)), ends_asked("1/3", Fraction(9, 10)).part
+    (Ends(level=Fraction(9, 10), part=Fraction(1, 8)), None, Fraction(1, 3))
+    """
+    if isinstance(how, bool):
+        return Ends(level) if how else None
+    part = exact(how, "quantile_intervals")
+    if not 0 < part < 1 or part.denominator > 1_000_000:
+        raise ParameterError(
+            f"quantile_intervals is True, False, or a part of the price inside (0, 1), got {number_text(part)}"
+        )
+    return Ends(level, part)
+
+
+@dataclass(frozen=True)
+class Band:
+    """The atoms that are the ends of a quantile atom, and the level at which they hold it between them."""
+
+    low: int
+    high: int
+    level: Fraction
+    part: Fraction
+
+
+@dataclass(frozen=True)
+class Bands:
+    """What is known about the quantile atoms of a recipe: the cells of their grids, and their ends if they have any.
+
+    `coarse` is how far a value may lie above the grid point that stands for it, in its own units.
+    """
+
+    cells: tuple[tuple[int, int], ...] = ()
+    of: tuple[tuple[int, Band], ...] = ()
+    coarse: tuple[tuple[int, Fraction], ...] = ()
+
+    def is_quantile(self, atom: int) -> bool:
+        return atom in dict(self.cells)
+
+    def get(self, atom: int) -> Band | None:
+        return dict(self.of).get(atom)
+
+    def note(self, atom: int, level: Fraction, mechanisms: Sequence[Any], is_bound: bool = True) -> str:
+        """What a reader must know about the interval of a quantile; empty for other atoms.
+
+        `is_bound`: whether the ends of the quantile bound the column that reads it.
+        """
+        cells = dict(self.cells).get(atom)
+        if cells is None:
+            return ""
+        rows = max((rank_rows(each, cells, level) for each in mechanisms if _is_quantile(each)), default=0)
+        rank = f"with {float(level) * 100:.4g}% confidence the rank is off by at most {rows:,} rows"
+        band = self.get(atom)
+        if band is None:
+            return f"a private quantile: {rank}; no interval in values was bought"
+        if not is_bound:
+            return f"a private quantile: {rank}; its own interval does not bound this column"
+        ends = [each for each in mechanisms if isinstance(each, QuantilesWithEnds)]
+        away = max((each.rows(share) for each in ends for share in each.shares), default=0)
+        how = "two more private quantiles" if level <= band.level else "null, and known up to"
+        how += "" if level <= band.level else f" {float(band.level) * 100:.4g}%: two more private quantiles"
+        return (
+            f"a private quantile: {rank}; its interval is {how}, aimed {away:,} rows below and above, "
+            f"for {band.part} of its price (quantile_intervals=False leaves them out)"
+        )
+
+
+NO_BANDS = Bands()
+
+
+def _is_quantile(mechanism: Any) -> bool:
+    return isinstance(mechanism, (Quantile, JointQuantiles, QuantilesWithEnds))
+
+
+def quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
+    """Atoms that are quantiles, whichever set they are answered in."""
+    return tuple(
+        atom
+        for atom in range(len(recipe.atoms))
+        if any(isinstance(recipe.queries[of.places[atom][0]], Quantiles) for of in recipe.sets)
+    )
+
+
+def without_bands(recipe: Recipe, catalog: Catalog, facts: Facts = NO_FACTS) -> Bands:
+    """The grids of the quantiles asked for."""
+    found, coarse = [], []
+    for atom in quantile_atoms(recipe):
+        query = recipe.queries[recipe.sets[0].places[atom][0]]
+        assert isinstance(query, Quantiles)
+        points = points_of(query, catalog, facts)
+        found.append((atom, points.count))
+        coarse.append((atom, (points.step - 1) * recipe.atoms[atom].unit))
+    return Bands(tuple(found), coarse=tuple(coarse))
+
+
+def rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
+    """By how many rows the rank of any answer is off at most, all choices on the way counted, at this level."""
+    if isinstance(mechanism, QuantilesWithEnds):
+        mechanism = mechanism.point
+    if isinstance(mechanism, Quantile):
+        return mechanism.error().rows(cells, level)
+    misses = math.log(float(cells * _SPREAD * 2 * mechanism.levels / (1 - level)))
+    return math.ceil(max(_path(mechanism, mechanism.shares, Fraction(0), Fraction(1))) * misses)
+
+
+def _path(mechanism: JointQuantiles, shares: tuple[Fraction, ...], start: Fraction, end: Fraction) -> list[float]:
+    """For each share the sum of scales (in rows) of the choices that lead to it, as the mechanism halves."""
+    if not shares:
+        return []
+    middle = len(shares) // 2
+    within = (shares[middle] - start) / (end - start)
+    here = float(mechanism.scale(within) / within.denominator)
+    below = _path(mechanism, shares[:middle], start, shares[middle])
+    above = _path(mechanism, shares[middle + 1 :], shares[middle], end)
+    return [*(here + each for each in below), here, *(here + each for each in above)]
+
+
+def bought_level(ends: Ends) -> Fraction:
+    """The level at which ends are bought: the one asked for or 95 %, whichever is higher."""
+    return max(ends.level, _USUAL)
+
+
+def widened(recipe: Recipe, plain: Bands, ends: Ends, usable: frozenset[int] | None = None) -> tuple[Recipe, Bands]:
+    """The recipe with two ends for every quantile of a query with a usable one; None: all are usable."""
+    level, part = bought_level(ends), ends.part
+    chosen = [atom for atom in quantile_atoms(recipe) if usable is None or atom in usable]
+    paid = {of.places[atom][0] for of in recipe.sets for atom in chosen}
+    queries = tuple(
+        replace(query, ends=(level, part)) if index in paid and isinstance(query, Quantiles) else query
+        for index, query in enumerate(recipe.queries)
+    )
+    atoms, places = list(recipe.atoms), [list(of.places) for of in recipe.sets]
+    found = []
+    for atom in quantile_atoms(recipe):
+        if all(of.places[atom][0] not in paid for of in recipe.sets):
+            continue
+        found.append((atom, Band(len(atoms), len(atoms) + 1, level, part)))
+        atoms += [recipe.atoms[atom]] * 2
+        for into in places:
+            query, share = into[atom]
+            asked = queries[query]
+            assert isinstance(asked, Quantiles)
+            into += [(query, share + len(asked.shares)), (query, share + 2 * len(asked.shares))]
+    sets = tuple(replace(of, places=tuple(into)) for of, into in zip(recipe.sets, places, strict=True))
+    return replace(recipe, queries=queries, atoms=tuple(atoms), sets=sets), replace(plain, of=tuple(found))

@@ -1,0 +1,207 @@
+"""Every shipped mechanism as a subject of the tester: what it claims, and extreme neighbours to try it on.
+
+None may ever be accused (beyond the stated rate), which is the other half of showing that the tester works. The
+mechanisms run as they are, from fresh randomness; only their outputs are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dither import local
+from dither.audit.black_box import Budget, Verdict, test
+from dither.audit.teaching.smooth_median import SmoothMedian
+from dither.audit.teaching.snapping import Snapping
+from dither.plan.norms import Sensitivity
+from dither.privacy import mechanisms as m
+from dither.privacy.losses import Approx, Loss, Pure
+from dither.privacy.noise import SystemSource, Words
+
+ONE = Sensitivity.of(largest=1)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One mechanism, one pair of neighbours, one claim."""
+
+    name: str
+    mechanism: Callable[..., Any] = field(repr=False)
+    pair: tuple[Any, Any]
+    claim: Loss
+    delta: float = 0.0
+    vectorised: bool = True
+
+    def audit(self, runs: int, alpha: float, *, progress: bool = False) -> Verdict:
+        """Test the whole curve of the claim on this pair."""
+        return test(
+            self.mechanism,
+            *self.pair,
+            None,
+            self.delta,
+            claim=self.claim,
+            budget=Budget(runs, alpha),
+            name=self.name,
+            vectorised=self.vectorised,
+            progress=progress,
+        )
+
+
+def _cells(mechanism: Any) -> Callable[..., Any]:
+    """Vectorised: the mechanism on `size` copies of a vector of cells."""
+
+    def run(values: list[int], size: int) -> Any:
+        given = np.array(values, np.int64)
+        found = mechanism.release(np.broadcast_to(given, (size, len(given))).copy())
+        return np.asarray(found[:, 0] if len(values) == 1 else found).astype(np.int64)
+
+    return run
+
+
+def _boxes(mechanism: m.IntegerBox) -> Callable[..., Any]:
+    """Vectorised: a box on `size` copies of some cells, whose numbers stand one after the other."""
+
+    def run(values: list[int], size: int) -> Any:
+        found = mechanism.release(np.tile(np.array(values, np.int64), size).reshape(-1, len(mechanism.sides)))
+        return found.reshape(size, -1).astype(np.int64)
+
+    return run
+
+
+def _once(mechanism: Any) -> Callable[[Any], Any]:
+    return lambda data: mechanism.release(data)
+
+
+def _keys(rule: Any, release: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Vectorised: rules for keys treat every key on its own, so `size` copies of the counts are one long list."""
+
+    def run(counts: list[int], size: int) -> Any:
+        return np.asarray(release(np.tile(np.array(counts, np.int64), size))).reshape(size, -1).astype(np.int64)
+
+    return run
+
+
+def _local(protocol: local.Protocol) -> Callable[..., Any]:
+    def run(value: Any, size: int) -> Any:
+        return protocol.randomise(np.repeat(np.asarray(value)[None], size, axis=0), SystemSource())
+
+    return run
+
+
+def _selection_run(source: Words) -> tuple[int, int]:
+    found = int(m.IntegerLaplace(Fraction(1), ONE).release(0, source=source)[0])
+    return found, found
+
+
+def central() -> list[Subject]:
+    """The mechanisms of `dither.privacy.mechanisms`."""
+    laplace = m.IntegerLaplace.for_epsilon(1, ONE)
+    wide = m.IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=3, largest=1))
+    box = m.IntegerBox.for_epsilon(1, sides=(1, 3), rows=1)
+    two_rows = m.IntegerBox.for_epsilon(1, sides=(1, 3), rows=2)
+    gaussian = m.IntegerGaussian.for_rho(Fraction(1, 2), ONE)
+    spread = m.IntegerGaussian.for_rho(Fraction(1, 2), Sensitivity.of(cells=3, largest=1))
+    truncated = m.TruncatedGeometric.for_epsilon(1, low=0, high=8)
+    stairs = m.Staircase.for_epsilon(2, Sensitivity.of(largest=10))
+    best = m.ExponentialMechanism(Fraction(1), Fraction(1))
+    flip = m.PermuteAndFlip(Fraction(1), Fraction(1))
+    noisy = m.ReportNoisyMax(Fraction(1), Fraction(1))
+    top = m.TopK.for_epsilon(1, k=2, sensitivity=1)
+    keys = m.TruncatedGeometricKeys(Fraction(1), Fraction(1, 100), groups=1)
+    many = m.GaussianKeys.for_rho(Fraction(1, 4), Fraction(1, 100), groups=2)
+    median = m.Quantile(Fraction(1, 2), Fraction(1))
+    flipped = m.FlippedQuantile(Fraction(1, 2), Fraction(1))
+    quartiles = m.JointQuantiles.of(["1/4", "1/2", "3/4"], 1)
+    ends = m.QuantilesWithEnds(median, Fraction(1, 2), Fraction(4, 5), 4)
+    tree = m.TreeCounter.for_epsilon(1, steps=4)
+    svt = m.SparseVector.for_epsilon(1, hits=2)
+    values = m.SparseVector.for_epsilon(1, hits=1, values=True)
+    answer = m.RandomisedResponse(Fraction(1), categories=4)
+    tuned = m.PrivateSelection(Fraction(1), Fraction(1, 4))
+    moments = m.ClippedMoments.for_epsilon(1, low=0, high=10)
+    histogram = m.IntegerLaplace.for_epsilon(1, m.histogram_sensitivity(most_cells=2, most_each=1))
+
+    def limited(units: list[list[int]], size: int) -> Any:
+        counts = m.bounded_histogram(units, cells=3, most_cells=2, most_each=1)
+        return _cells(histogram)(counts, size)
+
+    def tuning(lifted: int) -> int:
+        def run(source: Words) -> tuple[int, int]:
+            score, output = _selection_run(source)
+            return score + lifted, output + lifted
+
+        return tuned.release(run)[1]
+
+    def shown(found: Any) -> Any:
+        return np.where(found[0], found[1], -1)
+
+    return [
+        Subject("IntegerLaplace", _cells(laplace), ([10], [11]), laplace.loss()),
+        Subject("IntegerLaplace, 3 cells", _cells(wide), ([0, 0, 0], [1, 1, 1]), wide.loss()),
+        Subject("IntegerBox, a corner", _boxes(box), ([0, 0], [1, -3]), box.loss()),
+        Subject("IntegerBox, 2 cells", _boxes(two_rows), ([0, 0, 0, 0], [1, 3, -1, 3]), two_rows.loss()),
+        Subject("IntegerGaussian", _cells(gaussian), ([10], [11]), gaussian.loss(), 1e-3),
+        Subject("IntegerGaussian, 3 cells", _cells(spread), ([0, 0, 0], [1, 1, 1]), spread.loss(), 1e-3),
+        Subject("TruncatedGeometric", _cells(truncated), ([0], [1]), truncated.loss()),
+        Subject("Staircase", _cells(stairs), ([0], [10]), stairs.loss()),
+        Subject("ExponentialMechanism", _once(best), ([0, 0, 0], [1, -1, -1]), best.loss(), 0.0, False),
+        Subject("PermuteAndFlip", _once(flip), ([0, 0, 0], [1, -1, -1]), flip.loss(), 0.0, False),
+        Subject("ReportNoisyMax", _once(noisy), ([0, 0, 0], [1, -1, -1]), noisy.loss(), 0.0, False),
+        Subject("TopK", _once(top), ([0, 0, 0, 0], [1, -1, -1, -1]), top.loss(), 0.0, False),
+        Subject("TruncatedGeometricKeys", _keys(keys, keys.release), ([2, 0, 3], [2, 1, 3]), keys.loss(), 0.02),
+        Subject(
+            "GaussianKeys", _keys(many, lambda c: shown(many.release(c))), ([2, 0, 5], [2, 1, 6]), many.loss(), 0.02
+        ),
+        Subject("Quantile", _once(median), ([1, 0, 0, 1], [1, 0, 0, 2]), median.loss(), 0.0, False),
+        Subject("FlippedQuantile", _once(flipped), ([1, 0, 0, 1], [1, 0, 0, 2]), flipped.loss(), 0.0, False),
+        Subject("JointQuantiles", _once(quartiles), ([1, 0, 2], [1, 0, 3]), quartiles.loss(), 0.0, False),
+        Subject("QuantilesWithEnds", _once(ends), ([1, 0, 0, 1], [1, 0, 0, 2]), ends.loss(), 0.0, False),
+        Subject("TreeCounter", _once(tree), ([0, 0, 0, 0], [1, 0, 0, 0]), tree.loss(), 0.0, False),
+        Subject("SparseVector", _once(svt), ([0, 0, 1, 1], [1, 1, 0, 0]), svt.loss(), 0.0, False),
+        Subject("SparseVector, values", _once(values), ([0, 0, 1], [1, 1, 0]), values.loss(), 0.0, False),
+        Subject("RandomisedResponse", _cells(answer), ([0], [1]), answer.loss()),
+        Subject("PrivateSelection", tuning, (0, 1), tuned.loss(), 0.0, False),
+        Subject("ClippedMoments", _once(moments), ([3, 12], [3, 12, 99]), moments.loss(), 0.0, False),
+        Subject("bounded_histogram", limited, ([[0]], [[0], [0, 1, 1, 2]]), histogram.loss()),
+    ]
+
+
+def taught() -> list[Subject]:
+    """The teaching mechanisms, in the arithmetic that their proofs are about."""
+    snapping = Snapping(scale=2.0, bound=64.0)
+    median = SmoothMedian(epsilon=1.0, delta=0.01, largest=100)
+
+    def rounded(values: list[int]) -> int:
+        return round(median.release(values))  # its proof is about real numbers: the bits of the double are not covered
+
+    claim = Approx(Fraction(1), Fraction(1, 100), neighbours="replace")
+    return [
+        Subject("Snapping", _once(snapping), (0.0, 1.0), Pure(Fraction(snapping.epsilon)), 0.0, False),
+        Subject("SmoothMedian", rounded, ([0] * 11, [0] * 10 + [100]), claim, 0.02, False),
+    ]
+
+
+def locally() -> list[Subject]:
+    """Local randomisers: any two values are neighbours."""
+    chosen: list[tuple[local.Protocol, Any, Any]] = [
+        (local.Direct(Fraction(1), 4), 0, 3),
+        (local.SymmetricUnary(Fraction(1), 4), 0, 3),
+        (local.OptimisedUnary(Fraction(1), 4), 0, 3),
+        (local.Hadamard(Fraction(1), 5), 0, 3),
+        (local.Subset(Fraction(1), 6), 0, 3),
+        (local.LocalHash(Fraction(1), 4, 2, 3), 0, 3),
+        (local.BitFlip(Fraction(1), 4, 2), 0, 3),
+        (local.OneBit(Fraction(1)), -1.0, 1.0),
+        (local.Piecewise(Fraction(1), cells=64), -1.0, 1.0),
+        (local.SquareWave(Fraction(1), buckets=16), -1.0, 1.0),
+    ]
+    return [Subject(f"local.{type(p).__name__}", _local(p), (one, two), p.loss()) for p, one, two in chosen]
+
+
+def subjects() -> list[Subject]:
+    """All of them."""
+    return [*central(), *taught(), *locally()]

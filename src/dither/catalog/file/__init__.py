@@ -1,0 +1,1 @@
+"""Catalogs as files: read YAML with the line of each mistake, draft a first one, import other formats."""

@@ -1,0 +1,321 @@
+"""Catalogs from what people already have: SmartNoise metadata, Snowflake privacy domains, dbt schemas.
+
+What the other format says is taken over; what our catalog needs and the other does not say stands as `???`, with a
+comment on what to decide. Nothing is guessed, and nothing that loosens a guarantee (limits not enforced, keys not
+thresholded) is taken over: it is named in a comment.
+
+>>> text = "'': {clinic: {visits: {max_ids: 2, patient: {private_id: true}}}}"
+>>> print(import_catalog("smartnoise", text).splitlines()[6])
+people: {patient: {protected: true}}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from dither.catalog import scalars
+from dither.catalog.file.tree import MAX_CHARACTERS
+from dither.errors import CatalogError
+
+KINDS = ("smartnoise", "snowflake", "dbt")
+_UNKNOWN = "???"
+_TYPES = {
+    **dict.fromkeys(("int", "integer", "bigint", "smallint", "tinyint", "int64", "number(38,0)"), "integer"),
+    **dict.fromkeys(("float", "double", "real", "decimal", "numeric", "number", "float64"), "decimal"),
+    **dict.fromkeys(("string", "text", "varchar", "char"), "category"),
+    **dict.fromkeys(("bool", "boolean"), "boolean"),
+    **dict.fromkeys(("datetime", "timestamp", "timestamp_ntz", "timestamp_tz", "timestamp_ltz"), "timestamp"),
+    "date": "date",
+}
+_LOOSER = {
+    "sample_max_ids": ("false", "limits of rows per person are always enforced here"),
+    "censor_dims": ("false", "keys without a list always go through private key selection here"),
+    "clamp_columns": ("false", "values are always clamped to their bounds here"),
+    "clamp_counts": ("true", "noisy counts are shown as they are; nonnegative() is a labelled view"),
+}
+
+
+@dataclass
+class _Column:
+    name: str
+    kind: str | None = None
+    is_id: bool = False
+    low: str | None = None
+    high: str | None = None
+    values: list[str] | None = None
+    listed_in: str | None = None
+    nulls: str = _UNKNOWN
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Table:
+    name: str
+    columns: dict[str, _Column] = field(default_factory=dict)
+    owner: str | None = None
+    references: tuple[str, str] | None = None
+    unique: list[str] = field(default_factory=list)
+    rows_per_unit: str = _UNKNOWN
+    notes: list[str] = field(default_factory=list)
+
+    def column(self, name: str) -> _Column:
+        return self.columns.setdefault(name, _Column(name))
+
+
+def import_catalog(kind: str, text: str, file: str = "the file") -> str:
+    """A catalog in our format, with ??? wherever a person must decide."""
+    if kind not in KINDS:
+        raise CatalogError(f"catalogs are imported from {', '.join(KINDS)}, not {kind!r}", file=file, line=1)
+    if len(text) > MAX_CHARACTERS:
+        raise CatalogError(f"the file has more than {MAX_CHARACTERS:,} characters: describe fewer tables", file=file)
+    if kind == "snowflake":
+        tables = _snowflake(text, file)
+    else:
+        try:
+            tree = yaml.load(text, yaml.BaseLoader)
+        except RecursionError:
+            raise CatalogError("nested too deeply: describe tables and columns only", file=file) from None
+        except yaml.YAMLError as error:
+            raise CatalogError(f"not YAML: {str(error).splitlines()[0]}", file=file, line=1) from None
+        tables = _smartnoise(tree, file) if kind == "smartnoise" else _dbt(tree, file)
+    if not tables:
+        raise CatalogError(f"no table is described in this {kind} file", file=file, line=1)
+    return _written(tables)
+
+
+def _written(tables: list[_Table]) -> str:
+    owners = sorted({table.owner for table in tables if table.owner})
+    rows = all(table.owner is None for table in tables) and any("row_privacy" in n for t in tables for n in t.notes)
+    unit = "row" if rows else "person" if owners else _UNKNOWN
+    people = ", ".join(f"{owner}: {{protected: true}}" for owner in owners)
+    lines = [
+        "dither: 1",
+        f"dataset: {_UNKNOWN}            # a short name",
+        f"lineage: {_UNKNOWN}            # the data that the budget follows",
+        f"population: {_UNKNOWN}         # the people the data is about",
+        f"neighbours: {_UNKNOWN}         # add_remove | replace",
+        f"unit: {{kind: {unit}}}       # person | row | person_window: check it, the guarantee speaks of it",
+        f"people: {{{people}}}" if people else "people: {}" if rows else f"people: {_UNKNOWN}",
+        f"source: {{engine: {_UNKNOWN}, location: {_UNKNOWN}}}   # csv | parquet | duckdb",
+        "tables:",
+    ]
+    for table in tables:
+        lines += [f"  {table.name}:", *(f"    # {_line(note)}" for note in table.notes)]
+        owner = f"{{column: {table.owner}}}" if table.owner else None
+        if table.references and not owner:
+            owner = f"{{references: {table.references[0]}, by: {table.references[1]}}}"
+        lines += [
+            f"    kind: {'private' if owner or rows else _UNKNOWN}",
+            f"    from: {_UNKNOWN}           # the file or table it is read from",
+            *([] if rows else [f"    owner: {owner or _UNKNOWN}"]),
+            f"    unique: [{', '.join(f'[{name}]' for name in table.unique)}]",
+            f"    rows_per_unit: {'1' if rows else table.rows_per_unit}",
+            f"    max_rows: {_UNKNOWN}       # a round number with room to grow, that does not follow the data",
+            "    columns:",
+        ]
+        for column in table.columns.values():
+            lines += [f"      # {column.name}: {_line(note)}" for note in column.notes]
+            lines.append(f"      {column.name}: {{{', '.join(_keys(column))}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _keys(column: _Column) -> list[str]:
+    if column.is_id:
+        return ["type: id"]
+    bounds = f"bounds: [{_scalar(column.low)}, {_scalar(column.high)}]"
+    rest = [f"nulls: {column.nulls}", f"provenance: {_UNKNOWN}"]
+    match column.kind:
+        case "integer":
+            return ["type: integer", bounds, *rest]
+        case "decimal":
+            return ["type: decimal", bounds, f"resolution: {_UNKNOWN}", *rest]
+        case "date":
+            return ["type: date", bounds, *rest]
+        case "timestamp":
+            return ["type: timestamp", bounds, f"zone: {_UNKNOWN}", *rest]
+        case "boolean":
+            return ["type: boolean", f"nulls: {column.nulls}"]
+        case "category":
+            if column.listed_in:
+                values = f"{{from: {column.listed_in}}}"
+            elif column.values:
+                values = "[" + ", ".join(_scalar(value) for value in column.values) + "]"
+            else:
+                values = _UNKNOWN
+            return ["type: category", f"values: {values}", f"other: {_UNKNOWN}", f"nulls: {column.nulls}"]
+    return [f"type: {_UNKNOWN}"]
+
+
+def _scalar(value: str | None) -> str:
+    if value is None:
+        return _UNKNOWN
+    plain = re.fullmatch(r"[\w.+:-]+(?: [\w.+:-]+)*", value)
+    return (
+        value if (plain and not value.startswith(("-", "+"))) or re.fullmatch(r"[-+]?[\d.]+", value) else _quoted(value)
+    )
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)  # a double-quoted YAML scalar on one line
+
+
+def _line(note: str) -> str:
+    """A comment stays on its line, whatever the other file held."""
+    return re.sub(r"\s+", " ", note)[:200]
+
+
+def _named(name: str, file: str) -> str:
+    if not scalars.is_name(name):
+        raise CatalogError(f"{name!r} is no name that SQL takes: rename it at the source", file=file, line=1)
+    return name
+
+
+def _is_true(value: Any) -> bool:
+    return str(value).lower() in ("true", "yes", "1")
+
+
+def _smartnoise(tree: Any, file: str) -> list[_Table]:
+    """database -> schema -> table -> columns beside settings."""
+    tables = []
+    for schemas in _maps(tree, file):
+        for schema in _maps(schemas, file):
+            for name, body in schema.items():
+                if not isinstance(body, dict):
+                    raise CatalogError(f"{name} has no columns: SmartNoise metadata nests four deep", file=file, line=1)
+                tables.append(_smartnoise_table(_named(name, file), body, file))
+    return tables
+
+
+def _maps(tree: Any, file: str) -> list[dict[str, Any]]:
+    if not isinstance(tree, dict) or not all(isinstance(value, dict) for value in tree.values()):
+        message = "SmartNoise metadata is database: schema: table: columns, four deep"
+        raise CatalogError(message, file=file, line=1)
+    return list(tree.values())
+
+
+def _smartnoise_table(name: str, body: dict[str, Any], file: str) -> _Table:
+    table = _Table(name)
+    for key, value in body.items():
+        if isinstance(value, dict):
+            column = table.column(_named(key, file))
+            column.is_id = _is_true(value.get("private_id"))
+            column.kind = _TYPES.get(str(value.get("type", "")).lower())
+            column.low, column.high = value.get("lower"), value.get("upper")
+            if "missing_value" in value:
+                column.nulls = f"{{value: {_scalar(str(value['missing_value']))}}}"
+            if "sensitivity" in value:
+                column.notes.append("a stated sensitivity is not taken over: it follows from bounds and limits")
+            if "cardinality" in value:
+                column.notes.append(f"cardinality {value['cardinality']}: list the labels, or write values: undeclared")
+            if column.is_id:
+                table.owner = key
+        elif key == "max_ids":
+            table.rows_per_unit = str(value)
+        elif key == "row_privacy":
+            if _is_true(value):
+                table.notes.append("row_privacy: each row is a unit; a person with k rows gets k times the epsilon")
+        elif key == "rows":
+            table.notes.append(f"rows: {value} was stated as public; the number of rows is protected here")
+        elif key in _LOOSER:
+            unsafe, why = _LOOSER[key]
+            if str(value).lower() == unsafe:
+                table.notes.append(f"{key}: {value} is not taken over: {why}")
+        else:
+            table.notes.append(f"{key}: {value} is not taken over: it has no counterpart here")
+    return table
+
+
+def _dbt(tree: Any, file: str) -> list[_Table]:
+    """models or sources of a dbt schema; privacy domains and the entity key in `meta`, labels in accepted_values."""
+    if not isinstance(tree, dict):
+        raise CatalogError("a dbt schema has models: or sources: at the top", file=file, line=1)
+    models = list(tree.get("models") or [])
+    for source in tree.get("sources") or []:
+        models += source.get("tables") or []
+    tables = []
+    for model in models:
+        table = _Table(_named(model["name"], file))
+        meta = {**(model.get("meta") or {}), **((model.get("config") or {}).get("meta") or {})}
+        table.owner = meta.get("entity_key") or meta.get("privacy_unit")
+        for given in model.get("columns") or []:
+            _dbt_column(table, given, file)
+        tables.append(table)
+    return tables
+
+
+def _dbt_column(table: _Table, given: dict[str, Any], file: str) -> None:
+    column = table.column(_named(given["name"], file))
+    column.kind = _TYPES.get(str(given.get("data_type", "")).lower().split("(")[0])
+    meta = {**(given.get("meta") or {}), **((given.get("config") or {}).get("meta") or {})}
+    column.is_id = column.name == table.owner
+    domain = meta.get("privacy_domain") or {}
+    if "between" in domain:
+        column.low, column.high = domain["between"]
+        column.kind = column.kind or "integer"
+    if "in" in domain:
+        column.values, column.kind = list(domain["in"]), "category"
+    for test in [*(given.get("tests") or []), *(given.get("data_tests") or [])]:
+        if test == "unique":
+            table.unique.append(column.name)
+        if test == "not_null" and column.nulls == _UNKNOWN:
+            column.nulls = "drop"
+        if isinstance(test, dict) and "accepted_values" in test:
+            column.values, column.kind = list(test["accepted_values"].get("values", [])), "category"
+        if isinstance(test, dict) and "relationships" in test:
+            parent = re.search(r"['\"](\w+)['\"]\s*\)", str(test["relationships"].get("to", "")))
+            if parent:
+                table.references, column.is_id = (parent[1], column.name), True
+
+
+_WORD = r'"?(?:\w+"?\."?)*(\w+)"?'
+_ALTER = re.compile(
+    rf"\b(?:ALTER|CREATE(?:\s+OR\s+REPLACE)?)\s+(?:TABLE|VIEW)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?{_WORD}", re.I
+)
+_DOMAIN = re.compile(
+    r'"?(\w+)"?\s+(?:(?!COLUMN\b|SET\b)(\w+)(?:\s*\([\d,\s]*\))?\s+|(?:SET\s+))?(?:NOT\s+NULL\s+)?PRIVACY\s+DOMAIN\s+'
+    rf"(?:BETWEEN\s*\(([^()]*)\)|IN\s*\(([^()]*)\)|REFERENCES\s+{_WORD}\s*\(\s*\"?(\w+)\"?\s*\))",
+    re.I,
+)
+_ENTITY = re.compile(r"\bPRIVACY\s+POLICY\s+\S+\s+ENTITY\s+KEY\s*\(([^()]*)\)", re.I)
+_ITEM = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,']+?))\s*(?:,|$)")
+
+
+def _snowflake(text: str, file: str) -> list[_Table]:
+    """CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY; everything else in them is left alone."""
+    tables: dict[str, _Table] = {}
+    for statement in re.sub(r"--[^\n]*", "", text).split(";"):
+        found = _ALTER.search(statement)
+        if not found:
+            continue
+        name = _named(found[1].lower(), file)
+        table = tables.setdefault(name, _Table(name))
+        if entity := _ENTITY.search(statement):
+            keys = _items(entity[1])
+            if len(keys) != 1:
+                raise CatalogError(
+                    f"{name}: an entity of {len(keys)} columns; dither owns rows by one", file=file, line=1
+                )
+            table.owner = keys[0].lower()
+            table.column(table.owner).is_id = True
+        for column_name, kind, between, members, parent, parent_column in _DOMAIN.findall(statement):
+            column = table.column(_named(column_name.lower(), file))
+            column.kind = _TYPES.get(kind.lower()) if kind else column.kind
+            if between:
+                ends = _items(between)
+                column.low, column.high = [*ends, _UNKNOWN, _UNKNOWN][:2]
+                column.kind = column.kind or ("decimal" if "." in between else "integer")
+            elif members:
+                column.values, column.kind = _items(members), "category"
+            else:
+                column.listed_in, column.kind = f"{parent.lower()}.{parent_column.lower()}", "category"
+                column.notes.append("its list is a public table: declare that table with kind: public")
+    return list(tables.values())
+
+
+def _items(text: str) -> list[str]:
+    return [one.replace("''", "'") if one or not other else other for one, other in _ITEM.findall(text) if one or other]

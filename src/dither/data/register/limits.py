@@ -1,0 +1,135 @@
+"""Limits: which rows of an owner stay, by content alone.
+
+The order of an owner's rows is the digest of (installation key, owner, every declared column in catalog order, ordinal
+among identical rows) and nothing else: never rowid, file position or another owner's rows (privacy-rules 3).
+Proof: docs/proofs/stability.md#registration.
+"""
+
+from __future__ import annotations
+
+from dither.catalog import Catalog, Column, Table
+from dither.data.engines.duckdb import name, text
+from dither.data.lower.columns import HASH_A, HASH_B, OWNER, PRIME, RANK, UNIT, holds_null, index_column, null_code
+from dither.data.register.repair import is_text, storage_type
+from dither.plan.domain import declared_domain
+from dither.plan.facts import NO_FACTS, Facts
+
+KEY = "concat('64:', getvariable('dither_key'))"
+PREFIX = "CAST(concat('0x', left(dither_digest, 16)) AS UBIGINT)"
+UNITS = "dither_units"
+TIE = "dither: two rows share the prefix of their digests"
+
+
+def stored_columns(catalog: Catalog, table: Table) -> list[Column]:
+    """The columns of the copy beside the owner, in catalog order."""
+    owner = catalog.owner_column(table) if table.kind == "private" else None
+    return [column for column in table.columns if column.name != owner]
+
+
+def limited_rows(
+    catalog: Catalog, table: Table, source: str, facts: Facts = NO_FACTS, *, by_prefix: bool = True
+) -> str:
+    """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the limit.
+
+    Rows are ordered by digest, then by the columns. Sorting by the first 64 bits of the digest gives that order unless
+    two rows of an owner share them; then the statement fails (`TIE`) and must be asked for again, not `by_prefix`.
+    Windows leave the rows of an owner side by side, so nothing is sorted once more.
+    """
+    columns = stored_columns(catalog, table)
+    names = ", ".join([OWNER, *(name(column.name) for column in columns)])
+    sql = f"SELECT {names}, row_number() OVER (PARTITION BY {names}) AS dither_n FROM ({source})"
+    written = ", ".join(f"CAST({name(column.name)} AS VARCHAR) AS {_written(column)}" for column in columns)
+    sql = f"SELECT *, {written or 'NULL AS dither_none'}, CAST(dither_n AS VARCHAR) AS dither_ordinal FROM ({sql})"
+    sql = f"SELECT {names}, dither_n, {digest(columns)} AS dither_digest FROM ({sql})"
+    if catalog.unit.kind == "row":  # each row is a unit, named by its content
+        own = f"sha256(concat({field(text(table.name))}, dither_digest))"  # equal rows of two tables are two units
+        sql = f"SELECT * REPLACE ({own} AS {OWNER}), 1 AS {RANK} FROM ({sql})"
+        return f"SELECT {_shown(columns, table, facts)} FROM ({_numbered(_with_hash(sql))})"
+    order = f"dither_digest, {names}, dither_n"
+    if by_prefix:
+        sql, order = f"SELECT {names}, {PREFIX} AS dither_prefix FROM ({sql})", "dither_prefix"
+    for unique in table.unique:
+        parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}
+        sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_ranked(sql, sorted(parts), order)}) WHERE {RANK} = 1"
+    kept = f"SELECT * FROM ({_ranked(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
+    units = (
+        f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM {UNITS}"  # a table has a rowid of its own, a query has not
+    )
+    return f"SELECT {_shown(columns, table, facts)} FROM ({kept}) JOIN ({units}) USING ({OWNER})"
+
+
+def _ranked(rows: str, parts: list[str], order: str) -> str:
+    """SQL: rows with their place within each part; fails where the order leaves two places open."""
+    window = f"(PARTITION BY {', '.join(parts)} ORDER BY {order})"
+    both = f"SELECT *, row_number() OVER {window} AS dither_place, rank() OVER {window} AS dither_first FROM ({rows})"
+    place = f"CASE WHEN dither_place = dither_first THEN dither_place ELSE error('{TIE}') END"
+    return f"SELECT * EXCLUDE (dither_place, dither_first), {place} AS {RANK} FROM ({both})"
+
+
+def make_units() -> str:
+    """SQL: the empty table of owners, for all tables of one registration."""
+    return f"CREATE TEMP TABLE {UNITS} ({OWNER} VARCHAR, {UNIT} BIGINT, {HASH_A} INTEGER, {HASH_B} INTEGER)"
+
+
+def add_units(source: str) -> str:
+    """SQL: the owners of some rows, numbered after those that are known; a number only says who is who."""
+    new = f"SELECT DISTINCT {OWNER} FROM ({source}) ANTI JOIN {UNITS} USING ({OWNER})"
+    return f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM ({_numbered(_with_hash(new))})"
+
+
+def _numbered(rows: str) -> str:
+    """SQL: rows with numbers after all that were given; `dither_first` is how many were."""
+    return f"SELECT *, getvariable('dither_first') + row_number() OVER () AS {UNIT} FROM ({rows})"
+
+
+def _with_hash(rows: str) -> str:
+    """SQL: rows with the two numbers of their owner, from a keyed digest of it."""
+    digested = f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
+    numbers = ", ".join(f"{_hash(place)} AS {column}" for place, column in ((1, HASH_A), (9, HASH_B)))
+    return f"SELECT * EXCLUDE (dither_hashed), {numbers} FROM ({digested})"
+
+
+def _written(column: Column) -> str:
+    return name(f"dither_text_{column.name}")
+
+
+def _shown(columns: list[Column], table: Table, facts: Facts) -> str:
+    """SQL: the columns of the copy, undeclared labels with their key index and every owner with its hash.
+
+    Nulls of integers become the integer that stands for them (lower/columns.py).
+    """
+    shown = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
+    for column in columns:
+        domain, value = declared_domain(column, table, facts), name(column.name)
+        if holds_null(domain):
+            kind = storage_type(column, domain.labels)
+            value = f"CAST(coalesce({value}, {null_code(domain)}) AS {kind}) AS {value}"
+        shown.append(value)
+    shown += [
+        f"{key_index(name(column.name))} AS {name(index_column(column.name))}"
+        for column in columns
+        if column.type == "category" and is_text(column)
+    ]
+    return ", ".join(shown)
+
+
+def _hash(place: int) -> str:
+    """SQL: a number from 1 to p - 1 that is the owner's own, from eight hex digits of its digest."""
+    return f"CAST(CAST(concat('0x', substr(dither_hashed, {place}, 8)) AS BIGINT) % {PRIME - 1} + 1 AS INTEGER)"
+
+
+def key_index(value: str) -> str:
+    """SQL: the low 31 bits of sha256 of a text, null for null."""
+    low = f"CAST(concat('0x', right(sha256({value}), 8)) AS BIGINT) & 2147483647"
+    return f"CASE WHEN {value} IS NOT NULL THEN CAST({low} AS INTEGER) END"
+
+
+def digest(columns: list[Column]) -> str:
+    """SQL: sha256 over key, owner, every declared column and the ordinal, each as `length:bytes`, null as `-`."""
+    fields = [KEY, field(OWNER), *(field(_written(column)) for column in columns), field("dither_ordinal")]
+    return f"sha256(concat({', '.join(fields)}))"
+
+
+def field(text: str) -> str:
+    """SQL: one field of a digest as arguments of concat, which writes nothing for null; the length is in bytes."""
+    return f"coalesce(CAST(strlen({text}) AS VARCHAR) || ':', '-'), {text}"

@@ -1,0 +1,101 @@
+"""Owners: whom a row belongs to, resolved at registration and never again.
+
+A row has its own owner column, or the owner of the one row of another table that shares its key (foreign-key paths).
+A key of the parent that resolves to two owners stops registration: otherwise one person could claim, or delete, the
+rows of another (privacy-rules 8). Under (person, window) units the owner is the pair (privacy-rules 10).
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from dither.catalog import Catalog, Date, OwnerColumn, OwnerReference, Table, Timestamp, Unit
+from dither.data.engines.duckdb import name
+from dither.data.register.repair import parsed, repaired
+from dither.errors import DitherError
+
+WINDOW = "dither_window"
+FIRST, LAST = "dither_first_owner", "dither_last_owner"  # a key may be called owner
+
+
+class RegistrationError(DitherError):
+    """Registration stopped; the message is for the steward only, the version in use stays in use."""
+
+
+def map_name(parent: Table, key: tuple[str, ...]) -> str:
+    """The temporary table from a parent's key to its owner."""
+    return name(".".join(["dither_owners", parent.name, *key]))
+
+
+def key_of(owner: OwnerReference) -> tuple[str, ...]:
+    """The parent's columns that a path refers to."""
+    return tuple(theirs for _, theirs in owner.by)
+
+
+def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
+    """SQL: the owner of a raw row `raw`, and the join that finds it."""
+    owner = table.owner
+    if isinstance(owner, OwnerColumn):
+        return f"raw.{name(owner.column)}", ""
+    if isinstance(owner, OwnerReference):
+        met = [f"raw.{name(mine)} = parent.{name(theirs)}" for mine, theirs in owner.by]
+        met += [f"raw.{WINDOW} = parent.{WINDOW}"] if catalog.unit.column else []
+        found = map_name(catalog.table(owner.references), key_of(owner))
+        return f"parent.{FIRST}", f" LEFT JOIN {found} AS parent ON {' AND '.join(met)}"
+    return "''", ""  # rows stand for themselves: limits.py names them by content
+
+
+def build_map(
+    connection: duckdb.DuckDBPyConnection, catalog: Catalog, parent: Table, key: tuple[str, ...], rows: str
+) -> None:
+    """Key -> owner over all raw rows of the parent that have both; under windows, within one window."""
+    owner, join = owner_sql(catalog, parent)
+    found = map_name(parent, key)
+    columns = [*map(name, key), *([WINDOW] if catalog.unit.column else [])]
+    present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
+    connection.execute(
+        f"CREATE TEMP TABLE {found} AS SELECT {', '.join(f'raw.{column}' for column in columns)}, "
+        f"min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM {with_window(catalog, parent, rows)} AS raw{join} "
+        f"WHERE {present} AND {owner} IS NOT NULL GROUP BY {', '.join(f'raw.{column}' for column in columns)}"
+    )
+    two = connection.execute(f"SELECT count(*) FROM {found} WHERE {FIRST} <> {LAST}").fetchone()
+    if two is not None and two[0]:
+        raise RegistrationError(
+            f"{parent.name}: {two[0]} values of {', '.join(key)} belong to two owners, so rows that refer to them "
+            "would too. Nothing was registered: repair the source, or make the key include the owner"
+        )
+
+
+def with_window(catalog: Catalog, table: Table, rows: str) -> str:
+    """SQL: raw rows with the number of the window that each lies in, where the unit is a window and a path needs it.
+
+    A row finds its owner in a row of the same window only. Otherwise taking away one window of a person would take away
+    the owners, hence the rows, of other windows (privacy-rules 10).
+    """
+    if catalog.unit.column is None:
+        return rows
+    column = table.column(catalog.unit.column)
+    sql = f"SELECT *, {parsed(column)} AS dither_parsed FROM {rows}"
+    sql = f"SELECT *, {repaired(column, 'dither_parsed')} AS dither_time FROM ({sql})"
+    return f"(SELECT *, {window_sql(catalog.unit, table, 'dither_time')} AS {WINDOW} FROM ({sql}))"
+
+
+def window_sql(unit: Unit, table: Table, value: str) -> str:
+    """SQL: the number of the window that a registered date or timestamp lies in."""
+    assert unit.column is not None
+    column = table.column(unit.column)
+    assert isinstance(column, (Date, Timestamp))
+    days = value
+    if isinstance(column, Timestamp):
+        local = f"(CAST({value} AS BIGINT) + ({unit.offset_seconds or 0}))"
+        days = f"({local} // 86400 - CASE WHEN {local} % 86400 < 0 THEN 1 ELSE 0 END)"
+    days = f"CAST({days} AS INTEGER)"
+    date = f"(DATE '1970-01-01' + {days})"
+    match unit.every:
+        case "day":
+            return days
+        case "week":  # of Mondays: 1970-01-01 was a Thursday
+            return f"(({days} + 3) - (({days} + 3) % 7 + 7) % 7) // 7"
+        case "month":
+            return f"year({date}) * 12 + month({date}) - 1"
+    return f"year({date})"

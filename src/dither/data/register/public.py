@@ -1,0 +1,86 @@
+"""Public tables: pinned copies, and the facts about them that plans may use.
+
+Public rows are the same in every database, so whatever is read off them is public: how often a key occurs and which
+labels a column holds. They are pinned with the version, so that neither moves while questions are asked.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from dither.catalog import OTHER, Catalog, Category, FromPublic, Table, Undeclared
+from dither.data.engines.duckdb import name
+from dither.data.lower.columns import code_column
+from dither.data.register.owners import RegistrationError
+from dither.data.register.repair import is_text
+from dither.plan.facts import Facts
+
+
+def public_order(catalog: Catalog) -> list[Table]:
+    """Public tables, those whose labels come from another one last."""
+    public = [table for table in catalog.tables if table.kind == "public"]
+    return sorted(public, key=lambda table: bool(_borrowed(table)))
+
+
+def _borrowed(table: Table) -> list[FromPublic]:
+    found = [column.values for column in table.columns if isinstance(column, Category)]
+    return [values for values in found if isinstance(values, FromPublic)]
+
+
+def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, rows: str) -> Facts:
+    """Write the pinned copy from repaired rows; the facts about it."""
+    codes = ""
+    listed = sorted({each.column for other in catalog.tables for each in _borrowed(other) if each.table == table.name})
+    for column in listed:
+        if is_text(table.column(column)):
+            place = f"dense_rank() OVER (ORDER BY {name(column)} NULLS LAST) - 1"
+            place = f"CASE WHEN {name(column)} IS NOT NULL THEN {place} END"  # null is no label: it meets nobody
+            codes += f", CAST({place} AS INTEGER) AS {name(code_column(column))}"
+    connection.execute(f"CREATE TABLE {name(table.name)} AS SELECT *{codes} FROM ({rows}) ORDER BY ALL")
+    multiplicities = tuple((table.name, key, _multiplicity(connection, table, key)) for key in _keys(table))
+    for table_name, key, rows_per_key in multiplicities:
+        if key in table.unique and rows_per_key > 1:
+            raise RegistrationError(
+                f"{table_name}: [{', '.join(key)}] is declared unique, and a value occurs {rows_per_key} times: "
+                "repair the public table, or remove the key from `unique`"
+            )
+    lists = tuple((table.name, column, _labels(connection, table, column)) for column in listed)
+    return Facts(multiplicities, lists)
+
+
+def _keys(table: Table) -> list[tuple[str, ...]]:
+    """Every column by itself, and every declared unique key."""
+    keys: list[tuple[str, ...]] = [
+        (column.name,)
+        for column in table.columns
+        if not (isinstance(column, Category) and isinstance(column.values, Undeclared))
+    ]
+    return keys + [key for key in table.unique if key not in keys]
+
+
+def _multiplicity(connection: duckdb.DuckDBPyConnection, table: Table, key: tuple[str, ...]) -> int:
+    """The largest number of rows with one value of the key; null meets nothing in a join."""
+    names = ", ".join(name(part) for part in key)
+    present = " AND ".join(f"{name(part)} IS NOT NULL" for part in key)
+    counted = f"SELECT count(*) AS n FROM {name(table.name)} WHERE {present} GROUP BY {names}"
+    row = connection.execute(f"SELECT coalesce(max(n), 0) FROM ({counted})").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _labels(connection: duckdb.DuckDBPyConnection, table: Table, column: str) -> tuple[str, ...]:
+    declared = table.column(column)
+    if isinstance(declared, Category):
+        assert isinstance(declared.values, tuple)
+        return declared.values
+    quoted = name(column)
+    found = connection.execute(
+        f"SELECT DISTINCT {quoted} FROM {name(table.name)} WHERE {quoted} IS NOT NULL ORDER BY 1"
+    ).fetchall()
+    labels = tuple(str(row[0]) for row in found)
+    if OTHER in labels or not labels:
+        raise RegistrationError(
+            f"{table.name}.{column}: a list of labels needs at least one, none of them '{OTHER}': "
+            "that is the name under which values outside the list are shown"
+        )
+    return labels

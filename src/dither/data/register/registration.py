@@ -1,0 +1,295 @@
+"""Registration: raw files become *the* database that the guarantee speaks of.
+
+The prepared copy holds, per private table, values already cast, clamped, null-ruled and on the grid; one owner per
+row; at most `rows_per_unit` rows per owner; clustered by owner. Public tables are pinned beside them, with their facts.
+Proof that one unit's rows in the copy depend on that unit alone: docs/proofs/stability.md#registration.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from dither.catalog import Catalog, Category, OwnerColumn, OwnerReference, Table, Undeclared
+from dither.data.engines.duckdb import CANNOT_ENCRYPT, name, open_for_registration
+from dither.data.lower.columns import OWNER, UNIT
+from dither.data.register import repair
+from dither.data.register.limits import TIE, UNITS, add_units, limited_rows, make_units, stored_columns
+from dither.data.register.owners import RegistrationError, build_map, key_of, owner_sql, window_sql, with_window
+from dither.data.register.public import pin, public_order
+from dither.data.register.source_types import SourceError
+from dither.data.register.sources import text_rows, unread_lines
+from dither.plan.domain import labels_of
+from dither.plan.facts import NO_FACTS, Facts
+
+__all__ = ["RegistrationError", "Repairs", "stages", "write_copy", "write_copy_and_facts"]
+Counts = list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """What registration did to one table's rows. For the steward's eyes only: these are true counts."""
+
+    table: str
+    counts: tuple[tuple[str, int], ...]
+
+
+@dataclass
+class _Registering:
+    connection: duckdb.DuckDBPyConnection
+    catalog: Catalog
+    place: Path
+    stage: Callable[[str], None]
+    share: Callable[[float], None] | None = None
+    facts: Facts = NO_FACTS
+    units: int = 0
+    through_arrow: set[str] = field(default_factory=set)
+    """Tables at which the engine's own reader stopped."""
+
+    def run(self, sql: str) -> None:
+        """Execute a long statement, telling `share` how far the engine is."""
+        with _watched(self.connection, self.share):
+            self.connection.execute(sql)
+
+    def one(self, sql: str) -> int:
+        row = self.connection.execute(sql).fetchone()
+        assert row is not None
+        return int(row[0] or 0)
+
+    def read(self, table: Table, use_rows: Callable[[str], None]) -> None:
+        """Use the rows of a source, given as SQL; where a value stops the engine's reader, read through Arrow."""
+        try:
+            use_rows(self.rows_of(table))
+        except (duckdb.InvalidInputException, duckdb.ConversionException):
+            if self.catalog.source.engine != "parquet" or table.name in self.through_arrow:
+                raise
+            self.through_arrow.add(table.name)
+            use_rows(self.rows_of(table))
+
+    def rows_of(self, table: Table) -> str:
+        through_arrow = table.name in self.through_arrow
+        return text_rows(self.connection, self.catalog.source, self.place, table, through_arrow=through_arrow)
+
+
+def write_copy(
+    catalog: Catalog, folder: Path, key: bytes, target: Path, spill: Path, stage: Callable[[str], None]
+) -> list[Repairs]:
+    """Write the prepared copy of every table of `catalog` (source at `folder`) into a new file `target`."""
+    return write_copy_and_facts(catalog, folder, key, target, spill, stage)[0]
+
+
+def write_copy_and_facts(
+    catalog: Catalog,
+    folder: Path,
+    key: bytes,
+    target: Path,
+    spill: Path,
+    stage: Callable[[str], None],
+    memory: str | None = None,
+    share: Callable[[float], None] | None = None,
+    *,
+    plain_spill: bool = False,
+) -> tuple[list[Repairs], Facts]:
+    """As `write_copy`; also the public facts of the version. Above `memory` the engine spills, encrypted or in plain.
+
+    `stage` is told each of `stages(catalog)` as it begins, `share` (from another thread) the part of it that is done.
+    """
+    connection = open_for_registration(target, spill, memory, plain=plain_spill)
+    at = _Registering(connection, catalog, folder, stage, share)
+    try:
+        connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
+        connection.execute(make_units())
+        found = [_register_public(at, table) for table in public_order(catalog)]
+        _build_owner_maps(at)
+        found += [_register_private(at, table) for table in catalog.private_tables]
+        stage(_WRITING)
+        at.run("CHECKPOINT")
+        return found, at.facts
+    except SourceError as error:
+        raise RegistrationError(str(error)) from None
+    except duckdb.Error as error:
+        if CANNOT_ENCRYPT in str(error):
+            raise RegistrationError(
+                "the data does not fit in memory, and this DuckDB cannot encrypt what it spills (its extension httpfs "
+                "can). Nothing was registered: give more --memory, or say with --spill FOLDER where rows may lie "
+                "in plain while registration runs"
+            ) from None
+        raise RegistrationError(f"the engine could not register the data: {error}") from None
+    finally:
+        connection.close()
+
+
+_WRITING = "writing the copy"
+
+
+def stages(catalog: Catalog) -> list[str]:
+    """What registration will do, step by step."""
+    told = [step for table in public_order(catalog) for step in _steps(catalog, table)]
+    told += [_finding(parent, key) for parent, key in _maps(catalog)]
+    return [*told, *(step for table in catalog.private_tables for step in _steps(catalog, table)), _WRITING]
+
+
+def _steps(catalog: Catalog, table: Table) -> tuple[str, ...]:
+    steps = (f"{table.name}: reading {table.source_name}", f"{table.name}: repairing values")
+    if table.kind == "public":
+        return (*steps, f"{table.name}: pinning the public table")
+    return (*steps, f"{table.name}: at most {table.rows_per_unit} rows per {catalog.unit.kind}")
+
+
+def _finding(parent: Table, key: tuple[str, ...]) -> str:
+    return f"{parent.name}: finding owners by {', '.join(key)}"
+
+
+def _maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
+    """The keys by which owners are found, from the tables nearest to the owner outwards."""
+    wanted = {}
+    for table in catalog.private_tables:
+        if isinstance(table.owner, OwnerReference):
+            wanted[table.owner.references, key_of(table.owner)] = catalog.table(table.owner.references)
+    return sorted(
+        ((parent, key) for (_, key), parent in wanted.items()), key=lambda item: len(catalog.owner_path(item[0]))
+    )
+
+
+def _build_owner_maps(at: _Registering) -> None:
+    """A parent's own path is known when it is needed."""
+    for parent, key in _maps(at.catalog):
+        at.stage(_finding(parent, key))
+        with _watched(at.connection, at.share):
+            at.read(parent, partial(build_map, at.connection, at.catalog, parent, key))
+
+
+@contextmanager
+def _watched(connection: duckdb.DuckDBPyConnection, share: Callable[[float], None] | None) -> Iterator[None]:
+    """Ask the engine ten times a second how far it is, if anybody wants to know."""
+    if share is None:
+        yield
+        return
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(0.1):
+            percent = connection.query_progress()
+            if 0 <= percent <= 100:
+                share(percent / 100)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _register_public(at: _Registering, table: Table) -> Repairs:
+    counts = _repair(at, table)
+    names = ", ".join(name(column.name) for column in table.columns)
+    at.stage(_steps(at.catalog, table)[2])
+    found = pin(at.connection, at.catalog, table, f"SELECT {names} FROM dither_repaired WHERE NOT dither_gone")
+    at.facts = Facts(at.facts.multiplicities + found.multiplicities, at.facts.lists + found.lists)
+    return _done(at, table, counts)
+
+
+def _register_private(at: _Registering, table: Table) -> Repairs:
+    counts = _repair(at, table)
+    at.stage(_steps(at.catalog, table)[2])
+    rows = f"SELECT * FROM dither_repaired WHERE {OWNER} IS NOT NULL AND NOT dither_gone"
+    at.connection.execute(f"SET VARIABLE dither_first = {at.units}")
+    if at.catalog.unit.kind != "row":
+        at.run(add_units(rows))
+    try:
+        at.run(f"CREATE TABLE {name(table.name)} AS {limited_rows(at.catalog, table, rows, at.facts)}")
+    except duckdb.InvalidInputException as error:
+        if TIE not in str(error):
+            raise
+        slowly = limited_rows(at.catalog, table, rows, at.facts, by_prefix=False)
+        at.run(f"CREATE TABLE {name(table.name)} AS {slowly}")
+    counted = name(table.name) if at.catalog.unit.kind == "row" else UNITS
+    at.units = at.one(f"SELECT coalesce(max({UNIT}), {at.units}) FROM {counted}")
+    done = _done(at, table, [*counts, *_spellings(at, table)])
+    if table.max_rows is None or done.counts[-1][1] > table.max_rows:
+        raise RegistrationError(
+            f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. Nothing was "
+            "registered: raise max_rows in the catalog, to a round number that leaves room and does not follow the data"
+        )
+    return done
+
+
+def _done(at: _Registering, table: Table, counts: Counts) -> Repairs:
+    at.connection.execute("DROP TABLE dither_repaired")
+    kept = at.one(f"SELECT count(*) FROM {name(table.name)}")
+    return Repairs(table.name, (*counts, ("rows registered", kept)))
+
+
+def _repair(at: _Registering, table: Table) -> Counts:
+    """The temporary table `dither_repaired`: registered values, the owner, whether the row goes; and what was done."""
+    at.stage(_steps(at.catalog, table)[0])
+    columns = stored_columns(at.catalog, table)
+    labels = {column.name: _labels(at, column) for column in columns}
+    owner, join = owner_sql(at.catalog, table) if table.kind == "private" else ("''", "")
+    read = [f"{owner} AS {OWNER}", *(f"raw.{name(column.name)}" for column in columns)]
+    # by one thread; the rest by all
+    at.read(table, lambda rows: at.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}"))
+    at.stage(_steps(at.catalog, table)[1])
+    source = with_window(at.catalog, table, "dither_raw") if join else "dither_raw"
+    sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
+    values = [f"{repair.parsed(column, labels[column.name])} AS {_p(column.name)}" for column in columns]
+    sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
+    shown, gone, counted = [OWNER], ["false"], {"rows without an owner, dropped": f"{OWNER} IS NULL"}
+    for column in columns:
+        mine, flag = labels[column.name], name(f"dither_changed_{column.name}")
+        shown.append(f"{repair.repaired(column, _p(column.name), mine)} AS {name(column.name)}")
+        shown.append(f"{repair.changed(column, _p(column.name), mine)} AS {flag}")
+        counted[f"{column.name}: values repaired"] = flag
+        if reason := repair.dropped(column, _p(column.name), mine):
+            gone.append(f"({reason})")
+            shown.append(f"({reason}) AS {name(f'dither_dropped_{column.name}')}")
+            counted[f"{column.name}: rows dropped"] = name(f"dither_dropped_{column.name}")
+    sql = f"SELECT {', '.join(shown)}, ({' OR '.join(gone)}) AS dither_gone FROM ({sql})"
+    if table.kind == "private" and at.catalog.unit.column is not None:
+        window = window_sql(at.catalog.unit, table, name(at.catalog.unit.column))
+        pair = f"CASE WHEN {OWNER} IS NOT NULL THEN concat({window}, ':', {OWNER}) END"
+        sql = f"SELECT * REPLACE ({pair} AS {OWNER}) FROM ({sql})"
+    at.run(f"CREATE TEMP TABLE dither_repaired AS {sql}")
+    at.connection.execute("DROP TABLE dither_raw")
+    found = at.connection.execute(
+        f"SELECT {', '.join(f'count_if({test})' for test in counted.values())} FROM dither_repaired"
+    ).fetchone()
+    assert found is not None
+    counts = [(what, int(count or 0)) for what, count in zip(counted, found, strict=True)]
+    rows_read = at.one("SELECT count(*) FROM dither_repaired")
+    unread = unread_lines(at.connection, at.catalog.source, at.place, table, rows_read)
+    return [("lines that could not be read", unread), *counts]
+
+
+def _spellings(at: _Registering, table: Table) -> Counts:
+    """For the steward: one person written in two ways is two units, each with rows and protection of its own."""
+    if not isinstance(table.owner, OwnerColumn):
+        return []
+    person = OWNER if at.catalog.unit.column is None else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
+    folded = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
+    owners = f"SELECT DISTINCT {person} AS person FROM {name(table.name)}"
+    alike = f"SELECT count(*) AS n FROM ({owners}) GROUP BY {folded} HAVING count(*) > 1"
+    return [("owners that differ from another by case or spaces only", at.one(f"SELECT sum(n) FROM ({alike})"))]
+
+
+def _p(column: str) -> str:
+    return name("dither_parsed_" + column)  # no column of a catalog has such a name
+
+
+def _labels(at: _Registering, column: object) -> tuple[str, ...]:
+    if isinstance(column, Category) and not isinstance(column.values, Undeclared):
+        labels = labels_of(column, at.facts)
+        if isinstance(column.nulls.value, str) and column.nulls.value not in labels:
+            raise RegistrationError(
+                f"{column.name}: nulls become '{column.nulls.value}', which is no label of its list"
+            )
+        return labels
+    return ()

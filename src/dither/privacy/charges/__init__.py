@@ -1,0 +1,1 @@
+"""What a loss takes from a budget, in exact numbers rounded up."""

@@ -1,0 +1,59 @@
+"""Failures after a charge: each is recorded in the ledger, now or before anything else is answered.
+
+Why it failed is written to the steward's log alone: an engine's message may quote a row.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from threading import Lock
+
+from dither.errors import RefusedError
+from dither.privacy.kernel.steward_log import log_incident
+from dither.privacy.ledger import Ledger, Reservation
+from dither.privacy.ledger.rows import REFUSED_MEANWHILE
+from dither.privacy.ledger.store import ABANDONED, ONE_INCIDENT, SUSPENDED
+
+FAILED = "failed_after_reserve"
+CAPPED = "incidents are capped"
+
+
+class Incidents:
+    """Those of one kernel. What the ledger could not record waits here."""
+
+    def __init__(self, ledger: Ledger, log: Path) -> None:
+        self._ledger = ledger
+        self._log = log
+        self._unrecorded: list[tuple[Reservation, str]] = []
+        self._guard = Lock()
+        ledger.on_abandoned = partial(log_incident, log, ABANDONED)
+
+    def record(self, reservation: Reservation, error: BaseException | None = None) -> None:
+        """Recorded now, or before this kernel answers again; the response is the same either way."""
+        code = REFUSED_MEANWHILE if _is_suspension(error) else FAILED
+        log_incident(self._log, code, reservation.seq, reservation.pot, error)
+        try:
+            self._ledger.record_incident(reservation, code)
+        except Exception:
+            with self._guard:
+                self._unrecorded.append((reservation, code))
+
+    def settle(self, pot: str, *, is_suspended: bool) -> None:
+        """Everything is recorded and `pot` not suspended, or nothing is answered."""
+        with self._guard:  # two threads at once would each take the other's away
+            had_unrecorded = bool(self._unrecorded)
+            while self._unrecorded:
+                try:
+                    self._ledger.record_incident(*self._unrecorded[0])
+                except RefusedError as error:
+                    if error.rule != ONE_INCIDENT:  # recorded after all, only its head was not
+                        raise
+                self._unrecorded.pop(0)
+        if is_suspended or (had_unrecorded and self._ledger.is_suspended(pot)):
+            raise RefusedError(SUSPENDED, rule=CAPPED)
+
+
+def _is_suspension(error: BaseException | None) -> bool:
+    """Whether an answer was held back because of another failure: that is none of its own."""
+    return isinstance(error, RefusedError) and error.rule == CAPPED

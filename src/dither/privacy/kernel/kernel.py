@@ -1,0 +1,288 @@
+"""The kernel: the one door between data and the world.
+
+PRICE -> PREPARE -> RESERVE -> MEASURE -> RANDOMISE -> COMMIT -> RELEASE. Everything before RESERVE may fail freely: no
+data was read. From RESERVE on the charge stays whatever happens, the one response to any failure is the constant
+`UnavailableError`, and the failure is recorded as an incident. RESERVE to COMMIT run in a thread that no interrupt
+reaches, so a person's interrupt is no failure. The kernel believes nothing: plan and price come in,
+sensitivity, noise and loss are derived here from the catalog *stored at registration*; randomness is drawn here.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from dither.catalog import Catalog
+from dither.data.engines.scratch import remove_spilled
+from dither.data.measure import Measurer
+from dither.data.register.generated import write_generated
+from dither.errors import RefusedError, UnavailableError
+from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.cores import no_core_dumps
+from dither.privacy.kernel.incidents import Incidents
+from dither.privacy.kernel.parts import check_parts
+from dither.privacy.kernel.randomise import Exact, randomise
+from dither.privacy.kernel.release import Priced, Release, Values, Version, load_arrow, repeat_key, to_bytes
+from dither.privacy.kernel.repeats import repeated
+from dither.privacy.kernel.request import Request
+from dither.privacy.kernel.statements import statements, step_by_step
+from dither.privacy.kernel.uninterrupted import Uninterrupted
+from dither.privacy.kernel.versions import newest
+from dither.privacy.kernel.windows import paying
+from dither.privacy.ledger import Ledger, LedgerView, Pot, Reservation, default_head_path
+from dither.privacy.ledger.records import public_id
+from dither.privacy.noise import SystemSource
+from dither.privacy.noise.source import fresh_bytes
+from dither.state import State
+
+__all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
+MEASURE_TRIES = 3
+DRY_RUN: Literal["dry_run"] = "dry_run"
+SELECTIONS = 100
+MOST_IDLE = 4
+
+
+class KernelStep(Enum):
+    """The steps of a release, in order; a process can die between any two of them."""
+
+    PRICE = "price"
+    PREPARE = "prepare"
+    RESERVE = "reserve"
+    MEASURE = "measure"
+    RANDOMISE = "randomise"
+    COMMIT = "commit"
+    RELEASE = "release"
+
+
+class Kernel:
+    """One dataset's kernel, over its state folder."""
+
+    def __init__(self, state: State) -> None:
+        no_core_dumps()
+        remove_spilled(state)
+        self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
+        self._state, self._incidents = state, Incidents(self.ledger, state.log)
+        self.uninterrupted = Uninterrupted()
+        self._generated: tuple[str, TemporaryDirectory[str]] | None = None
+        self._process = os.getpid()
+        self._idle: list[tuple[int, Measurer]] = []
+        self.at = newest(self.ledger, self._state)
+
+    def view(self, pot: str) -> LedgerView:
+        """What the ledger says about a pot and the dataset now; the newest registered version is taken with it.
+
+        Everything between two views speaks of one version: what is bound, priced, measured and released.
+        """
+        view = self.ledger.view(pot)
+        if view.registered is None or view.registered.version != self.at.number:
+            self.at = newest(self.ledger, self._state)
+        return view
+
+    @property
+    def catalog(self) -> Catalog:
+        """The registered catalog."""
+        return self.at.catalog
+
+    def price(self, request: Request) -> Priced:
+        """PRICE: mechanisms and loss. Reads no data and spends nothing."""
+        return self.price_at(request, self.ledger.view(request.pot))
+
+    def price_at(self, request: Request, view: LedgerView) -> Priced:
+        """As `price`, by a view that was read before: a pure function of request, version and view."""
+        at = self.at if request.context == "asked" else replace(self.at, context=DRY_RUN)
+        path = view.path
+        if len(path) == 1 and path[0].policy == "separate":
+            raise RefusedError(
+                f"groups are kept apart here: ask from a group's own pot, not from {request.pot!r}, which sees all",
+                rule="privacy-rules 12",
+            )
+        refuse_shared_pots(view)
+        check_parts(request, path, at.catalog, at.number)
+        delta = delta_of_path(path)
+        steps = calibrate(request, at.catalog, delta, at.facts)
+        loss = loss_of(steps)
+        return Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at), view)
+
+    def prepare(self, priced: Priced) -> Measurer:
+        """PREPARE: connect and compile; the last step that may fail freely."""
+        self._incidents.settle(priced.request.pot, is_suspended=priced.view.is_suspended)
+        measurer = self.connect(priced.at)
+        for query in statements(priced):
+            measurer.prepare(query)
+        return measurer
+
+    def reserve(self, priced: Priced, **how: Any) -> Reservation:
+        """RESERVE: check and charge, durably; the pot, all that it is inside of, and the windows it may touch."""
+        at, asked = priced.at, priced.request.to_json()
+        public = {"version": at.number, "catalog_hash": at.catalog_hash, "request": asked}
+        pots = paying(priced.view.windows, at.catalog, priced.request.pot, priced.request)
+        return self.ledger.reserve(pots, priced.loss, priced.key, public, **how)
+
+    def measure(self, priced: Priced, measurer: Measurer, key: bytes | None = None) -> list[Exact]:
+        """MEASURE: exact integers for each step; counts and sums over the same rows and keys share one statement.
+
+        Samples of units are drawn by the key of this release.
+        """
+        return step_by_step(priced, [measurer.measure(query, key) for query in statements(priced)])
+
+    def randomise(self, priced: Priced, exact: list[Exact]) -> Values:
+        """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its public width."""
+        return randomise(priced.steps, exact, SystemSource())
+
+    def commit(self, priced: Priced, reservation: Reservation, values: Values, released_at: str) -> None:
+        """COMMIT: the release into the ledger, in the transaction that says so."""
+        self.ledger.commit(reservation, to_bytes(priced, values), {"v": 1}, released_at=released_at)
+
+    def send(self, priced: Priced, reservation: Reservation, values: Values, at: str) -> Release:
+        """RELEASE: hand out what is stored and paid for."""
+        standing = (reservation.charge, reservation.spent_after, reservation.cap)
+        return Release(public_id(reservation.hash), priced, values, *standing, at, reservation.charges)
+
+    def release(self, request: Request, **how: Any) -> Release:
+        """All seven steps. With a lease's, the only caller of `measure` on registered data.
+
+        An interrupt that comes after PREPARE is raised after COMMIT: the answer is stored, and asking again is free.
+        """
+        return self._release_priced(self.price(request), how)
+
+    def _release_priced(self, priced: Priced, how: dict[str, Any]) -> Release:
+        _refuse_rehearsal(priced)
+        measurer = self.prepare(priced)
+        stored = self.uninterrupted.run(lambda: self._charge_and_store(priced, measurer, how))
+        if stored is None:  # raised out here, so that neither cause nor frames travel with the constant response
+            raise UnavailableError
+        return self.send(priced, *stored)
+
+    def _charge_and_store(
+        self, priced: Priced, measurer: Measurer, how: dict[str, Any]
+    ) -> tuple[Reservation, Values, str] | None:
+        """RESERVE to COMMIT; None after a failure, which is then recorded."""
+        answer = None
+        try:
+            reservation = self.reserve(priced, **how)
+            answer = self._measure_and_store(priced, measurer, reservation)
+        finally:
+            with suppress(Exception):
+                self._put_back(priced.at, measurer, sound=answer is not None)
+        return None if answer is None else (reservation, *answer)
+
+    def _measure_and_store(
+        self, priced: Priced, measurer: Measurer, reservation: Reservation
+    ) -> tuple[Values, str] | None:
+        """MEASURE to COMMIT; None on any failure, whose exception and frames (exact values) end here.
+
+        No interrupt reaches this thread, so whatever is raised is a failure of engine or store. The time is taken when
+        all is ready to leave: that of the charge, seen beside the moment the answer appears, would tell how long it
+        took.
+        """
+        try:
+            values = self.randomise(priced, self.measure_with_retries(priced, measurer))
+            at = now()
+            self.commit(priced, reservation, values, at)
+        except BaseException as error:
+            self.record_incident(reservation, error)
+            return None
+        return values, at
+
+    def measure_with_retries(self, priced: Priced, measurer: Measurer) -> list[Exact]:
+        """The statement may be run again, at most twice, with the same sample; never is another put in its place."""
+        key = fresh_bytes(32)
+        for _ in range(MEASURE_TRIES - 1):
+            with suppress(Exception):
+                return self.measure(priced, measurer, key)
+        return self.measure(priced, measurer, key)
+
+    def record_incident(self, reservation: Reservation, error: BaseException | None = None) -> None:
+        """Counted now, or before this kernel answers again; the reason goes to the steward's log alone."""
+        self._incidents.record(reservation, error)
+
+    def check_incidents(self, pot: str) -> None:
+        """Refuses while incidents suspend the pot, all that it is inside of, or the dataset."""
+        self._incidents.settle(pot, is_suspended=self.ledger.is_suspended(pot))
+
+    def answer(self, request: Request) -> Release:
+        """The stored release where one answers the request, free to those who paid for it; else a new one."""
+        priced = self.price(request)
+        _refuse_rehearsal(priced)
+        stored = self.uninterrupted.run(lambda: repeated(self.ledger, priced, now()))
+        return stored or self._release_priced(priced, {})
+
+    def rehearse(self, request: Request) -> Release:
+        """The request on a table generated from the catalog alone: free, stored nowhere, about nobody.
+
+        The registered copy is not opened and no pot is charged; what it shows has the same law whatever the data is,
+        and is as noisy as the real answer would be.
+        """
+        priced = self.price(replace(request, context=DRY_RUN))
+        at, known = priced.at, f"{priced.at.catalog_hash}{priced.at.facts.hash}"
+        if self._generated is None or self._generated[0] != known:
+            folder = TemporaryDirectory(prefix="dither-dry-run-")
+            write_generated(at.catalog, at.facts, Path(folder.name) / "data.duckdb")
+            self._generated = (known, folder)
+        measurer = Measurer(Path(self._generated[1].name) / "data.duckdb", at.catalog, at.facts)
+        try:
+            values = self.randomise(priced, self.measure_with_retries(priced, measurer))
+        finally:
+            measurer.close()
+        return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
+
+    def connect(self, at: Version) -> Measurer:
+        """The copy of one registered version with its own catalog, opened read-only, or left by a question before."""
+        if os.getpid() != self._process:
+            raise RefusedError(
+                "a connection is not inherited by a forked process: connect again", rule="engines do not fork"
+            )
+        load_arrow()
+        while True:
+            try:
+                number, measurer = self._idle.pop()
+            except IndexError:
+                copy = self._state.version(at.number) / "data.duckdb"
+                return Measurer(copy, at.catalog, at.facts, scratch=self._state.scratch)
+            if number == at.number:
+                return measurer
+            measurer.close()
+
+    def _put_back(self, at: Version, measurer: Measurer, sound: bool) -> None:
+        """For the next question, with the statements that it has compiled; one that failed is not used again."""
+        if sound and len(self._idle) < MOST_IDLE:
+            self._idle.append((at.number, measurer))
+        else:
+            measurer.close()
+
+
+def _refuse_rehearsal(priced: Priced) -> None:
+    if priced.at.context == DRY_RUN:
+        raise RefusedError("a dry run is rehearsed, never released", rule="a rehearsal touches no registered data")
+
+
+def now() -> str:
+    """The time of a release, to the second: the one time that anyone sees."""
+    return datetime.now(UTC).replace(microsecond=0).isoformat()
+
+
+def refuse_shared_pots(view: LedgerView) -> None:
+    """A partition, and each window, pays for what others ask. Nobody asks from it: their answers would be free."""
+    if not view.path:
+        return
+    asked = view.path[0]
+    is_window = view.windows is not None and asked.inside == view.windows[0].name
+    if asked.kind == "partition" or is_window:
+        raise RefusedError(
+            f"pot {asked.name!r} pays for what others ask: ask from one of its parts, or from a pot of your own",
+            rule="privacy-rules 12",
+        )
+
+
+def delta_of_path(path: tuple[Pot, ...]) -> Fraction:
+    """The delta of one question: what its pot states, or a hundredth of what it keeps for selections of keys."""
+    if not path:
+        return Fraction(0)
+    return path[0].filter.delta_per_question or path[0].filter.delta_selection / SELECTIONS

@@ -1,0 +1,184 @@
+"""A lease: the whole charge of a planned sequence first, then its steps one by one, with no disk sync between them.
+
+The plan fixes every step's *loss* in advance; the *queries* may be chosen after seeing earlier answers (training,
+sparse vector, MWEM). Each step is checked against the plan: its loss, derived by the kernel from query and catalog,
+must be the next planned one. A lease lives and dies with its process: the charge stays, nothing resumes, and it can be
+neither copied nor used on the far side of a fork, so no planned loss is spent twice. Its outputs are stored when it
+closes: at the end of its `with` block, after the step at which a person interrupts it, or when Python exits.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import Lock
+from types import TracebackType
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from dither.canonical import digest
+from dither.errors import RefusedError, UnavailableError
+from dither.privacy.kernel.kernel import Kernel, now
+from dither.privacy.kernel.release import Priced, Values, table_bytes
+from dither.privacy.kernel.request import Request
+from dither.privacy.kernel.windows import paying
+from dither.privacy.losses import Composed, Loss, Repeated
+
+_RULE = "a lease serves its plan, in order, in one process"
+
+
+def events(planned: Loss) -> Iterator[Loss]:
+    """The losses of a plan in order; a composition inside a repetition is one step."""
+    if isinstance(planned, Composed):
+        for part in planned.losses:
+            yield from events(part)
+    elif isinstance(planned, Repeated):
+        for _ in range(planned.count):
+            yield planned.loss
+    else:
+        yield planned
+
+
+class Lease:
+    """`with Lease(kernel, loss * 100, "total") as lease: values = lease.release(request)`."""
+
+    def __init__(self, kernel: Kernel, planned: Loss, pot: str) -> None:
+        self._kernel, self._pot, self._process, self._lock = kernel, pot, os.getpid(), Lock()
+        self._plan, self._outputs = events(planned), list[Values]()
+        self._expected: Loss | None = next(self._plan)
+        self._at = kernel.at
+        self._open = False
+        kernel.check_incidents(pot)
+        self._measurer = kernel.connect(self._at)
+        kernel.uninterrupted.run(lambda: self._charge(planned), on_interrupt=self.close)
+
+    def _charge(self, planned: Loss) -> None:
+        """RESERVE, for the whole plan."""
+        kernel = self._kernel
+        public = {"version": self._at.number, "catalog_hash": self._at.catalog_hash, "lease": True}
+        key = digest({"lease": planned.to_json(), **public})
+        pots = paying(kernel.ledger.windows(), self._at.catalog, self._pot, None)
+        self.reservation = kernel.ledger.reserve(pots, planned, key, public, leaves_early=True)
+        self._open = True
+        _open_leases.add(self)
+
+    def release(self, request: Request) -> Values:
+        """The next planned step. What does not fit the plan is refused, and the step can be asked again.
+
+        An interrupt is raised after the step; the lease is over then, its outputs are stored.
+        """
+        self._check_alive()
+        values = self._kernel.uninterrupted.run(lambda: self._serve(request), on_interrupt=self.close)
+        if values is None:  # raised out here, so that neither cause nor frames travel with the constant response
+            raise UnavailableError
+        return values
+
+    def _serve(self, request: Request) -> Values | None:
+        """One step, MEASURE to its output; None after a failure, which is then recorded and ends the lease."""
+        with self._lock:
+            self._check_alive()
+            priced = self._next(request)
+            self._expected = next(self._plan, None)  # spent from here on, whatever happens
+            try:
+                exact = self._kernel.measure_with_retries(priced, self._measurer)
+                values = self._kernel.randomise(priced, exact)
+                self._kernel.check_incidents(self._pot)  # another request failed meanwhile: this one fails alike
+            except BaseException as error:
+                self._end()
+                self._kernel.record_incident(self.reservation, error)
+                return None
+            self._outputs.append(values)
+            return values
+
+    def _next(self, request: Request) -> Priced:
+        """The request priced, if it is the next step of this plan."""
+        if request.pot != self._pot:
+            raise RefusedError(f"this lease was paid by {self._pot!r}, not {request.pot!r}", rule=_RULE)
+        self._kernel.check_incidents(self._pot)
+        priced = self._kernel.price(request)
+        if priced.at != self._at:
+            raise RefusedError("another version was registered since: this lease is over", rule=_RULE)
+        if priced.loss != self._expected:
+            raise RefusedError(f"the plan has {self._expected!r} next, this step is {priced.loss!r}", rule=_RULE)
+        for each in priced.steps:
+            self._measurer.prepare(each.step.query)
+        return priced
+
+    def _check_alive(self) -> None:
+        if not self.is_of_this_process:
+            raise RefusedError("a lease is not inherited by a forked process", rule=_RULE)
+        if not self._open:
+            raise RefusedError("this lease is over", rule=_RULE)
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether it was opened here, not inherited through a fork."""
+        return os.getpid() == self._process
+
+    def close(self) -> None:
+        """Stores the outputs in the ledger, whatever part of the plan was served."""
+        if not self.is_of_this_process or not self._open:
+            return
+        if not self._kernel.uninterrupted.run(self.store_outputs):
+            raise UnavailableError
+
+    def store_outputs(self) -> bool:
+        """COMMIT; False where the store failed, which is then recorded."""
+        with self._lock:
+            if not self._open:
+                return True
+            self._end()
+            try:
+                texts = [[[str(cell) for cell in cells] for cells in step] for step in self._outputs]
+                table = pa.table({"steps": pa.array(texts, pa.list_(pa.list_(pa.string())))})
+                self._kernel.ledger.commit(self.reservation, table_bytes(table), {"v": 1}, released_at=now())
+            except BaseException as error:
+                self._kernel.record_incident(self.reservation, error)
+                return False
+            return True
+
+    def _end(self) -> None:
+        """No step is served any more."""
+        self._open = False
+        _open_leases.discard(self)
+        with suppress(Exception):
+            self._measurer.close()
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a lease cannot be pickled or copied: a planned loss would be spent twice")
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        self.__reduce__()
+
+
+_open_leases: set[Lease] = set()
+
+
+@atexit.register
+def _store_open_leases() -> None:
+    """A program that ends is not one that was killed: what it leased is stored, and no incident."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None  # a second Ctrl-C is no incident either
+    try:
+        for lease in tuple(_open_leases):
+            if lease.is_of_this_process:
+                lease.store_outputs()
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)

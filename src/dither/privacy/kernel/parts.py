@@ -1,0 +1,116 @@
+"""Whether a request reads one part of a partition only (privacy-rules 15).
+
+A part's pot pays for questions about the units whose value of one column is the part's. That needs the column to be a
+function of the *unit*: one row per owner in that table, and the registered version for which the partition was opened,
+since a later version may give an owner another value. Every plan must hold the plain conjunct `column = value`.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from dither.catalog import Catalog
+from dither.errors import RefusedError
+from dither.plan.algebra import (
+    And,
+    Compare,
+    Condition,
+    Distinct,
+    Filter,
+    Group,
+    Join,
+    LimitGroups,
+    PerUnit,
+    Plan,
+    Project,
+    SampleUnits,
+    Scan,
+    UnionAll,
+)
+from dither.privacy.kernel.request import Request
+from dither.privacy.ledger import Pot
+
+_RULE = "privacy-rules 15"
+
+
+def check_parts(request: Request, way: tuple[Pot, ...], catalog: Catalog, version: int) -> None:
+    """Refuses a request that could read beyond the parts on its way up to the dataset's total."""
+    for part, partition in pairwise(way):
+        if part.kind != "part":
+            continue
+        check_partition(partition, catalog, version)
+        assert partition.column is not None and part.value is not None
+        table, column = partition.column.split(".")
+        for step in request.steps:
+            if not _lies_within(step.query.plan, table, column, part.value):
+                raise RefusedError(
+                    f"pot {part.name!r} pays for questions about {table} WHERE {column} = {part.value!r} only: "
+                    "add that condition, or ask from the pot above",
+                    rule=_RULE,
+                )
+
+
+def check_partition(partition: Pot, catalog: Catalog, version: int) -> None:
+    """A partition's column is a function of the unit in the registered version."""
+    assert partition.column is not None
+    name, _, column = partition.column.partition(".")
+    try:
+        table = catalog.table(name)
+        declared = table.column(column)
+    except KeyError:
+        raise RefusedError(f"there is no column {partition.column}", rule=_RULE) from None
+    if (table.name, declared.name) != (name, column):
+        raise RefusedError(f"write {table.name}.{declared.name}, not {partition.column}", rule=_RULE)
+    if table.kind != "private" or table.rows_per_unit != 1:
+        raise RefusedError(
+            f"{name} may hold several rows of one {catalog.unit.label}, who would then lie in several parts: "
+            "a partition is a column of a table with one row per unit",
+            rule=_RULE,
+        )
+    if partition.version != version:
+        raise RefusedError(
+            f"pot {partition.name!r} was opened for version {partition.version}; version {version} may have moved "
+            "people between parts. The steward opens a new partition",
+            rule=_RULE,
+        )
+
+
+def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
+    """Allow-list: whether every row of the plan belongs to a unit of the part.
+
+    A scan of that table under a filter that asks for exactly this value holds rows of such units only; what is made
+    from those rows alone, or by joining them with other rows of the *same owner*, does too. Conditions above a
+    projection do not count: their column may be another.
+    """
+    match plan:
+        case Join(left, right, _, kind):
+            return _lies_within(left, table, column, value) or (
+                kind == "inner" and _lies_within(right, table, column, value)
+            )
+        case UnionAll(left, right):
+            return _lies_within(left, table, column, value) and _lies_within(right, table, column, value)
+        case (
+            Project(source)
+            | LimitGroups(source)
+            | PerUnit(source)
+            | Distinct(source)
+            | SampleUnits(source)
+            | Group(source)
+        ):
+            return _lies_within(source, table, column, value)
+    found = False
+    while isinstance(plan, Filter):
+        found = found or any(
+            isinstance(part, Compare) and (part.column, part.operator, part.constant) == (column, "=", value)
+            for part in _conjuncts(plan.condition)
+        )
+        plan = plan.source
+    if isinstance(plan, Scan):
+        return found and plan.table == table
+    return _lies_within(plan, table, column, value)
+
+
+def _conjuncts(condition: Condition) -> tuple[Condition, ...]:
+    if isinstance(condition, And):
+        return tuple(part for each in condition.conditions for part in _conjuncts(each))
+    return (condition,)

@@ -1,0 +1,153 @@
+"""What goes through the kernel: a priced request on the way in, a release on the way out. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from dither.canonical import digest
+from dither.catalog import Catalog
+from dither.plan.algebra import Keys
+from dither.plan.facts import NO_FACTS, Facts
+from dither.privacy.kernel.calibrate import Calibrated
+from dither.privacy.kernel.randomise import Values
+from dither.privacy.kernel.request import Request
+from dither.privacy.ledger import Charge, LedgerView
+from dither.privacy.losses import Loss
+from dither.version import LOSS_VERSION
+
+__all__ = [
+    "Priced",
+    "Release",
+    "Values",
+    "Version",
+    "from_bytes",
+    "load_arrow",
+    "repeat_key",
+    "table_bytes",
+    "to_bytes",
+]
+
+
+@dataclass(frozen=True)
+class Version:
+    """One registered version: what a request is priced and answered by, all seven steps through."""
+
+    number: int
+    catalog: Catalog
+    catalog_hash: str
+    context: str
+    facts: Facts = NO_FACTS
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A request with everything that follows from it and the catalog: public, and known before any data is read."""
+
+    request: Request
+    steps: tuple[Calibrated, ...]
+    loss: Loss
+    at: Version
+    key: str
+    view: LedgerView  # what the ledger said when it was priced; RESERVE decides again
+
+
+@dataclass(frozen=True)
+class Release:
+    """What leaves: noisy integers and selected keys (one tuple per step), their noise, price, and where they stand.
+
+    `repeated` says that it is the stored answer to a question asked before; `charged` is then 0, or what a pot paid
+    that had not paid for it.
+    """
+
+    release_id: str
+    priced: Priced
+    values: Values
+    charged: Fraction
+    spent_after: Fraction
+    cap: Fraction
+    released_at: str
+    charges: dict[str, Charge] = field(default_factory=dict)
+    repeated: bool = False
+
+    @property
+    def at(self) -> Version:
+        """The registered version that it speaks of."""
+        return self.priced.at
+
+
+def repeat_key(request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, at: Version) -> str:
+    """The hash under which a release is stored: all that its law depends on, and nothing else (privacy-rules 12).
+
+    Lineage, version, catalog (bounds, limits, domains), unit, neighbours, queries, families, weights, price, delta, the
+    exact mechanisms and their loss, the meaning of losses. Not the pot: another group may pay for the same answer.
+    """
+    asked = request.to_json()
+    return digest(
+        {
+            "v": 1,
+            "lineage": at.catalog.lineage,
+            "version": at.number,
+            "catalog": at.catalog_hash,
+            "unit": at.catalog.unit.label,
+            "neighbours": at.catalog.neighbours,
+            "steps": asked["steps"],
+            "price": asked["price"],
+            "delta": delta,
+            "facts": at.facts.hash,
+            "mechanisms": [[each.mechanism.stored_name, each.loss().to_json()] for each in steps],
+            "widths": [each.width for each in steps],
+            "loss": loss.to_json(),
+            "loss_version": LOSS_VERSION,
+        }
+    )
+
+
+def to_bytes(priced: Priced, values: Values) -> bytes:
+    """What leaves as an Arrow stream: one row, one list per step, its type from the query and the public width."""
+    columns = [
+        pa.array([_stored(each, cells)], pa.list_(_type(each)))
+        for each, cells in zip(priced.steps, values, strict=True)
+    ]
+    return table_bytes(pa.table(columns, names=[f"step_{i}" for i in range(len(columns))]))
+
+
+def _type(each: Calibrated) -> pa.DataType:
+    if isinstance(each.step.query, Keys):
+        return pa.list_(pa.string())
+    return pa.int64() if each.width < 2**63 else pa.decimal128(38, 0)
+
+
+def _stored(each: Calibrated, cells: tuple[Any, ...]) -> list[Any]:
+    if isinstance(each.step.query, Keys):
+        return [list(labels) for labels in cells]
+    return list(cells) if each.width < 2**63 else [Decimal(cell) for cell in cells]
+
+
+def load_arrow() -> None:
+    """Makes pyarrow import what it needs (pandas, where installed) before a charge.
+
+    After it, a failing import would be an incident, and while Python ends some imports fail.
+    """
+    pa.array([0])
+
+
+def table_bytes(table: pa.Table) -> bytes:
+    """An Arrow table as a stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def from_bytes(stream: bytes) -> Values:
+    """What left in a stored release."""
+    table = pa.ipc.open_stream(stream).read_all()
+    return tuple(
+        tuple(tuple(cell) if isinstance(cell, list) else int(cell) for cell in column[0].as_py())
+        for column in table.columns
+    )

@@ -1,0 +1,41 @@
+"""Free repeats: the stored release where one answers the request (privacy-rules 12). No data is read."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dither.errors import RefusedError
+from dither.privacy.kernel.release import Priced, Release, from_bytes
+from dither.privacy.ledger import Charge, Found, Ledger
+
+
+def repeated(ledger: Ledger, priced: Priced, now: str) -> Release | None:
+    """The stored answer, None where there is none.
+
+    Global: the dataset's total has paid, and it alone is promised, so the answer is free to all. Separate: pots on the
+    way up that have not paid do so now, and receive the same answer.
+    """
+    asked = priced.request.pot
+    path = priced.view.path
+    found = ledger.find(priced.key, asked) if path else None
+    if found is None:
+        return None
+    if path[-1].policy == "separate" and found.owing:
+        try:
+            paid = ledger.share(found.seq, asked, released_at=now)
+        except RefusedError:
+            found = ledger.find(priced.key, asked)
+            if found is None or found.owing:  # else another question of this pot paid for it meanwhile
+                raise
+        else:
+            return _release(found, priced, paid.charge, paid.spent_after, paid.cap, paid.charges)
+    ledger.ensure_anchored()
+    pot = ledger.pot(asked, under_way=False)
+    return _release(found, priced, Fraction(0), pot.spent, pot.cap, {})
+
+
+def _release(
+    found: Found, priced: Priced, charged: Fraction, spent: Fraction, cap: Fraction, charges: dict[str, Charge]
+) -> Release:
+    values = from_bytes(found.stored.arrow_bytes)
+    return Release(found.release_id, priced, values, charged, spent, cap, found.released_at, charges, repeated=True)

@@ -1,0 +1,26 @@
+"""The newest registered version, as the ledger vouches for it."""
+
+from __future__ import annotations
+
+import json
+
+from dither.catalog import catalog_hash, from_json
+from dither.errors import DitherError, RefusedError
+from dither.plan.facts import load_facts
+from dither.privacy.kernel.release import Version
+from dither.privacy.ledger import Ledger
+from dither.state import State
+
+
+def newest(ledger: Ledger, state: State) -> Version:
+    """Catalog and facts from the state folder; refused unless they are those whose hashes the ledger holds."""
+    registered = ledger.registered()
+    if registered is None:
+        raise DitherError("nothing is registered: the data steward runs 'dither register CATALOG' first")
+    folder = state.version(registered.version)
+    catalog = from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
+    facts = load_facts(folder)
+    if (catalog_hash(catalog), facts.hash) != (registered.catalog_hash, registered.public["facts_hash"]):
+        raise RefusedError("the stored catalog is not the registered one", rule="the ledger holds its hash")
+    context = str(registered.public["context"])
+    return Version(registered.version, catalog, registered.catalog_hash, context, facts)

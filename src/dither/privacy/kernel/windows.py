@@ -1,0 +1,193 @@
+"""Budgets per window, for (person, window) units: which windows there are, and which a plan could touch (rule 10).
+
+The owner of a registered row is the pair (window, person), so a unit lies in one window whatever the rest of the data
+says. Every operator that keeps owners works inside one pair; hence a plan whose rows were all kept by a condition on
+the window's own column is a function of the units in those windows alone, and only they pay: docs/proofs/filters.md,
+theorem 7. Where that cannot be read off the plan, all windows pay.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dither.catalog import Catalog, Date, Timestamp, Unit
+from dither.errors import RefusedError
+from dither.plan.algebra import (
+    Column,
+    Compare,
+    Distinct,
+    Filter,
+    Group,
+    Join,
+    LimitGroups,
+    PerUnit,
+    Plan,
+    Project,
+    SampleUnits,
+    Scan,
+    UnionAll,
+    conjuncts,
+)
+from dither.plan.domain import Columns, Domain, declared_domain, hull, narrowed
+from dither.plan.facts import NO_FACTS
+from dither.privacy.kernel.request import Request
+from dither.privacy.ledger import Pot
+
+MOST = 2000
+_DAY = datetime.timedelta(days=1)
+_EPOCH = datetime.date(1970, 1, 1)
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows that a catalog declares: the column that tells them, and their labels in order."""
+
+    column: str
+    labels: tuple[str, ...]
+    first: int
+
+    def between(self, span: Span) -> tuple[str, ...]:
+        """The labels of a span of windows."""
+        return self.labels[max(0, span[0] - self.first) : max(0, span[1] - self.first + 1)]
+
+
+def windows_of(catalog: Catalog) -> Windows | None:
+    """The windows in which a registered row can lie: the bounds of the window's column, in every private table."""
+    unit = catalog.unit
+    if unit.column is None:
+        return None
+    low, high = _hull(_window_span(_domain(catalog, table.name), unit) for table in catalog.private_tables)
+    if high - low >= MOST:
+        raise RefusedError(
+            f"{high - low + 1} windows of a {unit.every}: at most {MOST} have pots of their own. Take longer windows, "
+            f"narrow the bounds of {unit.column}, or keep one total for all",
+            rule="work is bounded",
+        )
+    labels = tuple(_label(number, unit) for number in range(low, high + 1))
+    return Windows(f"*.{unit.column} every {unit.every} {unit.offset_seconds or 0:+d}s", labels, low)
+
+
+def horizon(catalog: Catalog) -> int | None:
+    """W: in how many windows one person can have rows; None where the unit is no window."""
+    unit = catalog.unit
+    if unit.column is None:
+        return None
+    low, high = _hull(_window_span(_domain(catalog, table.name), unit) for table in catalog.private_tables)
+    return high - low + 1
+
+
+def paying(
+    opened: tuple[Pot, tuple[Pot, ...]] | None, catalog: Catalog, pot: str, request: Request | None
+) -> tuple[str, ...]:
+    """The pot that is asked and the windows that pay beside it; all of them for a lease, whose queries come later.
+
+    Windows are those of the opening. If the registered catalog has others by now, a unit may have changed its window
+    since, and all of them pay: what was charged before stays where it was, and what comes counts everywhere.
+    """
+    if opened is None:
+        return (pot,)
+    partition, pots = opened
+    named = {each.value: each.name for each in pots}
+    now = windows_of(catalog)
+    plans = [] if request is None else [getattr(step.query, "plan", None) for step in request.steps]
+    known = now is not None and (now.column, now.labels) == (partition.column, tuple(named))
+    if now is None or not known or not plans or None in plans:
+        return (pot, *named.values())
+    return (pot, *(named[label] for label in touched(plans, catalog, now)))
+
+
+def touched(plans: Iterable[Plan | None], catalog: Catalog, among: Windows) -> tuple[str, ...]:
+    """The windows whose rows the plans could touch, as labels; all of them where a plan contradicts itself."""
+    spans = [_walk(plan, catalog)[0] for plan in plans if plan is not None]
+    found = [span for span in spans if span is not None]
+    if not found or any(low > high for low, high in found):
+        return among.labels
+    return among.between(_hull(found))
+
+
+def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
+    """(windows of the rows under a node, its columns that are the window's own): no windows under a public table."""
+    match plan:
+        case Scan():
+            if catalog.table(plan.table).kind == "public":
+                return None, {}
+            domain = _domain(catalog, plan.table)
+            return _window_span(domain, catalog.unit), {catalog.unit.column or "": domain}
+        case Filter():
+            span, own = _walk(plan.source, catalog)
+            for part in conjuncts(plan.condition):
+                if isinstance(part, Compare) and part.column in own and not isinstance(part.constant, str):
+                    own = own | {part.column: narrowed(own[part.column], part.operator, part.constant)}
+                    span = _meet(span, _window_span(own[part.column], catalog.unit))
+            return span, own
+        case Project():
+            span, own = _walk(plan.source, catalog)
+            kept = {each.name: each.of.name for each in plan.columns if isinstance(each.of, Column)}
+            return span, {name: own[source] for name, source in kept.items() if source in own}
+        case Join():
+            (span, own), (other, theirs) = _walk(plan.left, catalog), _walk(plan.right, catalog)
+            paired = {name for mine, name in plan.on if mine == name}
+            found = [each for each in (span, other) if each is not None]
+            return _hull(found) if found else None, {n: d for n, d in theirs.items() if n not in paired} | own
+        case UnionAll():
+            (span, own), (other, theirs) = _walk(plan.left, catalog), _walk(plan.right, catalog)
+            found = [each for each in (span, other) if each is not None]
+            both = {name: hull((own[name], theirs[name]), name) for name in own.keys() & theirs.keys()}
+            return _hull(found) if found else None, both
+        case PerUnit():
+            span, own = _walk(plan.source, catalog)
+            return span, {name: domain for name, domain in own.items() if name in plan.keys}
+        case Distinct() if plan.per_unit:
+            return _walk(plan.source, catalog)
+        case SampleUnits() | LimitGroups():
+            return _walk(plan.source, catalog)
+        case Distinct() | Group():  # no row has an owner any more: nothing above says more about windows
+            return _walk(plan.source, catalog)[0], {}
+    raise RefusedError(f"no rule for {type(plan).__name__}", rule="a node without a rule is refused")
+
+
+def _meet(one: Span | None, other: Span) -> Span:
+    return other if one is None else (max(one[0], other[0]), min(one[1], other[1]))
+
+
+def _hull(spans: Iterable[Span]) -> Span:
+    lows, highs = zip(*spans, strict=True)
+    return min(lows), max(highs)
+
+
+def _domain(catalog: Catalog, table: str) -> Domain:
+    found = catalog.table(table)
+    column = found.column(catalog.unit.column or "")
+    assert isinstance(column, (Date, Timestamp))
+    return declared_domain(column, found, NO_FACTS)
+
+
+def _window_span(domain: Domain, unit: Unit) -> Span:
+    return _number(domain.low, domain, unit), _number(domain.high, domain, unit)
+
+
+def _number(value: int, domain: Domain, unit: Unit) -> int:
+    """The number of a window, as `data.owners.window_sql` counts it; never falls when time goes on."""
+    days = (value + (unit.offset_seconds or 0)) // 86_400 if domain.kind == "timestamp" else value
+    day = _EPOCH + days * _DAY
+    months = day.year * 12 + day.month - 1
+    return {"day": days, "week": (days + 3) // 7, "month": months, "year": day.year}[unit.every or "day"]
+
+
+def _label(number: int, unit: Unit) -> str:
+    """A window by its first day, as far as that is needed.
+
+    >>> _label(2026 * 12 + 2, Unit("person_window", "date", "month", 0)), _label(0, Unit("x", "date", "week", 0))
+    ('2026-03', '1969-12-29')
+    """
+    match unit.every:
+        case "year":
+            return f"{number:04d}"
+        case "month":
+            return f"{number // 12:04d}-{number % 12 + 1:02d}"
+        case "week":
+            return (_EPOCH + (7 * number - 3) * _DAY).isoformat()
+    return (_EPOCH + number * _DAY).isoformat()

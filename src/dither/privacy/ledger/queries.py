@@ -1,0 +1,191 @@
+"""What a ledger tells: where pots stand, what was released, what is stored. Nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dither.canonical import quote
+from dither.errors import ParameterError, RefusedError
+from dither.privacy.ledger import pot_tree, pots, rows, settled, suspension
+from dither.privacy.ledger.database import Database, Transaction
+from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.records import Found, Incident, LedgerView, Record, Registered, Stored, public_id
+
+
+class Readings:
+    """The reading half of a ledger."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._terms: tuple[int, dict[str, Pot]] = (0, {})
+
+    def close(self) -> None:
+        """Closes this process's connections."""
+        self._database.close()
+
+    def pot(self, name: str, *, under_way: bool = True) -> Pot:
+        """Where a pot stands: spent, left, cap, ceiling, and its terms. The sums are exact."""
+        with self._database.transaction(write=False) as transaction:
+            return self._stand(transaction, [pot_tree.path(self._terms_of(transaction), name)[0]], under_way)[0]
+
+    def pots(self, *, under_way: bool = True) -> tuple[Pot, ...]:
+        """All pots, in the order of their opening.
+
+        `under_way=False` leaves out charges whose answer has not left yet, and is all that anyone but the steward may
+        see: who polls a total would else learn when a query was charged, and so how long it ran (privacy-rules 17).
+        """
+        with self._database.transaction(write=False) as transaction:
+            return self._stand(transaction, self._terms_of(transaction), under_way)
+
+    def _stand(self, transaction: Transaction, names: Iterable[str], under_way: bool) -> tuple[Pot, ...]:
+        read = self._pots if under_way else self._settled
+        return tuple(read(transaction, names).values())
+
+    def path(self, name: str) -> tuple[Pot, ...]:
+        """The terms of a pot and of all that it is inside of; BudgetError where it is not open."""
+        with self._database.transaction(write=False) as transaction:
+            terms = self._terms_of(transaction)
+        return tuple(terms[each] for each in pot_tree.path(terms, name))
+
+    def view(self, pot: str) -> LedgerView:
+        """All that pricing a question from `pot` needs, read in one transaction."""
+        with self._database.transaction(write=False) as transaction:
+            terms = self._terms_of(transaction)
+            path = tuple(terms[name] for name in pot_tree.path(terms, pot)) if pot in terms else ()
+            return LedgerView(
+                rows.registered(transaction), path, pot_tree.windows(terms), self._is_suspended(transaction, terms, pot)
+            )
+
+    def windows(self) -> tuple[Pot, tuple[Pot, ...]] | None:
+        """The terms of the partition into windows and of its windows, where budgets are kept per window."""
+        with self._database.transaction(write=False) as transaction:
+            return pot_tree.windows(self._terms_of(transaction))
+
+    def registered(self) -> Registered | None:
+        """The newest registered version."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.registered(transaction)
+
+    def incidents_open(self) -> tuple[Incident, ...]:
+        """Incidents since the steward last cleared them."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.incidents_open(transaction)
+
+    def incidents(self) -> tuple[Incident, ...]:
+        """Every incident ever, cleared or not: certificates list them as unprotected."""
+        with self._database.transaction(write=False) as transaction:
+            found = rows.bodies(transaction, "incident")
+            incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in found]
+            return tuple(incident for incident in incidents if incident.code != rows.REFUSED_MEANWHILE)
+
+    def is_suspended(self, pot: str | None = None) -> bool:
+        """Whether incidents suspend the dataset, or the path of `pot`; `reserve` decides it again."""
+        with self._database.transaction(write=False) as transaction:
+            return self._is_suspended(transaction, self._terms_of(transaction), pot)
+
+    def release(self, reservation_seq: int) -> Stored | None:
+        """A stored release, for those whose pot paid for it."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.release(transaction, reservation_seq)
+
+    def has_answer(self, request_hash: str) -> bool:
+        """Whether a stored release answers a request; its values stay where they are."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.newest_answer(transaction, request_hash) is not None
+
+    def find(self, request_hash: str, pot: str) -> Found | None:
+        """The newest stored answer to a request, and which pots on the way up from `pot` have not paid for it."""
+        with self._database.transaction(write=False) as transaction:
+            answer = rows.newest_answer(transaction, request_hash)
+            if answer is None:
+                return None
+            payers = rows.payers(transaction, answer[0])
+            way = pot_tree.path(self._terms_of(transaction), pot)
+            _, body, _ = rows.entry(transaction, answer[1])
+            stored = rows.release(transaction, answer[0])
+            assert stored is not None
+            owing = tuple(name for name in way if name not in payers)
+            reserve_hash = rows.entry(transaction, answer[0])[2]
+            return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
+
+    def number_of(self, release_id: str) -> int:
+        """The number of a release's reserve by what the release is called outside, or by that number itself."""
+        with self._database.transaction(write=False) as transaction:
+            hashes = rows.hashes(transaction, "reserve")
+        numbers = [seq for seq, hashed in hashes.items() if release_id in (public_id(hashed), str(seq))]
+        if len(numbers) != 1:
+            raise ParameterError(f"there is no release {quote(release_id)}: 'dither history' lists them")
+        return numbers[0]
+
+    def history(self, *, unreleased: bool = False) -> tuple[Record, ...]:
+        """Parameters of what was released, in the order of the charges.
+
+        `unreleased=True` adds charges without a release, which only the steward's local command may show: the
+        moment between charge and release tells how long a query runs.
+        """
+        with self._database.transaction(write=False) as transaction:
+            times = {body["reserve"]: body["released_at"] for _, body in rows.bodies(transaction, "commit")}
+            reserves = list(rows.bodies(transaction, "reserve"))
+            hashes = rows.hashes(transaction, "reserve")
+            shared: dict[int, list[str]] = {}
+            for _, body in rows.bodies(transaction, "share"):
+                shared.setdefault(body["release"], []).extend(body["pots"])  # who asked; others paid for growth
+        links = {body["reissue"]["supersedes"]: seq for seq, body in reserves if body["reissue"] and seq in times}
+        return tuple(
+            Record(
+                seq,
+                hashes[seq],
+                tuple(body["pots"]),
+                rows.charges_from(body),
+                body["loss"],
+                body["request_hash"],
+                body["public"],
+                times.get(seq),
+                (body["reissue"] or {}).get("supersedes"),
+                links.get(seq),
+                (body["reissue"] or {}).get("note"),
+                tuple(shared.get(seq, ())),
+            )
+            for seq, body in reserves
+            if unreleased or seq in times
+        )
+
+    # -- inside one transaction ---------------------------------------------------------------------------------
+
+    def _is_suspended(self, transaction: Transaction, terms: dict[str, Pot], pot: str | None) -> bool:
+        failed = rows.failed_leaves(transaction)
+        leaves = (pot,) if pot in terms else ()
+        return suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(terms, failed, leaves)
+
+    def _terms_of(self, transaction: Transaction) -> dict[str, Pot]:
+        """The terms of every pot. They never change, so they are read again only when a pot was opened."""
+        newest = rows.newest(transaction, "open")
+        if newest != self._terms[0]:
+            self._terms = (newest, rows.openings(transaction))
+        return self._terms[1]
+
+    def _pots(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
+        return rows.totals(transaction, self._terms_of(transaction), names)
+
+    def _settled(self, transaction: Transaction, names: Iterable[str]) -> dict[str, Pot]:
+        """The pots without the charges under way."""
+        wanted = tuple(names)
+        terms = self._terms_of(transaction)
+        totals = self._pots(transaction, settled.names_inside(terms, wanted))
+        after = settled.settle(terms, totals, rows.under_way(transaction))
+        return {name: after[name] for name in wanted}
+
+
+def check_reissue(transaction: Transaction, reissue: dict[str, Any], leaves: tuple[str, ...]) -> None:
+    """A reissue names a stored release of the same pot that nothing superseded yet, and says why."""
+    if set(reissue) != {"supersedes", "note"}:
+        raise ParameterError("a reissue says which release it supersedes, and why")
+    old = reissue["supersedes"]
+    pots.sentence(reissue["note"], "the note of a reissue", "the catalog had a wrong bound, found in review")
+    if type(old) is not int or rows.release(transaction, old) is None:
+        raise RefusedError(f"there is no stored release {old!r} to reissue", rule="privacy-rules 25")
+    if rows.entry(transaction, old)[1]["pots"][0] != leaves[0]:
+        raise RefusedError(f"release {old} was paid by another pot: reissue it from that one", rule="privacy-rules 25")
+    if any((body["reissue"] or {}).get("supersedes") == old for _, body in rows.bodies(transaction, "reserve")):
+        raise RefusedError(f"release {old} was superseded already", rule="privacy-rules 25")

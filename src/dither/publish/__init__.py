@@ -1,0 +1,1 @@
+"""What leaves the house: certificates, registers, statements, reports and charts."""

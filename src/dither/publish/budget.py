@@ -1,0 +1,156 @@
+"""Where the pots stand, in numbers that say what they are (privacy-rules 13).
+
+Running readings are exact sums of what was charged. The guarantee is stated for the ceiling, fixed before any answer
+was seen. A running sum converted to epsilon holds only as if one had stopped at a point fixed in advance, and says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table as RichTable
+
+from dither.privacy.ledger import Pot, Rule
+from dither.privacy.ledger.pots import shown
+from dither.publish.text import as_text
+from dither.surfaces import escape_html, make_rich_cell, make_rich_text
+
+Pair = tuple[Fraction, Fraction]
+AS_IF = "as if stopped at a point fixed in advance"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One labelled number."""
+
+    label: str
+    epsilon: Fraction
+    delta: Fraction
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.label}: epsilon {float(self.epsilon):.6g}, delta {float(self.delta):g}, for one {self.unit}"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where the pots stand, in the order of their opening: the dataset's total first.
+
+    `horizon` is the number of windows that one person may have rows in, for (person, window) units.
+    """
+
+    pots: tuple[Pot, ...]
+    notes: tuple[str, ...] = ()
+    horizon: int | None = None
+
+    def guarantee(self, pot: Pot) -> Reading:
+        """What holds for all that this pot ever pays for, whatever is asked."""
+        return Reading(f"{pot.name}, whatever is asked", *pot.filter.guarantee(pot.ceiling), pot.unit)
+
+    def so_far(self, pot: Pot) -> Reading:
+        """The running sum as an epsilon; for pure and (epsilon, delta) sums it is the sum itself."""
+        label = f"{pot.name}, so far" + ("" if pot.rule in ("pure", "approx") else f", {AS_IF}")
+        total = pot.spent + pot.reissued
+        epsilon, delta = pot.filter.guarantee(total) if total else (Fraction(0), Fraction(0))
+        return Reading(label, epsilon, pot.delta_spent if pot.rule in ("pure", "approx") else delta, pot.unit)
+
+    def worst_case(self) -> Reading | None:
+        """All analysts and groups together: the dataset's total, shown under either policy."""
+        root = next((pot for pot in self.pots if pot.inside is None), None)
+        return (
+            None
+            if root is None
+            else Reading("all groups together, whatever is asked", *root.filter.guarantee(root.ceiling), root.unit)
+        )
+
+    def person(self) -> Reading | None:
+        """One person over all windows of the declared bounds, whatever is asked; None where the unit is no window."""
+        root = next((pot for pot in self.pots if pot.inside is None), None)
+        if root is None or self.horizon is None:
+            return None
+        windows = next((pot for pot in self.pots if pot.is_windows), root)
+        label = f"one person over all {self.horizon} windows, whatever is asked"
+        pair = over_windows(root.filter, min(root.ceiling, windows.ceiling), self.horizon)
+        return Reading(label, *pair, root.unit.rpartition("_")[0])
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = RichTable("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")
+        for pot in self.shown():
+            numbers = [shown(value) for value in (pot.spent, pot.left, pot.cap, pot.ceiling)]
+            name = pot.name if pot.inside is None else f"{pot.name} in {pot.inside}"
+            rule = pot.rule if pot.rule != "rdp" else f"rdp at {pot.filter.alpha}"
+            reserve = f"{shown(pot.reissue - pot.reissued)} of {shown(pot.reissue)}"
+            table.add_row(*map(make_rich_cell, (name, pot.kind, f"{rule}, {pot.filter.measure}", *numbers, reserve)))
+        units = dict.fromkeys(pot.unit for pot in self.shown())
+        table.caption = f"amounts for one {' or '.join(units)}; deltas are said below" if units else None
+        yield table
+        yield from map(make_rich_text, self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """What the table does not say."""
+        for pot in self.shown():
+            yield from (str(self.guarantee(pot)), str(self.so_far(pot)))
+            if pot.filter.delta_cap:
+                yield f"  deltas add up to {float(pot.delta_spent):g} of {float(pot.filter.delta_cap):g}"
+            yield f"  {pot.question} About {pot.population}, for {pot.recipient}; unit {pot.unit}, {pot.neighbours}"
+        root = next((pot for pot in self.pots if pot.inside is None), None)
+        if root is not None:
+            yield f"policy {root.policy}: " + _POLICIES[root.policy or "global"]
+            yield str(self.worst_case())
+        if hidden := len(self.pots) - len(self.shown()):
+            yield f"{hidden} more windows stand as they were opened, at 0"
+        if (person := self.person()) is not None:
+            assert root is not None
+            unit = root.unit.replace("_", " in one ")
+            yield f"the unit is {unit}: what is promised above holds for each window alone"
+            yield str(person) if person.delta < 1 else f"{person.label}: nothing (delta would be 1)"
+        yield from self.notes
+
+    def shown(self) -> tuple[Pot, ...]:
+        """All pots but the windows that nothing was taken from: there may be many."""
+        windows = {pot.name for pot in self.pots if pot.is_windows}
+        return tuple(pot for pot in self.pots if pot.inside not in windows or pot.spent or pot.reissued)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape_html(str(self))}</pre>"
+
+    def __str__(self) -> str:
+        return as_text(self, width=160)
+
+
+def over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:
+    """(epsilon, delta) for all rows of a person with rows in W windows, by group privacy: docs/proofs/filters.md.
+
+    zCDP: W^2 rho, then converted, where no delta of key selection is in the way; else `steps_apart`.
+
+    >>> over_windows(Rule("pure"), Fraction(1, 2), 12)
+    (Fraction(6, 1), Fraction(0, 1))
+    """
+    if rule.name == "zcdp" and not rule.delta_selection:
+        return rule.guarantee(windows**2 * amount)
+    return steps_apart(rule.guarantee(amount), windows)
+
+
+def steps_apart(pair: Pair, steps: int) -> Pair:
+    """(epsilon, delta) for data that differ by so many steps: k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1).
+
+    >>> steps_apart((Fraction(1), Fraction(0)), 3)
+    (Fraction(3, 1), Fraction(0, 1))
+    """
+    epsilon, delta = pair
+    if not delta or steps == 1:
+        return steps * epsilon, delta
+    if not epsilon or steps * epsilon > 700:
+        return steps * epsilon, min(Fraction(1), steps * delta) if not epsilon else Fraction(1)
+    grown = Fraction(math.expm1(float(steps * epsilon)) / math.expm1(float(epsilon)) * (1 + 1e-9))
+    return steps * epsilon, min(Fraction(1), delta * grown)
+
+
+_POLICIES = {
+    "global": "the total is what is promised; pots inside it are allowances, and stored answers are free to all",
+    "separate": "each group's own pot is promised to hold while groups share nothing; each pays for what it sees",
+}

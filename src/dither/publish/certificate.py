@@ -1,0 +1,280 @@
+"""Certificates: what was promised for one release, as signed JSON that anyone can check with the public key alone.
+
+The body holds parameters and public facts only: no value, row count, duration or fingerprint of data, and nothing of
+keys that were not shown. It needs no secret: whoever holds the file may read it. `seal.py` signs and checks it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from decimal import ROUND_CEILING, Context
+from decimal import Decimal as Digits
+from fractions import Fraction
+from typing import Any
+
+from dither.canonical import fraction_text
+from dither.catalog import UNPROTECTED, Boolean, Bounded, Catalog, Category, Column, Date, FromPublic, Timestamp
+from dither.catalog.scalars import days_text, seconds_text
+from dither.plan.algebra import Scan, nodes_of, plan_hash
+from dither.plan.algebra import to_json as plan_json
+from dither.privacy.kernel.calibrate import Calibrated
+from dither.privacy.kernel.release import Release
+from dither.privacy.ledger import Incident, Pot
+from dither.privacy.ledger.pots import charge_of
+from dither.privacy.mechanisms import IntegerBox
+from dither.publish.budget import Reading
+from dither.version import LOSS_VERSION, __version__
+
+VARIANTS = {
+    "pure": "pure differential privacy",
+    "approx": "(epsilon, delta)-differential privacy",
+    "zcdp": "approximate zero-concentrated differential privacy",
+    "rdp": "Renyi differential privacy at one order",
+}
+EMBEDDED = (
+    "embedded mode protects what was released, not the data from the person who runs dither",
+    "embedded mode makes no promise about how long answers take",
+    "the signing key of embedded mode is readable by whoever runs dither",
+)
+
+
+def body_of(
+    release: Release,
+    sql: str,
+    limits: Iterable[str],
+    way: tuple[Pot, ...],
+    incidents: Iterable[Incident],
+    post_processing: Iterable[str] = (),
+    over_windows: Reading | None = None,
+    commitment: str = "",
+) -> dict[str, Any]:
+    """What a certificate says of a release; `way` is the pot that was asked and all it is inside of.
+
+    The pots stand as they do when the certificate is made, by what was released until then: what is under way does not
+    show (privacy-rules 17).
+    """
+    priced, at, pot = release.priced, release.at, way[0]
+    catalog, price = at.catalog, priced.request.price
+    return {
+        "release": {
+            "id": release.release_id,
+            "released_at": release.released_at,
+            "repeated": release.repeated,
+            "sql": sql,
+            "request_hash": priced.request.hash,
+            "plan_hash": plan_hash_of(release),
+        },
+        "dataset": {
+            "name": catalog.dataset,
+            "lineage": catalog.lineage,
+            "population": catalog.population,
+            "version": at.number,
+            "catalog_hash": at.catalog_hash,
+        },
+        "context": at.context,
+        "mode": {"name": "embedded", "not_promised": list(EMBEDDED)},
+        "guarantee": _guarantee(release, pot),
+        "unit": {
+            "protects": catalog.unit.label,
+            "neighbours": catalog.neighbours,
+            "not_protected": [f"{each.key}: {each.because}" for each in catalog.people if not each.protected],
+            "over_all_windows": "" if over_windows is None else _over_windows(over_windows),
+        },
+        "mechanisms": [_mechanism(each) for each in priced.steps],
+        "bounds": _bounds(catalog, used_columns(release)),
+        "limits": sorted({*filter(_is_told, limits), *_table_limits(catalog, release)}),
+        "price": {
+            "asked": f"{price.name} {number(price.value)}",
+            "loss": priced.loss.to_json(),
+            "charges": {name: [number(taken.amount), number(taken.delta)] for name, taken in release.charges.items()},
+        },
+        "pots": {each.name: _pot(each, release) for each in way},
+        "post_processing": list(post_processing),
+        "values": {"commitment": commitment},
+        "unprotected": list(UNPROTECTED),
+        "incidents": [{"reserve": each.reserve, "code": each.code} for each in incidents],
+        "software": {"dither": __version__, "losses": LOSS_VERSION},
+    }
+
+
+def _over_windows(reading: Reading) -> str:
+    """The person-level figure of a (person, window) unit, over the windows that the catalog declares."""
+    pair = f"epsilon {rounded_up(reading.epsilon)} at delta {rounded_up(reading.delta)}"
+    return f"{reading.label}: {pair}, for one {reading.unit}"
+
+
+def plan_hash_of(release: Release) -> str:
+    """The hash of the plan; of several queries, that of all of them in order."""
+    hashes = [plan_hash(step.query) for step in release.priced.request.steps]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def number(value: Fraction) -> str:
+    """A fraction as the shortest decimal that is exact, else as p/q: what a reader and a machine both take."""
+    denominator, twos, fives = value.denominator, 0, 0
+    while denominator % 2 == 0:
+        denominator, twos = denominator // 2, twos + 1
+    while denominator % 5 == 0:
+        denominator, fives = denominator // 5, fives + 1
+    places = max(twos, fives)
+    if denominator != 1 or places > 12:
+        return fraction_text(value)
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    text = digits if places == 0 else f"{digits[:-places]}.{digits[-places:]}"
+    return f"-{text}" if value < 0 else text
+
+
+def _guarantee(release: Release, pot: Pot) -> dict[str, Any]:
+    """Of this release alone: the rule's own parameters, and (epsilon, delta)."""
+    rule, taken = pot.filter, release.charges.get(pot.name)
+    priced = release.priced
+    amount, delta = taken if taken is not None else charge_of(pot, priced.loss)
+    native = {rule.measure: number(amount), "delta": number(delta)}
+    native |= {"alpha": number(rule.alpha)} if rule.name == "rdp" else {}
+    if rule.name in ("pure", "approx"):
+        epsilon, total = amount, delta
+    else:
+        epsilon, total = rule.guarantee(amount)
+        total = total - rule.delta_selection + delta
+    unit = priced.at.catalog.unit.label
+    said = (
+        f"epsilon {rounded_up(epsilon)} at delta {rounded_up(total)}, for one {unit} ({priced.at.catalog.neighbours})"
+    )
+    return {
+        "variant": VARIANTS[rule.name],
+        "native": native,
+        "epsilon": number(epsilon),
+        "delta": number(total),
+        "stated": said,
+    }
+
+
+def rounded_up(value: Fraction) -> str:
+    """At most six significant digits, rounded against us.
+
+    >>> rounded_up(Fraction(1, 2)), rounded_up(Fraction(1, 3)), rounded_up(Fraction(1, 10**6))
+    ('0.5', '0.333334', '1e-6')
+    """
+    up = Context(prec=6, rounding=ROUND_CEILING)
+    found = up.divide(Digits(value.numerator), Digits(value.denominator)).normalize(up)
+    return f"{found:f}" if found == 0 or found >= Digits("1e-4") else f"{found:e}"
+
+
+def _pot(pot: Pot, release: Release) -> dict[str, Any]:
+    taken = release.charges.get(pot.name)
+    epsilon, delta = pot.filter.guarantee(pot.ceiling)
+    return {
+        "kind": pot.kind,
+        "rule": {key: value if key == "name" else number(value) for key, value in pot.filter.to_body().items()},
+        "measure": pot.filter.measure,
+        "paid": number(taken.amount if taken else Fraction(0)),
+        "paid_delta": number(taken.delta if taken else Fraction(0)),
+        "cumulative": number(pot.spent),
+        "cap": number(pot.cap),
+        "ceiling": number(pot.ceiling),
+        "whatever_is_asked": {"epsilon": rounded_up(epsilon), "delta": number(delta)},
+        "purpose": {"question": pot.question, "population": pot.population, "recipient": pot.recipient},
+    }
+
+
+def _mechanism(each: Calibrated) -> dict[str, Any]:
+    mechanism = each.mechanism
+    told: dict[str, Any] = {
+        "mechanism": type(mechanism).__name__,
+        "family": each.step.family,
+        "share": number(each.step.weight),
+        "answers": plan_json(each.step.query)["type"],
+        "loss": each.loss().to_json(),
+    }
+    for name in ("scale", "sigma"):
+        if isinstance(found := getattr(mechanism, name, None), Fraction):
+            told[name] = number(found)
+    if isinstance(mechanism, IntegerBox):
+        told["sensitivity"] = {"rows": mechanism.rows, "sides": list(mechanism.sides)}
+    elif (sensitivity := getattr(mechanism, "sensitivity", None)) is not None:
+        told["sensitivity"] = {
+            key: number(Fraction(getattr(sensitivity, key))) for key in ("l0", "l1", "l2_squared", "linf")
+        }
+    return told
+
+
+def used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
+    """The columns that the plans name, by registered table: a name that appears anywhere in a plan counts."""
+    used: dict[str, tuple[Column, ...]] = {}
+    for each in release.priced.steps:
+        tree = plan_json(each.step.query)
+        named = {text.lower() for text in _texts(tree)}
+        for node in nodes_of(each.step.query.plan):
+            if isinstance(node, Scan):
+                table = release.at.catalog.table(node.table)
+                mine = {column.name for column in used.get(table.name, ())}
+                found = tuple(c for c in table.columns if c.name.lower() in named or c.name in mine)
+                used[table.name] = found
+    return used
+
+
+def _texts(tree: Any) -> Iterator[str]:
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict):
+        for value in tree.values():
+            yield from _texts(value)
+    elif isinstance(tree, (list, tuple)):
+        for value in tree:
+            yield from _texts(value)
+
+
+def _bounds(catalog: Catalog, used: dict[str, tuple[Column, ...]]) -> dict[str, Any]:
+    """Bounds, lists and null rules of the columns used, with where they came from."""
+    told: dict[str, Any] = {}
+    for table, columns in used.items():
+        for column in columns:
+            if found := _bound(column):
+                told[f"{table}.{column.name}"] = found
+    return told
+
+
+def _bound(column: Column) -> dict[str, Any]:
+    if isinstance(column, Category):
+        if isinstance(column.values, tuple):
+            return {"values": list(column.values), "provenance": "listed in the catalog", "other": str(column.other)}
+        if isinstance(column.values, FromPublic):
+            return {"values": f"public {column.values.table}.{column.values.column}", "provenance": "a public table"}
+        return {"values": "not listed", "provenance": "keys shown by private selection alone"}
+    if not isinstance(column, Bounded):
+        return {}
+    if isinstance(column, Boolean):
+        return {"lower": "false", "upper": "true", "provenance": "the type"}
+    show: Callable[[Fraction], str] = number
+    if isinstance(column, Date):
+        show = _day
+    elif isinstance(column, Timestamp):
+        show = _second
+    told = {"lower": show(column.lower_grid * column.step), "upper": show(column.upper_grid * column.step)}
+    provenance = str(getattr(column, "provenance", "the type"))
+    return told | {"resolution": number(column.step), "nulls": column.nulls.rule, "provenance": provenance}
+
+
+def _day(value: Fraction) -> str:
+    return days_text(int(value))
+
+
+def _second(value: Fraction) -> str:
+    return seconds_text(int(value), 0)
+
+
+def _is_told(limit: str) -> bool:
+    """Not the recipe's own words for rows per unit: the limits of each table say it with the table's name."""
+    return not re.fullmatch(r"at most \d+ rows? per \w+", limit)
+
+
+def _table_limits(catalog: Catalog, release: Release) -> set[str]:
+    """How much of one unit the registered tables hold."""
+    found = set()
+    for name in used_columns(release):
+        table = catalog.table(name)
+        if table.kind == "private" and table.rows_per_unit is not None:
+            found.add(f"at most {table.rows_per_unit} rows of {table.name} per {catalog.unit.label}")
+    return found

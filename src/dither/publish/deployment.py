@@ -1,0 +1,85 @@
+"""The public facts of a deployment, gathered from catalog and ledger: what register entries and statements rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dither.catalog import Catalog, Column, Id
+from dither.privacy.kernel.windows import horizon
+from dither.privacy.ledger import Incident, Pot, Record
+from dither.privacy.ledger.pot_tree import worst_case
+from dither.publish.interpret import of_pot
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One dataset as the world may know it. Parameters and public facts, never a value."""
+
+    catalog: Catalog
+    context: str
+    pots: tuple[Pot, ...]
+    releases: tuple[Record, ...]
+    incidents: tuple[Incident, ...]
+    population_notes: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> Pot | None:
+        """The pot of the whole dataset, None where none was opened."""
+        return worst_case({pot.name: pot for pot in self.pots}) if self.pots else None
+
+    def guarantee(self) -> tuple[Fraction, Fraction] | None:
+        """(epsilon, delta) for everything that will ever be released, whatever is asked."""
+        return None if self.total is None else self.total.filter.guarantee(self.total.ceiling)
+
+    def meaning(self) -> tuple[str, ...]:
+        """The guarantee of the total in words; for (person, window) units over all declared windows."""
+        if self.total is None:
+            return ()
+        return tuple(of_pot(self.total).lines(windows=horizon(self.catalog)))
+
+    def mechanisms(self) -> tuple[str, ...]:
+        """The kinds of loss that were released, sorted."""
+        return tuple(sorted({kind for record in self.releases for kind in _kinds(record.loss)}))
+
+    def first_release(self) -> str | None:
+        """The day of the first release."""
+        days = sorted(record.released_at[:10] for record in self.releases if record.released_at)
+        return days[0] if days else None
+
+    def unused_columns(self) -> tuple[str, ...]:
+        """Columns of private tables that no released question named: candidates for not being held at all."""
+        named = {text.lower() for record in self.releases for text in _texts(record.public.get("request"))}
+        return tuple(
+            f"{table.name}.{column.name}"
+            for table in self.catalog.private_tables
+            for column in table.columns
+            if not isinstance(column, Id) and column.name.lower() not in named
+        )
+
+    def columns(self) -> Iterator[tuple[str, Column]]:
+        """The columns of private tables, by table.column."""
+        for table in self.catalog.private_tables:
+            for column in table.columns:
+                yield f"{table.name}.{column.name}", column
+
+
+def _kinds(loss: dict[str, Any]) -> Iterator[str]:
+    parts: Iterable[dict[str, Any]] = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
+    if not parts:
+        yield str(loss["type"])
+    for part in parts:
+        yield from _kinds(part)
+
+
+def _texts(tree: Any) -> Iterator[str]:
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict):
+        for value in tree.values():
+            yield from _texts(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _texts(value)

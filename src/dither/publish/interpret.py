@@ -1,0 +1,270 @@
+"""What (epsilon, delta) means, in plain words and in numbers that a person can hold against their own worry.
+
+Everything follows from one inequality, P(E) <= e^epsilon Q(E) + delta for every event E, where P and Q are the laws of
+all answers together on two neighbouring databases. Nothing here depends on data, and nothing prints an epsilon without
+its delta and its unit. Formulas and their proofs: docs/reference/interpret.md.
+
+>>> told = interpret(1, 0, unit="person", neighbours="add_remove")
+>>> round(told.posterior(0.1)[1], 4), round(told.power(0.05), 4)
+(0.232, 0.1359)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dither.accounting.curves import epsilon as curve_epsilon
+from dither.accounting.planning import group
+from dither.accounting.profile import tradeoff
+from dither.canonical import Number, as_float, exact, quote
+from dither.errors import ParameterError, RefusedError
+from dither.privacy.ledger import Pot
+from dither.privacy.losses import RDP, ZCDP, Approx, Loss, Neighbours, Pure
+from dither.privacy.numbers import refuse_beyond_floats
+from dither.publish.certificate import rounded_up
+from dither.surfaces import escape_html
+
+_UP = 1 + 1e-12
+PRIORS = (0.01, 0.1, 0.5)
+RATES = (0.01, 0.05)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A guarantee with the questions that people ask of it. `loss` sharpens the answers where it is known."""
+
+    epsilon: Fraction
+    delta: Fraction
+    unit: str
+    neighbours: Neighbours
+    loss: Loss | None = None
+
+    @property
+    def stated(self) -> str:
+        """The guarantee in one phrase: never an epsilon alone."""
+        return _stated(self.epsilon, self.delta, f"for one {_words(self.unit)}", self.neighbours)
+
+    def posterior(self, prior: float) -> tuple[float, float]:
+        """How far all answers can move someone's belief: prior odds times at most e^epsilon either way.
+
+        With a delta the odds move by at most 2 e^epsilon, in all but `exception` of the cases.
+        """
+        if not 0 < prior < 1:
+            raise ParameterError(f"a prior lies in (0, 1), got {prior}: 0 and 1 are certainties that nothing moves")
+        factor = _exp(self.epsilon) * (2 if self.delta else 1) * _UP
+        odds = prior / (1 - prior)
+        return odds / factor / (1 + odds / factor), _share(odds * factor)
+
+    @property
+    def exception(self) -> float:
+        """How often the posterior may leave its interval: (2 + e^-epsilon) delta, by Markov's inequality."""
+        return float(self.delta) * (2 + math.exp(-min(float(self.epsilon), 700.0))) * _UP
+
+    def power(self, false_positive: float) -> float:
+        """The largest share of those in the data that a test finds which wrongly names this share of the others.
+
+        min(e^epsilon a + delta, 1 - e^-epsilon (1 - delta - a)), or the trade-off curve of the loss where lower.
+        """
+        if not 0 <= false_positive <= 1:
+            raise ParameterError(f"a false-positive rate lies in [0, 1], got {false_positive}")
+        e, d, a = _exp(self.epsilon), float(self.delta), false_positive
+        found = min(e * a + d, 1 - (1 - d - a) / e) * _UP
+        if self.loss is not None:
+            found = min(found, 1 - tradeoff(self.loss, [a]).false_negative[0].lower)
+        return min(1.0, max(a, found))
+
+    def together(self, size: int) -> Meaning:
+        """The guarantee towards `size` units at once: a household, a person with so many rows, so many windows.
+
+        (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)); where the loss has a group rule, at the same delta.
+        """
+        if not isinstance(size, int) or size < 1:
+            raise ParameterError(f"a group has 1 or more members, got {quote(size)}")
+        unit = self.unit if size == 1 else f"{size} x {self.unit}"
+        epsilon, delta = self.epsilon * size, _group_delta(self.epsilon, self.delta, size)
+        loss = None
+        if self.loss is not None:
+            try:
+                loss = group(self.loss, size)
+                same = curve_epsilon(loss, self.delta).upper if self.delta else math.inf
+                if math.isfinite(same):  # stated at the delta of the unit, so that the two compare
+                    epsilon, delta = Fraction(same), self.delta
+            except RefusedError:
+                loss = None
+        return Meaning(epsilon, delta, unit, self.neighbours, loss)
+
+    def lines(self, *, household: int = 4, rows: int | None = None, windows: int | None = None) -> list[str]:
+        """The meaning in sentences."""
+        who = _words(self.unit)
+        told = [f"The guarantee: {self.stated}."]
+        told += [self._belief(prior, who) for prior in PRIORS]
+        if self.delta:
+            told.append(
+                f"That holds in all but {_rare(self.exception)} of cases; in those, nothing is promised. A delta far "
+                f"below 1 / number of people keeps this from being the whole story of anyone."
+            )
+        told += [self._test(rate, who) for rate in RATES]
+        many = self.together(household)
+        told.append(f"A household of {household}, counted together: {many.phrase(f'for {household} {who}s at once')}.")
+        if self.unit == "row":
+            count = 10 if rows is None else rows
+            told.append(f"One row is protected, not one person. {self.person(count, 'rows')}")
+        elif rows is not None:
+            raise ParameterError(f"the unit is {self.unit}: all rows of one are protected together, however many")
+        if self.unit.startswith("person_"):
+            count = 12 if windows is None else windows
+            told.append(f"One {who} is protected. {self.person(count, self.unit.removeprefix('person_') + 's')}")
+        elif windows is not None:
+            raise ParameterError(f"the unit is {self.unit}, which has no windows")
+        told.append(
+            "What is true of the population can be learned, and can concern people whether or not they are in the data."
+        )
+        return told
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return "<ul>" + "".join(f"<li>{escape_html(line)}</li>" for line in self.lines()) + "</ul>"
+
+    def person(self, count: int, what: str) -> str:
+        """The sentence about one person with `count` rows or windows."""
+        return f"A person with {count} {what} has {self.together(count).phrase('in all')}."
+
+    def phrase(self, whom: str) -> str:
+        """(epsilon, delta) of this meaning, said of `whom`; an empty guarantee says so."""
+        if self.delta >= 1:
+            return f"no guarantee {whom}: delta reaches 1"
+        return _stated(self.epsilon, self.delta, whom, self.neighbours)
+
+    def _belief(self, prior: float, who: str) -> str:
+        low, high = self.posterior(prior)
+        fact = f"that one {who} is in the data" if self.neighbours == "add_remove" else f"some fact about one {who}"
+        return (
+            f"Someone who holds it {_percent(prior)} likely {fact} can be led by all answers together to at most "
+            f"{_percent(high)}, and at least {_percent_down(low)}."
+        )
+
+    def _test(self, rate: float, who: str) -> str:
+        return (
+            f"A test that wrongly names {_percent(rate)} of the absent finds at most {_percent(self.power(rate))} of "
+            f"the present, one {who} at a time."
+            if self.neighbours == "add_remove"
+            else f"A test that is wrong for {_percent(rate)} of one kind of {who} is right for at most "
+            f"{_percent(self.power(rate))} of another."
+        )
+
+    def to_json(self, **counts: Any) -> dict[str, Any]:
+        """The same for programs; numbers are upper bounds as decimal text."""
+        return {
+            "epsilon": rounded_up(self.epsilon),
+            "delta": rounded_up(self.delta),
+            "unit": self.unit,
+            "neighbours": self.neighbours,
+            "posterior": {str(p): [f"{low:.6f}", f"{high:.6f}"] for p in PRIORS for low, high in [self.posterior(p)]},
+            "posterior_except": f"{self.exception:.3g}",
+            "power": {str(rate): f"{self.power(rate):.6f}" for rate in RATES},
+            "household": _pair(self.together(counts.get("household") or 4)),
+            "words": self.lines(**{key: value for key, value in counts.items() if value is not None}),
+        }
+
+
+@refuse_beyond_floats
+def interpret(
+    epsilon: Number, delta: Number, *, unit: str, neighbours: Neighbours, loss: Loss | None = None
+) -> Meaning:
+    """The meaning of (epsilon, delta) for a unit; all four must be said, since none means anything without the rest."""
+    price, share = exact(epsilon, "epsilon"), exact(delta, "delta")
+    as_float(price, "epsilon")
+    as_float(share, "delta")
+    if price < 0 or not 0 <= share <= 1:
+        raise ParameterError("epsilon is at least 0 and delta lies in [0, 1]")
+    if not unit:
+        raise ParameterError("say whom the guarantee protects: unit='person', for example")
+    return Meaning(price, share, unit, neighbours, loss)
+
+
+@refuse_beyond_floats
+def of_loss(loss: Loss, delta: Number) -> Meaning:
+    """The meaning of a workload fixed in advance, by its own curves."""
+    found = curve_epsilon(loss, delta).upper
+    if not math.isfinite(found):
+        raise ParameterError(f"there is no finite epsilon at delta {delta}: choose a larger delta")
+    return interpret(Fraction(found), delta, unit=loss.unit, neighbours=loss.neighbours, loss=loss)
+
+
+def of_pot(pot: Pot) -> Meaning:
+    """What a pot promises for all that it may ever pay for: the guarantee at its ceiling."""
+    epsilon, delta = pot.filter.guarantee(pot.ceiling)
+    towards: dict[str, Any] = {"neighbours": pot.neighbours, "unit": pot.unit}
+    loss: Loss
+    if pot.rule == "zcdp":
+        loss = ZCDP(pot.ceiling, pot.filter.delta_selection, **towards)
+    elif pot.rule == "rdp" and not pot.filter.delta_selection:
+        loss = RDP(pot.filter.alpha, pot.ceiling, **towards)
+    else:
+        loss = Approx(epsilon, delta, **towards) if delta else Pure(epsilon, **towards)
+    return interpret(epsilon, delta, loss=loss, **towards)
+
+
+def _group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
+    """delta (1 + e^eps + ... + e^((k-1) eps)), rounded up, at most 1."""
+    if delta == 0:
+        return Fraction(0)
+    each = float(epsilon)
+    if each * size > 700:
+        return Fraction(1)
+    ratio = size if each == 0 else math.expm1(size * each) / math.expm1(each) * _UP
+    return min(Fraction(1), delta * Fraction(ratio))
+
+
+def _exp(epsilon: Fraction) -> float:
+    return math.exp(min(float(epsilon), 700.0))
+
+
+def _share(odds: float) -> float:
+    return odds / (1 + odds)
+
+
+def _stated(epsilon: Fraction, delta: Fraction, whom: str, neighbours: str) -> str:
+    return f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}, {whom} ({neighbours})"
+
+
+def _pair(meaning: Meaning) -> dict[str, str]:
+    return {"epsilon": rounded_up(meaning.epsilon), "delta": rounded_up(meaning.delta), "unit": meaning.unit}
+
+
+def _words(unit: str) -> str:
+    """person_month -> person in one month."""
+    return f"person in one {unit.removeprefix('person_')}" if unit.startswith("person_") else unit
+
+
+def _percent(share: float) -> str:
+    """Rounded up to three significant digits, and never to 100 unless it is."""
+    return _digits(share, math.ceil)
+
+
+def _percent_down(share: float) -> str:
+    return _digits(share, math.floor)
+
+
+def _digits(share: float, to: Any) -> str:
+    if share >= 1:
+        return "100%"
+    if share <= 0:
+        return "0%"
+    hundred = share * 100
+    places = max(0, 2 - math.floor(math.log10(hundred)))
+    if hundred > 99:
+        places = max(places, 2 - math.floor(math.log10(100 - hundred)))
+    places = min(places, 12)
+    nudge = 1e-9 * 10**-places
+    found = to((hundred - nudge if to is math.ceil else hundred + nudge) * 10**places) / 10**places
+    return f"{found:.{places}f}".rstrip("0").rstrip(".") + "%" if places else f"{found:.0f}%"
+
+
+def _rare(share: float) -> str:
+    return f"1 in {math.floor(1 / share):,}" if 0 < share < 0.5 else _percent(share)

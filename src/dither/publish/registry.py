@@ -1,0 +1,306 @@
+"""An entry for the OpenDP deployments registry, filled from catalog and ledger; what only a person knows is a prompt.
+
+The fields are those of the registry's schema at commit 3e9c812 (schemas/deployments-schema.yaml); unknown fields are
+refused there and here. `problems` checks an entry, also one that a person has filled in.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from typing import Any
+
+import yaml
+
+from dither.catalog import UNPROTECTED, Category, Date, Decimal, Integer, Timestamp
+from dither.errors import DitherError
+from dither.publish.certificate import EMBEDDED, rounded_up
+from dither.publish.deployment import Deployment
+from dither.version import __version__
+
+PROMPT = "PLEASE WRITE: "
+_MOST_CHARACTERS = 100_000
+_MOST_DEPTH = 16
+_OPENING = (
+    yaml.FlowSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.BlockMappingStartToken,
+)
+_CLOSING = (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken, yaml.BlockEndToken)
+_VARIANT = {"pure": "Pure DP", "approx": "Approximate DP", "zcdp": "Zero-concentrated DP", "rdp": "Renyi DP"}
+_STATUS = ("Converted", "Draft", "Pending", "Changes Required", "Approved", "Approved (Update Requested)",
+           "Approved (Pending)")  # fmt: skip
+_PRODUCT = ("Summary statistics", "Machine learning model", "Dataset", "Synthetic data", "Interactive API",
+            "SQL queries")  # fmt: skip
+_SECTOR = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+TEXT, NUMBER, LIST = "text", "number", "list"
+SCHEMA: dict[str, Any] = {
+    "url_slug": TEXT,
+    "status": _STATUS,
+    "tier": (1, 2, 3),
+    "deployment": {
+        "basic": {
+            "name": TEXT, "data_curators": LIST, "intended_use": TEXT, "data_product_type": _PRODUCT,
+            "data_product_region": TEXT, "description": TEXT, "publication_date": "date",
+            "data_product_sector?": _SECTOR,
+        },
+        "dp_variant": {
+            "variant_name": (*_VARIANT.values(), "Custom"), "data_domain": TEXT, "unprotected_quantities": TEXT,
+        },
+        "privacy_loss": {
+            "privacy_unit": TEXT, "privacy_unit_details": TEXT,
+            "privacy_parameters": {"epsilon?": NUMBER, "delta?": NUMBER, "rho?": NUMBER},
+            "privacy_parameters_details": TEXT,
+        },
+        "deployment_model": {
+            "model_name": ("Local", "Central", "Shuffle", "Federated", "Varies"), "model_name_details": TEXT,
+            "actors": TEXT, "release_type": ("One release", "Many releases"), "release_type_details": TEXT,
+            "data_source_type": ("Static", "Dynamic"), "data_source_type_details": TEXT,
+            "access_type": ("Interactive", "Non-interactive"), "access_type_details": TEXT,
+        },
+        "accounting": {"post_processing": TEXT, "composition": TEXT},
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": TEXT, "mechanisms": TEXT, "justification": TEXT,
+        },
+        "administrative": {"registry_authors": LIST, "sources?": TEXT, "notes?": TEXT},
+    },
+}  # fmt: skip
+
+
+def entry(of: Deployment) -> dict[str, Any]:
+    """The entry: every field that catalog and ledger know, prompts for the rest."""
+    catalog, total, found = of.catalog, of.total, of.guarantee()
+    slug = re.sub(r"[^a-z0-9]+", "_", catalog.dataset.lower()).strip("_")
+    parameters: dict[str, str] = {}
+    if found is not None and total is not None:
+        parameters = {"epsilon": rounded_up(found[0]), "delta": rounded_up(found[1])}
+        parameters |= {"rho": rounded_up(total.ceiling)} if total.rule == "zcdp" else {}
+    return {
+        "url_slug": slug,
+        "status": "Draft",
+        "tier": 3,
+        "deployment": {
+            "basic": {
+                "name": catalog.dataset,
+                "data_curators": [PROMPT + "who publishes it"],
+                "intended_use": " ".join(pot.question for pot in of.pots) or PROMPT + "what is it for",
+                "data_product_type": "SQL queries",
+                "data_product_region": PROMPT + "which country or region",
+                "description": PROMPT + f"what the data is about; population: {catalog.population}",
+                "publication_date": of.first_release() or PROMPT + "YYYY-MM-DD; nothing was released yet",
+            },
+            "dp_variant": {
+                "variant_name": "Custom" if total is None else _VARIANT[total.rule],
+                "data_domain": _domain(of),
+                "unprotected_quantities": "; ".join([*UNPROTECTED, *EMBEDDED]),
+            },
+            "privacy_loss": {
+                "privacy_unit": catalog.unit.label,
+                "privacy_unit_details": _unit(of),
+                "privacy_parameters": parameters,
+                "privacy_parameters_details": _parameters(of),
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "model_name_details": "one curator holds the rows, adds noise and keeps the ledger",
+                "actors": "; ".join(["the steward, who registers data and opens budgets, and sees the rows",
+                                     *(f"{pot.recipient}, from pot {pot.name}" for pot in of.pots),
+                                     PROMPT + "who else may see answers, and whom you trust with what"]),
+                "release_type": "Many releases",
+                "release_type_details": "answers are paid from a budget with a ceiling fixed before the first; nothing "
+                "is refunded, and at the cap questions are refused",
+                "data_source_type": "Static",
+                "data_source_type_details": "versions are made by the steward's act; charges of all of them add",
+                "access_type": "Interactive",
+                "access_type_details": _access(of),
+            },
+            "accounting": {
+                "post_processing": "intervals, ratios and orderings are computed from noisy values alone",
+                "composition": _composition(of),
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": _preprocessing(of),
+                "mechanisms": _mechanisms(of),
+                "justification": PROMPT + "who chose epsilon and the unit, how, and what was rejected",
+            },
+            "administrative": {
+                "registry_authors": [PROMPT + "who wrote this entry"],
+                "notes": f"filled by dither {__version__} from catalog and ledger, for the schema at 3e9c812",
+            },
+        },
+    }  # fmt: skip
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML in which each field stands once; plain YAML keeps the last of two and says nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        if len(set(keys)) != len(keys):
+            raise yaml.YAMLError("a field is there twice")
+        return dict(super().construct_mapping(node, deep))
+
+
+def read_entry(text: str) -> Any:
+    """The entry that a YAML text holds; refused where two readers could see two, or where it has no end."""
+    try:
+        _check_size(text)
+        return yaml.load(text, _StrictLoader)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        raise DitherError(
+            "this is no register entry: YAML with each field once, without aliases, as 'dither registry export' writes"
+        ) from None
+
+
+def _check_size(text: str) -> None:
+    """Refuse what is long or deep before it is built, and aliases, by which a short text grows without end."""
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError("too long")
+    depth = 0
+    for token in yaml.scan(text):
+        depth += isinstance(token, _OPENING)
+        depth -= isinstance(token, _CLOSING)
+        if depth > _MOST_DEPTH or isinstance(token, yaml.AliasToken):
+            raise ValueError("too deep, or an alias")
+
+
+def problems(found: Any) -> list[str]:
+    """What is wrong with an entry by the schema, field by field; prompts that are left count as problems of it."""
+    return [*_check(found, SCHEMA, ""), *(f"{path}: {text}" for path, text in prompts(found))]
+
+
+def prompts(found: Any, path: str = "") -> list[tuple[str, str]]:
+    """The prompts that are left, by field."""
+    if isinstance(found, str):
+        return [(path, found[found.index(PROMPT) :])] if PROMPT in found else []
+    pairs = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    return [each for key, value in pairs for each in prompts(value, f"{path}.{key}" if path else str(key))]
+
+
+def _check(found: Any, want: Any, path: str) -> list[str]:
+    where = path or "the entry"
+    if isinstance(want, dict):
+        if not isinstance(found, dict):
+            return [f"{where}: must have fields"]
+        known = {name.rstrip("?"): kind for name, kind in want.items()}
+        wrong = [f"{path}.{name}: no such field".lstrip(".") for name in found if name not in known]
+        wrong += [
+            f"{path}.{name}: missing".lstrip(".") for name in want if not name.endswith("?") and name not in found
+        ]
+        for name, kind in known.items():
+            if name in found:
+                wrong += _check(found[name], kind, f"{path}.{name}".lstrip("."))
+        return wrong
+    if isinstance(found, str) and PROMPT in found:
+        return []
+    if isinstance(want, tuple):
+        listed = any(type(found) is type(choice) and found == choice for choice in want)  # 1 == True
+        return [] if listed else [f"{where}: one of {', '.join(map(str, want))}"]
+    if want == LIST:
+        return [] if isinstance(found, list) and found and all(found) else [f"{where}: a list with at least one name"]
+    if want == NUMBER:
+        return [] if _is_number(found) else [f"{where}: a number"]
+    if want == "date":
+        return [] if _is_date(str(found)) else [f"{where}: a day as YYYY-MM-DD"]
+    return [] if isinstance(found, str) and found.strip() else [f"{where}: a text"]
+
+
+def _is_number(found: Any) -> bool:
+    try:
+        return not isinstance(found, bool) and 0 <= float(found) < math.inf
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _domain(of: Deployment) -> str:
+    tables = ", ".join(f"{table.name} (at most {table.max_rows} rows)" for table in of.catalog.private_tables)
+    return f"all databases with the tables {tables} whose columns obey the registered catalog"
+
+
+def _unit(of: Deployment) -> str:
+    catalog = of.catalog
+    limits = "; ".join(
+        f"{table.rows_per_unit} rows of {table.name}" for table in catalog.private_tables if table.rows_per_unit
+    )
+    differ = "one is the other with a unit added or removed" if catalog.neighbours == "add_remove" else (
+        "one unit's rows are replaced by other rows")  # fmt: skip
+    owner = catalog.owner_column(catalog.private_tables[0])
+    whom = f"all rows that {owner} names" if owner else "one row"
+    return (
+        f"neighbours ({catalog.neighbours}): {differ}; a unit is {whom}, over all versions; at most "
+        f"{limits or '1 row'} per unit are kept, and this is enforced at registration"
+    )
+
+
+def _parameters(of: Deployment) -> str:
+    total, found = of.total, of.guarantee()
+    if total is None or found is None:
+        return PROMPT + "no budget was opened yet"
+    spent = rounded_up(total.spent + total.reissued)
+    return (
+        f"stated for the ceiling, fixed before any answer was seen: {total.filter.measure} "
+        f"{rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and delta "
+        f"{rounded_up(total.delta_spent)} in {len(of.releases)} releases; "
+        f"epsilon {rounded_up(found[0])} at delta {rounded_up(found[1])} for one {total.unit}"
+    )
+
+
+def _access(of: Deployment) -> str:
+    total = of.total
+    if total is None:
+        return PROMPT + "no budget was opened yet"
+    inside = [pot.name for pot in of.pots if pot.inside]
+    if total.policy == "separate":
+        return (
+            f"each group pays from its own pot ({', '.join(inside)}); groups are assumed not to share answers; "
+            "the dataset's total bounds all of them together"
+        )
+    shared = f", with allowances inside it: {', '.join(inside)}" if inside else ""
+    return f"one total for all analysts{shared}; analysts may share everything, since the total alone is promised"
+
+
+def _composition(of: Deployment) -> str:
+    total = of.total
+    rule = "no budget yet" if total is None else {
+        "pure": "sums of epsilon",
+        "approx": "sums of epsilon and of delta",
+        "zcdp": "sums of rho, and of the deltas of key selection (approximate zCDP filter)",
+        "rdp": "sums at one order fixed in advance (Renyi filter)",
+    }[total.rule]  # fmt: skip
+    return f"a privacy filter, valid for questions and prices chosen after seeing answers: {rule}; exact rationals"
+
+
+def _preprocessing(of: Deployment) -> str:
+    bounds = [
+        f"{name} from {column.provenance}"
+        for name, column in of.columns()
+        if isinstance(column, (Integer, Decimal, Date, Timestamp))
+    ]
+    lists = [name for name, column in of.columns() if isinstance(column, Category)]
+    return (
+        "rows are cast, clamped, rounded and limited by rules that a person wrote before looking; bounds: "
+        + ("; ".join(bounds) or "none")
+        + (f"; listed keys: {', '.join(lists)}" if lists else "")
+        + "; "
+        + PROMPT
+        + "was anything tuned on the data, and was that charged?"
+    )
+
+
+def _mechanisms(of: Deployment) -> str:
+    used = ", ".join(of.mechanisms()) or "nothing was released yet"
+    return (
+        f"losses released: {used}; implemented by dither {__version__}; noise is exact on integers (no floating point "
+        "on the way from data to answer); keyed by the operating system's generator; errors after a charge are one "
+        "constant text; timing: " + EMBEDDED[1] + "; " + PROMPT + "how the machine and its backups are protected"
+    )

@@ -1,0 +1,93 @@
+"""A statement in the shape that NIST SP 800-226 suggests: what must be said about a deployment, point by point.
+
+Filled from catalog and ledger; what only a person knows stays a prompt. (The points are read from the initial public
+draft; the wording is ours. The statement is evidence towards a review, not the outcome of one.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dither.catalog import UNPROTECTED
+from dither.publish.certificate import VARIANTS, rounded_up
+from dither.publish.deployment import Deployment
+from dither.publish.hazards import Hazard, hazards
+from dither.publish.registry import PROMPT, entry
+from dither.surfaces import escape_lines
+from dither.version import __version__
+
+
+def statement(of: Deployment) -> str:
+    """The statement as Markdown."""
+    lines = [f"# Privacy statement: {of.catalog.dataset}", "", *_intro(of)]
+    for title, body in _sections(of):
+        lines += ["", f"## {title}", "", *(f"- {line}" for line in body)]
+    return escape_lines("\n".join(lines) + "\n")
+
+
+def _intro(of: Deployment) -> Iterator[str]:
+    yield (
+        f"Filled by dither {__version__} from the registered catalog and the ledger of the lineage "
+        f"{of.catalog.lineage} ({of.context}). Lines that begin with *{PROMPT.strip()}* are for a person."
+    )
+
+
+def _sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
+    filled = entry(of)["deployment"]
+    loss, model = filled["privacy_loss"], filled["deployment_model"]
+    yield "a. Variant and parameters", _parameters(of)
+    yield "b. Unit of privacy", [loss["privacy_unit_details"], *_not_protected(of)]
+    yield "c. Trust", [model["model_name_details"], model["actors"]]
+    yield "d. Query model and budget", [model["release_type_details"], model["access_type_details"]]
+    other = [PROMPT + "what else was or will be published from the same data without noise"]
+    yield "e. Other releases from the same data", other + list(of.population_notes)
+    yield "f. Mechanisms and library", [filled["implementation"]["mechanisms"]]
+    yield "g. Bins, keys and bounds", [filled["implementation"]["preprocessing_and_hyperparameter_tuning"]]
+    yield (
+        "h. Utility, bias and small groups",
+        [
+            "every answer carries an interval that covers the exact answer on the registered table at the stated level",
+            "limits and clamps bias sums towards the bounds; intervals do not cover that, and results name it",
+            PROMPT + "what error is tolerable for which decision, and how small groups fare",
+        ],
+    )
+    yield (
+        "i. Side channels",
+        [
+            "floating point: none on the way from data to answer",
+            "backend errors: one constant response after a charge; earlier failures read no data",
+            "time: embedded mode makes no promise",
+            f"not covered by noise: {'; '.join(UNPROTECTED)}",
+        ],
+    )
+    yield "j. Security and access control", [PROMPT + "who can read the state folder, its backups and the source"]
+    yield (
+        "k. Why the data was collected",
+        [
+            *(f"pot {pot.name}: {pot.question} About {pot.population}." for pot in of.pots),
+            PROMPT + "why it was collected, on what basis, and when it is deleted",
+        ],
+    )
+    yield "Hazards to look at", [_line(each) for each in hazards(of)]
+
+
+def _line(hazard: Hazard) -> str:
+    return f"**{hazard.name}**{' (to answer)' if hazard.ask else ''}: {hazard.message}"
+
+
+def _parameters(of: Deployment) -> list[str]:
+    total, found = of.total, of.guarantee()
+    if total is None or found is None:
+        return [PROMPT + "no budget was opened yet: dither budget open"]
+    cap = f"{total.filter.measure} {rounded_up(total.ceiling)}, all deltas together at most delta "
+    cap += rounded_up(total.filter.delta_cap)
+    native = f"{VARIANTS[total.rule]}: {cap}, for one {total.unit}, at the ceiling"
+    lines = [native, f"as a pair: epsilon {rounded_up(found[0])} at delta {rounded_up(found[1])}, for one {total.unit} "
+                     f"({total.neighbours})"]  # fmt: skip
+    return lines + list(of.meaning()[1:])
+
+
+def _not_protected(of: Deployment) -> list[str]:
+    return [
+        f"not protected: people named by {p.key}, because {p.because}" for p in of.catalog.people if not p.protected
+    ]

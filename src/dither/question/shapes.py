@@ -1,0 +1,121 @@
+"""What a formula looks like to an interval: affine in the atoms, a ratio of two such, monotone around another, or else.
+
+>>> affine(Apply("subtract", (Noisy(0), Apply("multiply", (Constant(Fraction(2)), Noisy(1))))))
+Affine(weights=((0, Fraction(1, 1)), (1, Fraction(-2, 1))), constant=Fraction(0, 1))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dither.question.expressions import Apply, Constant, Formula, Noisy
+
+_ZERO = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A constant plus a weighted sum of atoms."""
+
+    weights: tuple[tuple[int, Fraction], ...]
+    constant: Fraction
+
+    def times(self, factor: Fraction) -> Affine:
+        return Affine(tuple((atom, weight * factor) for atom, weight in self.weights), self.constant * factor)
+
+    def plus(self, other: Affine) -> Affine:
+        weights = dict(self.weights)
+        for atom, weight in other.weights:
+            weights[atom] = weights.get(atom, _ZERO) + weight
+        kept = tuple(sorted((atom, weight) for atom, weight in weights.items() if weight))
+        return Affine(kept, self.constant + other.constant)
+
+
+def affine(formula: Formula) -> Affine | None:
+    """The formula as an affine function of atoms; None if it is none (or reads keys)."""
+    match formula:
+        case Noisy(atom):
+            return Affine(((atom, Fraction(1)),), _ZERO)
+        case Constant(value) if isinstance(value, Fraction):
+            return Affine((), value)
+        case Apply("negate", (inner,)):
+            return _scaled(inner, Fraction(-1))
+        case Apply("add", parts):
+            return _total([affine(part) for part in parts])
+        case Apply("subtract", (left, right)):
+            return _total([affine(left), _scaled(right, Fraction(-1))])
+        case Apply("multiply", parts):
+            return _product([affine(part) for part in parts])
+        case Apply("divide", (above, below)):
+            divisor = affine(below)
+            if divisor is not None and not divisor.weights and divisor.constant:
+                return _scaled(above, 1 / divisor.constant)
+    return None
+
+
+def _scaled(formula: Formula, factor: Fraction) -> Affine | None:
+    found = affine(formula)
+    return None if found is None else found.times(factor)
+
+
+def _total(parts: list[Affine | None]) -> Affine | None:
+    total = Affine((), _ZERO)
+    for part in parts:
+        if part is None:
+            return None
+        total = total.plus(part)
+    return total
+
+
+def _product(parts: list[Affine | None]) -> Affine | None:
+    found = Affine((), Fraction(1))
+    for part in parts:
+        if part is None or (part.weights and found.weights):
+            return None
+        found = part.times(found.constant) if not found.weights else found.times(part.constant)
+    return found
+
+
+def ratio(formula: Formula) -> tuple[Affine, Affine] | None:
+    """Numerator and denominator, both affine, the denominator noisy; None if the formula is no such ratio."""
+    match formula:
+        case Apply("divide", (above, below)):
+            top, bottom = _fraction(above), _fraction(below)
+            if top is not None and bottom is not None:
+                above_top, above_bottom = top
+                below_top, below_bottom = bottom
+                upper, lower = _product([above_top, below_bottom]), _product([above_bottom, below_top])
+                return None if upper is None or lower is None or not lower.weights else (upper, lower)
+        case Apply("multiply", parts):
+            found = _fraction(formula) if len(parts) == 2 else None
+            return found if found is not None and found[1].weights else None
+    return None
+
+
+def _fraction(formula: Formula) -> tuple[Affine, Affine] | None:
+    whole = affine(formula)
+    if whole is not None:
+        return whole, Affine((), Fraction(1))
+    match formula:
+        case Apply("divide", _):
+            return ratio(formula)
+        case Apply("nullif", (inner, Constant(value))) if value == 0:  # below a fraction it changes nothing
+            return _fraction(inner)
+        case Apply("multiply", (left, right)):
+            pair = _fraction(left), _fraction(right)
+            if pair[0] is not None and pair[1] is not None:
+                upper = _product([pair[0][0], pair[1][0]])
+                lower = _product([pair[0][1], pair[1][1]])
+                return None if upper is None or lower is None else (upper, lower)
+    return None
+
+
+def atoms_of(formula: Formula | None) -> tuple[int, ...]:
+    """The atoms that a formula reads, in order."""
+    match formula:
+        case Noisy(atom):
+            return (atom,)
+        case Apply(_, arguments):
+            return tuple(sorted({atom for argument in arguments for atom in atoms_of(argument)}))
+    return ()

@@ -1,0 +1,67 @@
+"""Errors in a question: the rule, the place in its text, and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Protocol
+
+from sqlglot import exp
+
+from dither.catalog import Catalog
+from dither.errors import QueryError, RefusedError
+from dither.sql.refusals.table import REFUSALS
+
+
+class Asked(Protocol):
+    """A question and the catalog that it is about."""
+
+    sql: str
+    catalog: Catalog
+
+
+def refuse(message: str, sql: str, node: exp.Expr | None = None, *, span: tuple[int, int] | None = None) -> QueryError:
+    """A QueryError that shows the line of the question with the place marked."""
+    start, end = span or place(node)
+    if end <= start:
+        return QueryError(message)
+    line_start = sql.rfind("\n", 0, start) + 1
+    line_end = sql.find("\n", start)
+    line = sql[line_start : line_end if line_end >= 0 else len(sql)]
+    marks = " " * (start - line_start) + "^" * max(1, min(end, line_start + len(line)) - start)
+    return QueryError(f"{message}\n  {line}\n  {marks}", start=start, end=end)
+
+
+def refused(name: str, at: Asked, node: exp.Expr | None = None) -> QueryError:
+    """The error of a row of the table of refusals, with the owner's name in this catalog."""
+    message = REFUSALS[name].message
+    for table in at.catalog.private_tables:
+        if owner := at.catalog.owner_column(table):
+            message = message.replace("patient_id", owner)
+    return refuse(message, at.sql, node)
+
+
+def from_plan(error: RefusedError, sql: str, node: exp.Expr | None = None) -> QueryError:
+    """What the rules of plans refuse, with its place in the question."""
+    return refuse(str(error), sql, node)
+
+
+def place(node: exp.Expr | None) -> tuple[int, int]:
+    """Start and end of a node in the question's text; (0, 0) where the parser kept none."""
+    if node is None:
+        return 0, 0
+    spans = [
+        (part.meta["start"], part.meta["end"] + 1)
+        for part in node.walk()
+        if "start" in part.meta and "end" in part.meta
+    ]
+    return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """A hint with the closest name, else the list of names."""
+    names = list(dict.fromkeys(options))
+    close = difflib.get_close_matches(word.lower(), [option.lower() for option in names], 1, 0.6)
+    if close:
+        return f"did you mean {next(option for option in names if option.lower() == close[0])}?"
+    return f"there are {', '.join(names[:50])}" if names else "there are none"

@@ -1,0 +1,248 @@
+"""The steward's acts on budgets: open, raise, clear incidents, reissue; and what a population adds up to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dither.canonical import Number, as_float, exact
+from dither.catalog import Catalog, from_json
+from dither.errors import DitherError, ParameterError
+from dither.privacy.kernel.kernel import Kernel, Release
+from dither.privacy.kernel.parts import check_partition
+from dither.privacy.kernel.request import Request
+from dither.privacy.kernel.windows import horizon, windows_of
+from dither.privacy.ledger import Ledger, Pot, Rule, default_head_path, lineages
+from dither.privacy.ledger.lineages import Known
+from dither.privacy.ledger.pot_tree import worst_case
+from dither.publish.budget import AS_IF, Pair, over_windows, steps_apart
+from dither.state import State
+
+_NONE: Pair = (Fraction(0), Fraction(0))
+_DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha")
+
+
+def open_ledger(place: State) -> Ledger:
+    """The dataset's ledger, checked against its head."""
+    return Ledger.open(place.ledger_location(), default_head_path(place.installation_id()))
+
+
+def open_pot(
+    place: State,
+    catalog: Catalog,
+    name: str,
+    *,
+    ceiling: Number,
+    purpose: dict[str, str],
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    renyi: Number | None = None,
+    rule: str = "pure",
+    relations: dict[str, str] | None = None,
+    **terms: Any,
+) -> Pot:
+    """Open a pot for the unit and neighbours of the registered catalog; the first is the dataset's total."""
+    stated: Any = {key: terms.pop(key) for key in _DELTAS if terms.get(key) is not None}
+    for key, value in stated.items():
+        as_float(value, key)  # deltas below 1e-300 are no promise that anybody can compute with
+    checked = Rule(rule, **{key: exact(value, key) for key, value in stated.items()})  # type: ignore[arg-type]
+    caps = {"epsilon": epsilon, "rho": rho, "renyi": renyi}
+    cap = caps.pop(checked.measure)
+    if cap is None or any(value is not None for value in caps.values()):
+        raise ParameterError(f"a pot with the rule {rule!r} is capped by --{checked.measure} and nothing else")
+    terms = {key: value for key, value in terms.items() if value is not None and key not in _DELTAS}
+    told: Any = {"neighbours": catalog.neighbours, "unit": catalog.unit.label, "rule": checked, **purpose, **terms}
+    ledger = open_ledger(place)
+    try:
+        registered = ledger.registered()
+        if registered is None:
+            raise DitherError("nothing is registered: run 'dither register CATALOG' first")
+        this = _known(place, catalog)
+        counted = registered.public["context"] != "dev"  # invented data has no people to protect twice
+        if "inside" not in told and counted:
+            told["relations"] = lineages.declared(lineages.known(this.installation), relations or {})
+        elif relations:
+            raise ParameterError("relations to other lineages are declared when the dataset's total is opened")
+        if told.get("kind") == "partition":
+            told["column"] = str(told.get("column"))
+            check_partition(_sketch(name, told, registered.version), catalog, registered.version)
+        if told.get("kind") == "windows":
+            return _open_windows(ledger, catalog, name, cap, ceiling, told)
+        if "inside" in told or not counted:
+            return ledger.open_pot(name, cap, ceiling, **told)
+        if not ledger.pots():
+            lineages.check_not_lost(this.installation)
+            lineages.remember(this)  # before the pot exists: a crash between the two asks too much, never too little
+        total = ledger.open_pot(name, cap, ceiling, **told)
+        lineages.remember(replace(this, opened=True))
+        return total
+    finally:
+        ledger.close()
+
+
+def _open_windows(
+    ledger: Ledger, catalog: Catalog, name: str, cap: Number, ceiling: Number, told: dict[str, Any]
+) -> Pot:
+    """A pot for every window that the catalog's bounds hold, each with this cap and ceiling (privacy-rules 10)."""
+    windows = windows_of(catalog)
+    if windows is None:
+        raise ParameterError("windows belong to (person, window) units: this catalog protects " + catalog.unit.label)
+    if told.get("inside") is None or told.get("value") or told.get("column"):
+        raise ParameterError("windows lie inside the dataset's total, and follow from the catalog: --inside total")
+    terms = {key: value for key, value in told.items() if key != "kind"}
+    return ledger.open_windows(name, cap, ceiling, windows.column, windows.labels, **terms)
+
+
+def _sketch(name: str, told: dict[str, Any], version: int) -> Pot:
+    one, rule = Fraction(1), told["rule"]
+    return Pot(name, one, one, rule, Fraction(0), told["neighbours"], told["unit"], "", "", "", "partition",
+               told["inside"], column=told["column"], version=version)  # fmt: skip
+
+
+def _known(place: State, catalog: Catalog) -> Known:
+    where = str(Path(place.root).resolve())
+    source = place.source_file.read_text(encoding="utf-8") if place.source_file.exists() else ""
+    return Known(place.installation_id(), catalog.dataset, catalog.lineage, catalog.population, where, source=source)
+
+
+def raise_cap(place: State, pot: str, cap: Number, reason: str) -> Pot:
+    """Raise a pot's cap, at most to its ceiling less the reserve for reissues."""
+    ledger = open_ledger(place)
+    try:
+        return ledger.raise_cap(pot, cap, reason)
+    finally:
+        ledger.close()
+
+
+def clear_incidents(place: State, reason: str) -> None:
+    """Let answers leave again after incidents."""
+    ledger = open_ledger(place)
+    try:
+        ledger.clear_incidents(reason)
+    finally:
+        ledger.close()
+
+
+def reissue(place: State, request: Request, supersedes: str, note: str) -> Release:
+    """Answer again what was answered wrongly, out of the pot's reserve. `note` says why, from public facts alone.
+
+    A decision taken by looking at true data would itself be a release (privacy-rules 25).
+    """
+    kernel = Kernel(place)
+    return kernel.release(request, reissue={"supersedes": kernel.ledger.number_of(str(supersedes)), "note": note})
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one dataset promises to a person of a population: over all its windows, for its neighbours."""
+
+    name: str
+    relation: str
+    neighbours: str
+    promised: Pair
+    so_far: Pair
+
+    def under(self, neighbours: str) -> tuple[Pair, Pair]:
+        """As said, or for replacing a person where only adding or removing one was promised: two steps."""
+        if neighbours == self.neighbours:
+            return self.promised, self.so_far
+        return steps_apart(self.promised, 2), steps_apart(self.so_far, 2)
+
+
+def population_notes(place: State, catalog: Catalog) -> tuple[str, ...]:
+    """What the datasets of one population promise together: same people, so budgets add up (privacy-rules 37).
+
+    Basic composition over datasets, which holds however questions to one are chosen after answers of another. A
+    relation is what the later of two openings declared. Row units promise nothing to a person, and have no sum.
+    """
+    mine = _share(place, catalog.lineage, "its own")
+    others = lineages.known(place.installation_id())
+    if mine is None or not others:
+        return ()
+    this = _known(place, catalog)
+    total = worst_case_of(place)
+    shares, lines, missing = [mine] if isinstance(mine, Share) else [], [], not isinstance(mine, Share)
+    for other in others:
+        theirs = State(Path(other.ledger))
+        root = worst_case_of(theirs)
+        declared = (total.relations if total else {}).get(other.name) or (root.relations if root else {}).get(this.name)
+        relation = declared or "unknown"
+        if relation == "disjoint" and other.population != catalog.population:
+            continue
+        share = _share(theirs, other.lineage, relation)
+        if isinstance(share, Share):
+            shares.append(share)
+            lines.append(f"lineage {other.lineage} ({relation} people): {_text(share.promised)}, for one person")
+        else:
+            missing = True
+            why = share or "its ledger cannot be read"
+            lines.append(f"lineage {other.lineage} ({relation} people): {why}, so it is not in the sum")
+    if not lines:
+        return ()
+    neighbours = "replace" if any(share.neighbours == "replace" for share in shares) else "add_remove"
+    both = [share.under(neighbours) for share in shares]
+    promised, so_far = (_sum(pairs) for pairs in zip(*both, strict=True)) if both else ((_NONE, _NONE))
+    least = "at least " if missing else ""
+    who = f"population {catalog.population}, all its datasets together"
+    change = "replacing a person" if neighbours == "replace" else "adding or removing a person"
+    lines.append(f"{who}, whatever is asked: {least}{_text(promised)}, for {change}")
+    lines.append(f"{who}, so far, {AS_IF}: {least}{_text(so_far)}, for {change}")
+    return tuple(lines)
+
+
+def _share(place: State, lineage: str, relation: str) -> Share | str | None:
+    """What a dataset promises to one person; a sentence where that is nothing, None where it cannot be read."""
+    pots = _pots_of(place)
+    if not pots:
+        return None
+    root = worst_case(pots)
+    if root.unit == "row":
+        return "it protects rows, not people"
+    windows, most = horizon(_registered_catalog(place)) or 1, min(pot.ceiling for pot in (root, *_windows_pot(pots)))
+    sums = root.spent + root.reissued
+    so_far = over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
+    return Share(lineage, relation, root.neighbours, over_windows(root.filter, most, windows), so_far)
+
+
+def _windows_pot(pots: dict[str, Pot]) -> tuple[Pot, ...]:
+    return tuple(pot for pot in pots.values() if pot.is_windows)
+
+
+def _registered_catalog(place: State) -> Catalog:
+    ledger = open_ledger(place)
+    try:
+        registered = ledger.registered()
+    finally:
+        ledger.close()
+    assert registered is not None  # a total is opened after a registration
+    return from_json(json.loads((place.version(registered.version) / "catalog.json").read_text(encoding="utf-8")))
+
+
+def _sum(pairs: tuple[Pair, ...]) -> Pair:
+    return sum((pair[0] for pair in pairs), Fraction(0)), min(
+        Fraction(1), sum((pair[1] for pair in pairs), Fraction(0))
+    )
+
+
+def _text(pair: Pair) -> str:
+    return f"epsilon {float(pair[0]):.6g}, delta {float(pair[1]):g}"
+
+
+def worst_case_of(place: State) -> Pot | None:
+    """The total of a dataset, None where it has none or cannot be read."""
+    pots = _pots_of(place)
+    return worst_case(pots) if pots else None
+
+
+def _pots_of(place: State) -> dict[str, Pot]:
+    try:
+        ledger = open_ledger(place)
+    except DitherError:
+        return {}
+    try:
+        return {pot.name: pot for pot in ledger.pots()}
+    finally:
+        ledger.close()

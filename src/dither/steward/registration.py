@@ -1,0 +1,334 @@
+"""The data steward's acts: register data, open and raise pots, read what only the steward may see.
+
+Reached from the command line alone. Registration writes a new version beside the one in use, syncs it, renames it into
+place and only then tells the ledger: a killed registration leaves the old version in use.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from dither.canonical import dumps
+from dither.catalog import Catalog, catalog_hash, from_json, load, to_json
+from dither.catalog.file.draft import draft
+from dither.data.engines.duckdb import open_for_schema
+from dither.data.engines.resources import Resources
+from dither.data.engines.scratch import remove_spilled
+from dither.data.measure import Measurer
+from dither.data.register.registration import Repairs, write_copy_and_facts
+from dither.data.register.source_types import SourceError
+from dither.data.register.sources import (
+    check_source_types,
+    column_names,
+    missing_columns,
+    names_at,
+    table_names,
+    types_at,
+)
+from dither.errors import CatalogError, DitherError, ParameterError, RefusedError
+from dither.plan.algebra import Cells, Query
+from dither.plan.facts import Facts
+from dither.privacy.kernel.cores import no_core_dumps
+from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
+from dither.privacy.ledger.anchors import read_lines, write_line
+from dither.privacy.noise import fresh_bytes
+from dither.publish.signing import forget_key, public_key, signing_key
+from dither.state import State
+from dither.steward.budgets import open_ledger
+
+Context = Literal["prod", "dev"]
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What a registration did. `repairs` are true counts: for the steward's eyes, never for analysts."""
+
+    catalog: Catalog
+    version: int
+    context: str
+    repairs: tuple[Repairs, ...]
+
+
+def register(
+    catalog_file: Path,
+    *,
+    state: State | None = None,
+    dev: bool = False,
+    ledger_url: str | None = None,
+    stage: Callable[[str], None] = lambda _: None,
+    memory: str | None = None,
+    spill: Path | None = None,
+    share: Callable[[float], None] | None = None,
+) -> Registration:
+    """Register the data that the catalog names as the next version; above `memory` ("2GB") the engine spills.
+
+    It spills encrypted into the state folder, or in plain into a folder inside `spill`, removed afterwards.
+    """
+    Resources(memory)  # refuses what is no amount of memory
+    no_core_dumps()
+    catalog = load(catalog_file)
+    place = state or State.beside(catalog_file)
+    folder = catalog_file.parent / catalog.source.location
+    with _only_one(place):
+        ledger = _open_or_create(place, ledger_url)
+        try:
+            before = ledger.registered()
+            context: Context = "dev" if dev else "prod"
+            if before is not None and before.public["context"] != context:
+                raise RefusedError(
+                    f"this lineage was first registered as {before.public['context']} and stays so: "
+                    "use another state folder for another purpose",
+                    rule="dev is a property of a lineage that never had a prod pot",
+                )
+            source = str(folder.resolve())
+            if dev:
+                lineages.check_never_prod(place.installation_id(), catalog.lineage, source)
+            _write(place.source_file, source.encode())
+            version = 1 if before is None else before.version + 1
+            spilling = _Spilling(memory, spill)
+            repairs, facts = _write_version(catalog, folder, place, version, stage, spilling, share)
+            public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}
+            ledger.record_register(version, catalog_hash(catalog), public)
+        finally:
+            ledger.close()
+        _log(place, version, repairs)
+    return Registration(catalog, version, context, tuple(repairs))
+
+
+def check_source(catalog: Catalog, catalog_file: Path) -> str:
+    """Compare the catalog with the names that the source's schema has; no value is looked at. What was found."""
+    place = catalog_file.parent / catalog.source.location
+    if not place.exists():
+        return f"the source {place} is not here: its columns were not compared"
+    connection = open_for_schema()
+    try:
+        for table in catalog.tables:
+            try:
+                missing = missing_columns(column_names(connection, catalog.source, place, table), table)
+                if not missing and catalog.source.engine != "csv":
+                    check_source_types(connection, catalog.source, place, table)
+            except SourceError as error:
+                raise CatalogError(f"table {table.name}: {error}", file=catalog.file, line=table.line) from None
+            if missing:
+                message = f"table {table.name}: {table.source_name} has no column {', '.join(missing)}"
+                raise CatalogError(message, file=catalog.file, line=table.line)
+    finally:
+        connection.close()
+    return f"the source {place} has every declared column"
+
+
+def draft_catalog(place: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
+    """A skeleton of a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to decide."""
+    connection = open_for_schema()
+    try:
+        if engine == "duckdb":
+            sources = [(each, each) for each in table_names(connection, place)]
+        else:
+            sources = [(file.stem, file.name) for file in sorted(place.glob(f"*.{engine}"))]
+        if not sources:
+            raise DitherError(f"no {engine} tables in {place}")
+        tables: list[tuple[str, str, list[tuple[str, str | None]]]] = []
+        for table, source in sources:
+            names = names_at(connection, engine, place, source)
+            types = {} if engine == "csv" else dict(types_at(connection, engine, place, source))
+            tables.append((table, source, [(each, types.get(each)) for each in names]))
+        return draft(place.stem, engine, str(place), tables)
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True)
+class _Spilling:
+    """How much the engine may hold, and where the steward lets it spill in plain."""
+
+    memory: str | None
+    plain: Path | None
+
+    def folder(self, place: State) -> Path:
+        return place.spill if self.plain is None else self.plain / f"dither-{place.installation_id()}"
+
+
+def _write_version(
+    catalog: Catalog,
+    folder: Path,
+    place: State,
+    version: int,
+    stage: Callable[[str], None],
+    spilling: _Spilling,
+    share: Callable[[float], None] | None,
+) -> tuple[list[Repairs], Facts]:
+    new, spill = place.versions / "new", spilling.folder(place)
+    remove_spilled(place, held=True)
+    for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
+        shutil.rmtree(leftover, ignore_errors=True)
+    new.mkdir(parents=True, mode=0o700)
+    if spilling.plain is not None:
+        _write(place.plain_spill_file, os.fsencode(spill.absolute()))
+    spill.mkdir(mode=0o700)
+    try:
+        key = place.key_file.read_bytes()
+        plain = spilling.plain is not None
+        repairs, facts = write_copy_and_facts(
+            catalog, folder, key, new / "data.duckdb", spill, stage, spilling.memory, share, plain_spill=plain
+        )
+        _write(new / "catalog.json", dumps(to_json(catalog)).encode())
+        _write(new / "facts.json", dumps(facts.to_json()).encode())
+        os.chmod(new / "data.duckdb", 0o600)
+        _sync(new / "data.duckdb")
+        _sync(new)
+        new.rename(place.version(version))
+        _sync(place.versions)
+        return repairs, facts
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(spill, ignore_errors=True)
+        place.plain_spill_file.unlink(missing_ok=True)
+
+
+def _open_or_create(place: State, ledger_url: str | None) -> Ledger:
+    """The dataset's ledger; at the very first registration the installation's id, key and ledger are made."""
+    registered = place.versions.exists() and any(place.versions.iterdir())
+    if ledger_url is not None and place.ledger_location() != ledger_url:
+        if registered or place.ledger.exists():
+            raise RefusedError("this dataset has its ledger already, elsewhere", rule="a ledger is never replaced")
+        _write(place.root / "ledger.url", ledger_url.encode())
+    is_file = not isinstance(place.ledger_location(), str)
+    if not registered and (not is_file or not place.ledger.exists()):
+        for path, content in ((place.id_file, fresh_bytes(16).hex().encode()), (place.key_file, fresh_bytes(32))):
+            if not path.exists():
+                _write(path, content)
+        with suppress(RefusedError):  # a registration that was killed here before left an empty ledger
+            return open_ledger(place)
+        return Ledger.create(place.ledger_location(), default_head_path(place.installation_id()))
+    if is_file and not place.ledger.exists():
+        raise RefusedError(
+            f"{place.ledger} is gone but versions are left: restore it. "
+            "A lost ledger does not give back what was spent",
+            rule="budgets follow the data",
+        )
+    if not place.key_file.exists():
+        raise DitherError(f"{place.key_file} is gone: restore it. The key decides which rows stay and never changes")
+    return open_ledger(place)
+
+
+def registered_catalog(place: State) -> Catalog:
+    """The catalog of the version in use."""
+    folder = place.version(_registered(place).version)
+    return from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
+
+
+def _registered(place: State) -> Registered:
+    ledger = open_ledger(place)
+    try:
+        registered = ledger.registered()
+    finally:
+        ledger.close()
+    if registered is None:
+        raise DitherError("nothing is registered: run 'dither register CATALOG' first")
+    return registered
+
+
+def verify_ledger(place: State, anchors_text: str = "") -> Report:
+    """Recompute the chain, the pots and the commitments; needs no data.
+
+    `anchors_text` holds lines of `anchor_line` that somebody else kept: every entry they name must be there.
+    """
+    anchors = read_lines(anchors_text)
+    own_key = public_key(place)
+    for signed in anchors:
+        if signed.installation != place.installation_id():
+            raise ParameterError(f"the anchor of {signed.at} is of another installation, {signed.installation}")
+        if signed.public_key != own_key:  # else anyone who knows the installation could make a sound ledger look cut
+            raise ParameterError(
+                f"the anchor of {signed.at} was signed by another key, {signed.public_key}, than this dataset's"
+            )
+    return verify(place.ledger_location(), default_head_path(place.installation_id()), anchors)
+
+
+def anchor_line(place: State) -> str:
+    """A signed line that says how far the ledger has come, to be kept where this user cannot rewrite it."""
+    ledger = open_ledger(place)
+    try:
+        anchor = ledger.newest_entry()
+    finally:
+        ledger.close()
+    at = datetime.now(UTC).replace(microsecond=0).isoformat()
+    return write_line(place.installation_id(), anchor, at, signing_key(place))
+
+
+def truth(place: State, query: Cells, catalog: Catalog) -> list[list[int]]:
+    """Exact cells of a *dev* lineage, for teaching and tests; a prod lineage has none to show."""
+    return [list(map(int, row)) for row in measured(place, query, catalog)]
+
+
+def measured(place: State, query: Query, catalog: Catalog) -> Any:
+    """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
+    registered = _registered(place)
+    if registered.public["context"] != "dev":
+        raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
+    copy = place.version(registered.version) / "data.duckdb"
+    measurer = Measurer(copy, catalog, scratch=place.scratch)
+    try:
+        return measurer.measure(query)
+    finally:
+        measurer.close()
+
+
+def forget_head(place: State) -> None:
+    """Remove the head of a dev lineage whose folder is about to be thrown away."""
+    if _registered(place).public["context"] != "dev":
+        raise RefusedError("the head of a prod lineage is never removed", rule="budgets follow the data")
+    head = default_head_path(place.installation_id())
+    for file in head.parent.glob(head.name + "*"):
+        file.unlink(missing_ok=True)
+    lineages.forget(place.installation_id())
+    forget_key(place)
+
+
+@contextmanager
+def _only_one(place: State) -> Iterator[None]:
+    """One registration at a time, in a folder that nobody else can read."""
+    place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.chmod(place.root, 0o700)
+    with os.fdopen(os.open(place.root / "lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DitherError(f"another registration is running in {place.root}: wait for it to end") from None
+        yield
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A file that is whole or absent, mode 0600."""
+    beside = path.with_name(path.name + ".new")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _log(place: State, version: int, repairs: list[Repairs]) -> None:
+    """The steward's own log: true counts, mode 0600, never shown to an analyst."""
+    with os.fdopen(os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as log:
+        for table in repairs:
+            for what, count in table.counts:
+                log.write(dumps({"version": version, "table": table.table, "what": what, "count": count}) + "\n")

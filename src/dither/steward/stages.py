@@ -1,0 +1,173 @@
+"""Exact answers of a *dev* lineage, and where the error of an answer comes from, stage by stage.
+
+For teaching and tuning on invented or public data: a prod lineage has neither, since an exact answer that anyone sees
+is a release that nobody paid for. Stages follow the order of registration: values are clamped, then rows beyond the
+limits are left out; then keys may be suppressed, and noise is added.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dither.catalog import Catalog, Category, Column, Decimal, FromPublic, Integer, Table, load
+from dither.data.measure import Measurer
+from dither.data.register.registration import write_copy_and_facts
+from dither.errors import DitherError, RefusedError
+from dither.plan.algebra import Cells, Keys, LimitGroups, Plan, Quantiles, Scan, nodes_of
+from dither.plan.grids import Points
+from dither.privacy.kernel.calibrate import Calibrated
+from dither.privacy.kernel.randomise import dense
+from dither.privacy.kernel.release import Release, Values
+from dither.state import State
+from dither.steward.budgets import open_ledger
+
+WIDE = 10**12
+Cell = tuple[tuple[str | None, ...], int]
+
+
+class Stage(NamedTuple):
+    """Exact cells after one stage: (values of unlisted keys, code of the listed ones) -> one integer per aggregate."""
+
+    name: str
+    cells: dict[Cell, tuple[int, ...]]
+
+
+def truth_of(place: State, release: Release) -> Values:
+    """What the release would have been without noise, for the keys that it shows; dev lineages only."""
+    with _measurer(place, release.at.catalog) as measurer:
+        shown = dict(zip(release.priced.steps, release.values, strict=True))
+        selected = {
+            (each.step.query.plan, each.step.query.keys): keys
+            for each, keys in shown.items()
+            if isinstance(each.step.query, Keys)
+        }
+        return tuple(_exact(each, measurer, selected) for each in release.priced.steps)
+
+
+def _exact(each: Calibrated, measurer: Measurer, selected: dict[Any, Any]) -> tuple[Any, ...]:
+    query = each.step.query
+    if isinstance(query, Keys):
+        return tuple(selected[query.plan, query.keys])
+    keys = selected[query.plan, each.unlisted] if each.unlisted else ((),)
+    found = measurer.measure(query, bytes(32))
+    if isinstance(query, Quantiles):
+        return tuple(value for key in keys for value in _quantiles(each, query, found.get(key, {})))
+    shape = (each.cells, len(query.columns))
+    blocks = [dense(found.get(key, {}), shape) for key in keys] if each.unlisted else [found]
+    return tuple(int(value) for block in blocks for value in block.ravel())
+
+
+def _quantiles(each: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
+    """The smallest point that the share of rows does not exceed; the lowest point of an empty cell. So are its ends."""
+    assert isinstance(each.points, Points)
+    for code in range(each.cells):
+        places, counts = histograms.get(code, (np.zeros(1, np.int64), np.ones(1, np.int64)))
+        total = np.cumsum(counts)
+        for share in query.shares * (query.width // len(query.shares)):
+            rank = max(Fraction(1), share * int(total[-1]))
+            yield each.points.value(int(places[int(np.searchsorted(total, float(rank)))]))
+
+
+def stages(place: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Stage, ...], ...]:
+    """The cells of each query as the file has them, after clamping, and after the limits; dev lineages only."""
+    catalog = load(catalog_file)
+    unlimited = [replace(query, plan=_without_limits(query.plan)) for query in queries]
+    needed = _needed(catalog, *(query.plan for query in queries))
+    with _measurer(place, catalog) as measurer:
+        found = [[Stage("limits", _cells(measurer, query)) for query in queries]]
+    for name, changed in (("clamps", _unlimited(needed)), ("file", _unclamped(_unlimited(needed)))):
+        with tempfile.TemporaryDirectory(prefix="dither-stages-") as folder:
+            target, spill = Path(folder) / "data.duckdb", Path(folder) / "spill"
+            spill.mkdir()
+            source = catalog_file.parent / catalog.source.location
+            _, facts = write_copy_and_facts(changed, source, bytes(32), target, spill, lambda _: None)
+            measurer = Measurer(target, changed, facts)
+            try:
+                found.append([Stage(name, _cells(measurer, query)) for query in unlimited])
+            finally:
+                measurer.close()
+    return tuple(zip(*reversed(found), strict=True))
+
+
+def _cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
+    found = measurer.measure(query, bytes(32))
+    by_key = found if isinstance(found, dict) else {(): dict(enumerate(found.tolist()))}
+    return {
+        (key, code): tuple(int(value) for value in row) for key, cells in by_key.items() for code, row in cells.items()
+    }
+
+
+@contextmanager
+def _measurer(place: State, catalog: Catalog) -> Iterator[Measurer]:
+    ledger = open_ledger(place)
+    try:
+        registered = ledger.registered()
+    finally:
+        ledger.close()
+    if registered is None:
+        raise DitherError("nothing is registered: run 'dither register CATALOG' first")
+    if registered.public["context"] != "dev":
+        raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
+    copy = place.version(registered.version) / "data.duckdb"
+    measurer = Measurer(copy, catalog, scratch=place.scratch)
+    try:
+        yield measurer
+    finally:
+        measurer.close()
+
+
+def _without_limits(plan: Plan) -> Plan:
+    """The plan with every LimitGroups taken out."""
+    if isinstance(plan, LimitGroups):
+        return _without_limits(plan.source)
+    changed: dict[str, Any] = {}
+    for part in fields(plan):
+        value: Any = getattr(plan, part.name)
+        if part.name in ("source", "left", "right"):
+            changed[part.name] = _without_limits(value)
+    return replace(plan, **changed) if changed else plan
+
+
+def _needed(catalog: Catalog, *plans: Plan) -> Catalog:
+    """Only the tables that the plans read, those on the way to their owners, and the lists of their labels."""
+    names = set()
+    for node in (node for plan in plans for node in nodes_of(plan)):
+        if isinstance(node, Scan):
+            names |= {table.name for table in catalog.owner_path(catalog.table(node.table))}
+    for table in catalog.tables:
+        if table.name in names:
+            lists = [column.values for column in table.columns if isinstance(column, Category)]
+            names |= {each.table for each in lists if isinstance(each, FromPublic)}
+    return replace(catalog, tables=tuple(table for table in catalog.tables if table.name in names))
+
+
+def _unlimited(catalog: Catalog) -> Catalog:
+    return replace(catalog, tables=tuple(map(_all_rows, catalog.tables)))
+
+
+def _all_rows(table: Table) -> Table:
+    return table if table.kind == "public" else replace(table, rows_per_unit=100_000, max_rows=10**9)
+
+
+def _unclamped(catalog: Catalog) -> Catalog:
+    tables = (
+        replace(table, columns=tuple(map(_wide, table.columns))) if table.kind == "private" else table
+        for table in catalog.tables
+    )
+    return replace(catalog, tables=tuple(tables))
+
+
+def _wide(column: Column) -> Column:
+    if isinstance(column, Integer):
+        return replace(column, lower=-WIDE, upper=WIDE)
+    if isinstance(column, Decimal):
+        return replace(column, lower=Fraction(-WIDE), upper=Fraction(WIDE))
+    return column
