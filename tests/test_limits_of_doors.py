@@ -19,7 +19,7 @@ from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace, SparseVector, Staircase
 from dither.privacy.noise import discrete_laplace
 from dither.state import State
-from dither.steward.registration import open_pot
+from dither.steward import open_pot
 from time_guard import time_guard
 
 run = CliRunner().invoke

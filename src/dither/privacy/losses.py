@@ -1,7 +1,7 @@
 """The privacy cost of a release, as data.
 
 A loss is a frozen tree that says *which mechanism ran, with which exact parameters, towards whom*. It is never a
-bare epsilon: accountants (`dither.privacy.accounting`) are separate functions that interpret it. The meaning of a type
+bare epsilon: accountants (`dither.accounting`) are separate functions that interpret it. The meaning of a type
 and version never changes, so a ledger of today can be re-read for ever.
 
 Every loss stores its `neighbours` (add_remove or replace) and its `unit`, shows them, and refuses to be composed
