@@ -28,7 +28,6 @@ import duckdb
 
 from dither.catalog import Catalog, parse
 from dither.data.lower.cells import query_sql
-from dither.data.lower.plan import Lowering
 from dither.data.measure import Measurer
 from dither.data.register.registration import write_copy, write_copy_and_facts
 from dither.plan.algebra import (
@@ -46,6 +45,7 @@ from dither.plan.algebra import (
     Sum,
     Value,
 )
+from dither.plan.analyse import analyse
 
 CATALOG = """\
 dither: 1
@@ -173,7 +173,7 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
             ours(folder, facts)
             (folder / "data.duckdb").rename(Path(name) / f"{what}.duckdb")
             copies[what] = Measurer(Path(name) / f"{what}.duckdb", facts)
-        sql = query_sql(bounded(), Lowering(kept))
+        sql = query_sql(bounded(), analyse(bounded().plan, kept))
         for owner, words in {"dither_owner": "against owners as text", "dither_unit": "against numbered ones"}.items():
             bare = (
                 f"SELECT ward, sum(c) FROM (SELECT {owner}, ward, sum(cost) AS c FROM visits GROUP BY ALL) GROUP BY 1"
@@ -185,7 +185,7 @@ def run(rows: int, runs: int) -> list[dict[str, Any]]:
             pairs = []
             for query in questions():
                 facts = valued if what == "valued" else kept
-                sql = query_sql(query, Lowering(facts))
+                sql = query_sql(query, analyse(query.plan, facts))
                 pairs.append(seconds(runs + 6, answered(copies[what], sql), answered(copies["good"], sql)))
             for asked, pair in zip(
                 ("sum by key", "quotient in WHERE", "month", "least, nullif, root"), pairs, strict=True

@@ -16,7 +16,7 @@ from typing import Any
 from dither.audit import naive
 from dither.catalog import Catalog, parse
 from dither.data.lower.columns import holds_null, null_code
-from dither.data.lower.plan import Lowering, plan_sql
+from dither.data.lower.plan import plan_sql
 from dither.data.measure import Measurer
 from dither.data.register.registration import write_copy_and_facts
 from dither.plan.algebra import Plan
@@ -163,10 +163,10 @@ class Registered:
 
     def rows(self, plan: Plan) -> Counter[Any]:
         """The rows of a plan in the engine: owner and values in their own units."""
-        at = Lowering(self.catalog, self.facts, self.sample_key)
-        here = analyse_node(plan, self.catalog, self.facts, {})
-        found = self.measurer._connection.sql(plan_sql(plan, at)).fetchall()
-        names = [each[0] for each in self.measurer._connection.sql(plan_sql(plan, at)).description]
+        here = analyse_node(plan, self.catalog, self.facts)
+        sql = plan_sql(here, self.sample_key)
+        found = self.measurer._connection.sql(sql).fetchall()
+        names = [each[0] for each in self.measurer._connection.sql(sql).description]
         owners = self.owners()
         result: Counter[Any] = Counter()
         for row in found:
@@ -188,7 +188,7 @@ class Registered:
 
     def expected(self, plan: Plan) -> Counter[Any]:
         """The same, by the oracle."""
-        here = analyse_node(plan, self.catalog, self.facts, {})
+        here = analyse_node(plan, self.catalog, self.facts)
         found = naive.naive_rows(plan, self.oracle)
         return Counter((owner, tuple(plain(row[name]) for name in here.columns)) for owner, row in found)
 

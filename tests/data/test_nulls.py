@@ -10,10 +10,10 @@ import hospital
 from dither.catalog import parse
 from dither.data.lower import aggregates, join, limit_groups, nulls, union_all
 from dither.data.lower.cells import query_sql
-from dither.data.lower.plan import Lowering
 from dither.data.register import registration
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, Named, Scan, Sum
+from dither.plan.analyse import analyse
 from neighbours import measured
 
 PEOPLE = [hospital.patient("p1"), hospital.patient("p2", sex=None, born=None)]
@@ -173,4 +173,4 @@ def test_functions_that_skip_or_make_nulls_are_the_oracles(pairs, name):
 
 
 def lowered(plan: a.Plan, both: hospital.Registered) -> str:
-    return query_sql(Cells(plan, (), (Count(),)), Lowering(both.catalog, both.facts))
+    return query_sql(Cells(plan, (), (Count(),)), analyse(plan, both.catalog, both.facts))

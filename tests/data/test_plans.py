@@ -124,10 +124,10 @@ def grown(draw, plan, columns, node):
 def plans(draw, facts):
     plan = Scan(draw(st.sampled_from(["visits", "visits", "items", "patients"])))
     for _ in range(draw(st.integers(0, 5))):
-        found = analyse_node(plan, FACTS, facts, {})
+        found = analyse_node(plan, FACTS, facts)
         new = grown(draw, plan, found.columns, found.node)
         try:
-            if analyse_node(new, FACTS, facts, {}).node.rows <= 500:
+            if analyse_node(new, FACTS, facts).node.rows <= 500:
                 plan = new
         except RefusedError:
             continue

@@ -8,7 +8,6 @@ import pytest
 
 import hospital
 from dither.data.lower import cells
-from dither.data.lower.plan import Lowering
 from dither.data.lower.shifted import unshifted
 from dither.plan.algebra import (
     Call,
@@ -25,6 +24,7 @@ from dither.plan.algebra import (
     Sum,
     Value,
 )
+from dither.plan.analyse import analyse
 from neighbours import check_query, measured, register_sizes
 
 PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate((0, 7, 299_999, 300_000, 150_000))]
@@ -75,9 +75,11 @@ def test_the_numbers_are_those_of_the_oracle(sizes, name):
 
 
 def test_only_columns_without_nulls_that_are_summed_alone_are_moved():
-    at = Lowering(hospital.catalog())
-    assert all(unshifted(query, at)[1] for query in SHIFTED.values())
-    assert all(unshifted(query, at) == (query.plan, {}) for query in AS_IT_IS.values())
+    for query in SHIFTED.values():
+        assert unshifted(query, analyse(query.plan, hospital.catalog()))[1]
+    for query in AS_IT_IS.values():
+        rows = analyse(query.plan, hospital.catalog())
+        assert unshifted(query, rows) == (rows, {})
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,8 @@ def test_only_columns_without_nulls_that_are_summed_alone_are_moved():
 )
 def test_slips_are_caught(monkeypatch, query, shift):
     base = {"patients": SALARY, "visits": COST}[query.plan.source.table]
-    plan = Project(query.plan.source, (*query.plan.columns[:-1], Named("x", base)))
-    monkeypatch.setattr(cells, "unshifted", lambda *_: (plan, {"x": shift}))
+    plain = Project(query.plan.source, (*query.plan.columns[:-1], Named("x", base)))
+    rows = analyse(plain, hospital.catalog())
+    monkeypatch.setattr(cells, "unshifted", lambda *_: (rows, {"x": shift}))
     with hospital.registered(hospital.raws(PEOPLE, VISITS)) as both, pytest.raises(AssertionError):
         measured(both, query)

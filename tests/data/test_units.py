@@ -160,7 +160,7 @@ def together(*some: dict[str, list], unit: str = "person") -> hospital.Raws:
 
 def met(draw, plan, columns, facts: Catalog, known: Facts):
     """A join with the public table by one or two columns that can be compared; their names may be new ones."""
-    right = analyse_node(Scan("pub"), facts, known, {}).columns
+    right = analyse_node(Scan("pub"), facts, known).columns
     pairs = [(m, t) for m, mine in columns.items() for t, theirs in right.items() if comparable(mine, theirs)]
     if not pairs:
         return plan
@@ -169,9 +169,7 @@ def met(draw, plan, columns, facts: Catalog, known: Facts):
     if any(theirs == "word" and columns[mine].kind == "category" for mine, theirs in on):
         names["word"] = "word" if "word" not in columns else names["word"]
     shown = a.Project(Scan("pub"), tuple(Named(new, Column(old)) for old, new in names.items()))
-    some = draw(
-        st.sampled_from([shown, a.Filter(shown, draw(conditions(analyse_node(shown, facts, known, {}).columns)))])
-    )
+    some = draw(st.sampled_from([shown, a.Filter(shown, draw(conditions(analyse_node(shown, facts, known).columns)))]))
     return a.Join(plan, some, tuple((m, names[t]) for m, t in on), draw(st.sampled_from(["inner", "left"])))
 
 
@@ -219,8 +217,8 @@ def queries(draw, facts: Catalog, known: Facts) -> Cells:
     plan = Scan(draw(st.sampled_from(["one", "two"])))
     for _ in range(draw(st.integers(0, 4))):
         try:
-            new = grown(draw, plan, analyse_node(plan, facts, known, {}).columns, facts, known)
-            if analyse_node(new, facts, known, {}).node.rows <= 300:
+            new = grown(draw, plan, analyse_node(plan, facts, known).columns, facts, known)
+            if analyse_node(new, facts, known).node.rows <= 300:
                 plan = new
         except RefusedError:
             continue

@@ -170,7 +170,7 @@ def test_a_version_registered_between_the_steps_changes_nothing(clinic: Clinic) 
     kernel.view("total")  # as another thread's release would
     assert kernel.at.number == 2 and priced.at.number == 1
     measurer = kernel.prepare(priced)
-    assert measurer._catalog == priced.at.catalog
+    assert measurer._analyses.catalog == priced.at.catalog
     (exact,) = kernel.measure(priced, measurer)
     assert exact[()][0, 0] <= 110 * TRUE_COUNT
     reservation = kernel.reserve(priced)

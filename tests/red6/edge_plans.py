@@ -28,7 +28,7 @@ class Plans:
         self.random, self.catalog, self.facts, self.always = random, catalog, facts, always
 
     def known(self, plan):
-        return analyse_node(plan, self.catalog, self.facts, {})
+        return analyse_node(plan, self.catalog, self.facts)
 
     def tried(self, plan, most: int = 400):
         """The analysed plan, or None if it is refused."""

@@ -15,12 +15,11 @@ from dither.catalog import Catalog
 from dither.data.engines.duckdb import open_registered
 from dither.data.engines.scratch import release_folder
 from dither.data.lower.cells import query_sql, spots, spots_sql
-from dither.data.lower.plan import Lowering
 from dither.errors import DitherError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query, plan_hash
+from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
-from dither.plan.keys import open_keys, shape
 
 _ANY_KEY, _OTHER_KEY = bytes(32), bytes([1]) * 32
 _FEW_CELLS = 10_000
@@ -46,13 +45,22 @@ class Measurer:
     """Answers queries over one registered version. `prepare` may fail freely; `measure` only after a charge."""
 
     def __init__(
-        self, copy: Path, catalog: Catalog, facts: Facts | None = None, *, scratch: Path | None = None
+        self,
+        copy: Path,
+        catalog: Catalog,
+        facts: Facts | None = None,
+        *,
+        analyses: Analyses | None = None,
+        scratch: Path | None = None,
     ) -> None:
-        """`facts` and the folder `scratch`, into which the engine spills, lie beside the copy, unless given."""
-        self._catalog = catalog
+        """`facts` and the folder `scratch`, into which the engine spills, lie beside the copy, unless given.
+
+        `analyses` are those of the version, shared with whoever priced the question.
+        """
         if facts is None:
             facts = load_facts(copy.parent) if (copy.parent / "facts.json").exists() else NO_FACTS
         self.facts = facts
+        self._analyses = analyses or Analyses(catalog, facts)
         self._is_closed = False
         self._compiled: dict[str, Compiled] = {}  # by the hash of the query: `==` confuses 1 and True
         self._scratch = scratch or copy.parent / "scratch"
@@ -102,12 +110,13 @@ class Measurer:
             return self._owners(query, sample_key)
         if isinstance(query, Quantiles):
             return self._histograms(query, sample_key)
-        found = self._cells(query, sample_key)
-        return found if open_keys(query, self._catalog, self.facts) else found[()]
+        cells = self._cells(query, sample_key)
+        return cells if self._analyses.analyse_query(query).unlisted else cells[()]
 
     def _cells(self, query: Cells, sample_key: bytes | None) -> dict[OpenKey, Any]:
-        size = shape(query, self._catalog, self.facts)
-        if size[0] <= _FEW_CELLS and not open_keys(query, self._catalog, self.facts):
+        analysed = self._analyses.analyse_query(query)
+        size = (analysed.cells, analysed.width)
+        if analysed.cells <= _FEW_CELLS and not analysed.unlisted:
             cells = np.zeros(size, object)
             for code, *row in self._rows(query, sample_key):
                 cells[code] = row
@@ -134,7 +143,7 @@ class Measurer:
         return dict(zip(labels, found.column(first).to_pylist(), strict=True))
 
     def _histograms(self, query: Quantiles, sample_key: bytes | None) -> dict[OpenKey, dict[int, Histogram]]:
-        if (known := spots(query, self._lowering(sample_key))) is not None:
+        if (known := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
             filled = self._filled(query, sample_key, known.room)
             filled[known.held - 1] += filled[known.held :].sum()  # 0: nothing lies outside its grid
             places = np.flatnonzero(filled[: known.held])
@@ -182,17 +191,14 @@ class Measurer:
         return compiled.run
 
     def _sql(self, query: Query, sample_key: bytes | None) -> str:
-        at = self._lowering(sample_key)
-        if isinstance(query, Quantiles) and (known := spots(query, at)) is not None:
-            return spots_sql(query, at, known.room)
-        return query_sql(query, at)
-
-    def _lowering(self, sample_key: bytes | None) -> Lowering:
-        return Lowering(self._catalog, self.facts, sample_key)
+        rows = self._analyses.analyse_rows(query.plan)
+        if isinstance(query, Quantiles) and (known := spots(query, rows.columns)) is not None:
+            return spots_sql(query, rows, known.room, sample_key)
+        return query_sql(query, rows, sample_key)
 
     def _labels(self, found: Any, query: Query) -> tuple[list[OpenKey], int]:
         """The unlisted keys of each row, and how many columns they take."""
-        width = len(open_keys(query, self._catalog, self.facts))
+        width = len(self._analyses.analyse_query(query).unlisted)
         columns = [found.column(place).to_pylist() for place in range(width)]
         return list(zip(*columns, strict=True)) if width else [()] * found.num_rows, width
 

@@ -45,36 +45,31 @@ MAX_NODES = 500
 
 @dataclass(frozen=True)
 class Analysed:
-    """A node's distance between neighbours, and its columns."""
+    """A node of a plan with its distance between neighbours, its columns, and its analysed sources.
 
+    It is a tree of the same shape as the plan. `data/lower` lowers this tree, so that what runs is what was analysed.
+    """
+
+    plan: Plan
     node: Node
     columns: Columns
+    sources: tuple[Analysed, ...] = ()
 
 
-Seen = dict[int, tuple[Plan, Analysed]]
-"""By the id of a node; the node is kept so that the id stays its own."""
-
-
-_recent: dict[tuple[int, int, int], tuple[Plan, Catalog, Facts, Analysed]] = {}
-_MOST_RECENT = 64
+Known = dict[int, Analysed]
+"""Nodes analysed before in the same call, by the id of their plan; each keeps its plan alive."""
 
 
 def analyse(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Analysed:
-    """Stability and domains of a plan; refused unless its rows depend on a private table.
+    """Stability and domains of a plan; refused unless its rows depend on a private table."""
+    return refuse_public(analyse_node(plan, catalog, facts))
 
-    A question asks this dozens of times of the same objects, which are frozen: recent results are kept with them.
-    """
-    ids = (id(plan), id(catalog), id(facts))
-    known = _recent.get(ids)
-    if known is None or known[0] is not plan or known[1] is not catalog or known[2] is not facts:
-        known = (plan, catalog, facts, analyse_node(plan, catalog, facts, {}))
-        if len(_recent) >= _MOST_RECENT:
-            _recent.clear()
-        _recent[ids] = known
-    found = known[3]
-    if isinstance(found.node, Public):
-        raise RefusedError(f"{found.node.table} is not a private table", rule="plans read registered private tables")
-    return found
+
+def refuse_public(rows: Analysed) -> Analysed:
+    """The rows, where they depend on a private table."""
+    if isinstance(rows.node, Public):
+        raise RefusedError(f"{rows.node.table} is not a private table", rule="plans read registered private tables")
+    return rows
 
 
 MAX_ROWS_PER_UNIT = 100_000
@@ -82,7 +77,7 @@ MAX_ROWS = 10**12
 _NODES = (Scan, Join, UnionAll, Filter, Project, Distinct, PerUnit, Group, SampleUnits, LimitGroups)
 
 
-def _check_size(plan: Plan) -> None:
+def check_size(plan: Plan) -> None:
     """Nodes of the ten known types, exactly, and not too many of them."""
     level, nodes = [plan], 0
     while level:
@@ -94,13 +89,28 @@ def _check_size(plan: Plan) -> None:
         level = [source for node in level for source in sources_of(node)]
 
 
-def analyse_node(plan: Plan, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
-    """As `analyse`, for nodes inside a plan, public ones included. `seen` holds what was analysed before."""
-    if not seen:
-        _check_size(plan)
-    if id(plan) not in seen:
-        seen[id(plan)] = (plan, _checked(_analyse(plan, catalog, facts, seen)))
-    return seen[id(plan)][1]
+def analyse_node(plan: Plan, catalog: Catalog, facts: Facts, known: Known | None = None) -> Analysed:
+    """As `analyse`, and public rows are taken too.
+
+    `known` holds what one caller analysed before, and takes what is analysed now.
+    """
+    check_size(plan)
+    return _analyse_tree(plan, catalog, facts, {} if known is None else known)
+
+
+def _analyse_tree(plan: Plan, catalog: Catalog, facts: Facts, known: Known) -> Analysed:
+    before = known.get(id(plan))
+    if before is not None and before.plan is plan:
+        return before
+    sources = tuple(_analyse_tree(source, catalog, facts, known) for source in sources_of(plan))
+    rows = _checked(_apply_rule(plan, sources, catalog, facts))
+    known[id(plan)] = rows
+    return rows
+
+
+def analyse_projection(plan: Project, source: Analysed) -> Analysed:
+    """A projection of rows that are analysed already."""
+    return _checked(_project(plan, source))
 
 
 def _checked(found: Analysed) -> Analysed:
@@ -125,64 +135,73 @@ def _checked(found: Analysed) -> Analysed:
     return found
 
 
-def _analyse(plan: Plan, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
+def _apply_rule(plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, facts: Facts) -> Analysed:
     if isinstance(plan, Scan):
-        try:
-            table = catalog.table(plan.table)
-        except KeyError:
-            raise RefusedError(f"no table {plan.table}", rule="tables are declared") from None
-        if table.name != plan.table:
-            raise RefusedError(f"write {table.name}, not {plan.table}", rule="plans use declared names")
-        owner = catalog.owner_column(table) if table.kind == "private" else None
-        return Analysed(scan_rows(table), scan_columns(table, facts, owner))
+        return _scan(plan, catalog, facts)
     if isinstance(plan, Join):
-        return _join(plan, catalog, facts, seen)
+        return _join(plan, sources[0], sources[1], catalog, facts)
     if isinstance(plan, UnionAll):
-        left, right = (analyse_node(side, catalog, facts, seen) for side in (plan.left, plan.right))
+        left, right = sources
         columns = union_columns(left.columns, right.columns)
-        return Analysed(union_rows(left.node, right.node, _different(plan, catalog, facts, seen)), columns)
-    if not isinstance(plan, (Filter, Project, Distinct, PerUnit, Group, SampleUnits, LimitGroups)):
-        raise RefusedError(f"no rule for {type(plan).__name__}", rule="a node without a rule is refused")
-    source = analyse_node(plan.source, catalog, facts, seen)
+        distinct = _count_distinct(left, right)
+        return Analysed(plan, union_rows(left.node, right.node, distinct), columns, sources)
+    (source,) = sources
     if isinstance(plan, Filter):
         check_condition(plan.condition, source.columns)
-        return Analysed(filter_rows(source.node), filter_columns(source.columns, plan.condition))
+        columns = filter_columns(source.columns, plan.condition)
+        return Analysed(plan, filter_rows(source.node), columns, sources)
     if isinstance(plan, Project):
-        return Analysed(project_rows(source.node, plan.columns), project_columns(source.columns, plan.columns))
+        return _project(plan, source)
     if isinstance(plan, Distinct):
         if isinstance(source.node, Public) and not plan.per_unit:
-            return Analysed(distinct_public(source.node, source.columns), source.columns)
-        return Analysed(distinct_rows(source.node, plan.per_unit), source.columns)
+            return Analysed(plan, distinct_public(source.node, source.columns), source.columns, sources)
+        return Analysed(plan, distinct_rows(source.node, plan.per_unit), source.columns, sources)
     if isinstance(plan, SampleUnits):
-        return Analysed(sample_rows(source.node, plan.rate), source.columns)
+        return Analysed(plan, sample_rows(source.node, plan.rate), source.columns, sources)
+    if not isinstance(plan, (PerUnit, Group, LimitGroups)):
+        raise RefusedError(f"no rule for {type(plan).__name__}", rule="a node without a rule is refused")
     check_keys(plan.keys, source.columns)
     if isinstance(plan, LimitGroups):
-        return Analysed(limit_rows(source.node, plan.keys, plan.groups), source.columns)
+        return Analysed(plan, limit_rows(source.node, plan.keys, plan.groups), source.columns, sources)
     if isinstance(plan, PerUnit):
         node = per_unit_rows(source.node, plan.keys, source.columns)
         assert isinstance(source.node, Owned)
         most = source.node.rows_per_group(plan.keys)
-        return Analysed(node, per_unit_columns(source.columns, plan.keys, plan.columns, most))
+        return Analysed(plan, node, per_unit_columns(source.columns, plan.keys, plan.columns, most), sources)
     loose = group_rows(source.node, plan.keys)
-    return Analysed(loose, per_unit_columns(source.columns, plan.keys, plan.columns, loose.most))
+    return Analysed(plan, loose, per_unit_columns(source.columns, plan.keys, plan.columns, loose.most), sources)
 
 
-def _different(plan: Plan, catalog: Catalog, facts: Facts, seen: Seen) -> int:
+def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
+    try:
+        table = catalog.table(plan.table)
+    except KeyError:
+        raise RefusedError(f"no table {plan.table}", rule="tables are declared") from None
+    if table.name != plan.table:
+        raise RefusedError(f"write {table.name}, not {plan.table}", rule="plans use declared names")
+    owner = catalog.owner_column(table) if table.kind == "private" else None
+    return Analysed(plan, scan_rows(table), scan_columns(table, facts, owner))
+
+
+def _project(plan: Project, source: Analysed) -> Analysed:
+    columns = project_columns(source.columns, plan.columns)
+    return Analysed(plan, project_rows(source.node, plan.columns), columns, (source,))
+
+
+def _count_distinct(*sides: Analysed) -> int:
     """Different rows of a unit in a union: each different source counts once, however often it is repeated."""
-    parts: dict[Plan, None] = {}
-    level = [plan]
+    sources: dict[Plan, Node] = {}
+    level = list(sides)
     while level:
-        node = level.pop()
-        if isinstance(node, UnionAll):
-            level += [node.left, node.right]
+        rows = level.pop()
+        if isinstance(rows.plan, UnionAll):
+            level += rows.sources
         else:
-            parts[node] = None
-    nodes = (analyse_node(part, catalog, facts, seen).node for part in parts)
-    return sum(node.distinct for node in nodes if isinstance(node, Owned))
+            sources[rows.plan] = rows.node
+    return sum(node.distinct for node in sources.values() if isinstance(node, Owned))
 
 
-def _join(plan: Join, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
-    left, right = (analyse_node(side, catalog, facts, seen) for side in (plan.left, plan.right))
+def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: Facts) -> Analysed:
     if plan.kind not in ("inner", "left"):
         raise RefusedError(f"a {plan.kind} join: the private side is the preserved one", rule="every row has one owner")
     if isinstance(right.node, Public):
@@ -190,13 +209,13 @@ def _join(plan: Join, catalog: Catalog, facts: Facts, seen: Seen) -> Analysed:
         once = right.node.unique is not None and right.node.unique <= {theirs for _, theirs in plan.on}
         most = 1 if once else facts.multiplicity(right.node.table, keys)
         node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
-        return Analysed(node, join_columns(left.columns, right.columns, plan.on, plan.kind))
+        return Analysed(plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right))
     if catalog.unit.kind == "row":
         raise RefusedError("two private tables under {kind: row}: no two rows have one owner", rule="one owner per row")
     per_right = _matches(plan.left, tuple(mine for mine, _ in plan.on), left.node, catalog)
     per_left = _matches(plan.right, tuple(theirs for _, theirs in plan.on), right.node, catalog)
     node = join_rows(left.node, right.node, plan.kind, right_per_left=per_left, left_per_right=per_right)
-    return Analysed(node, join_columns(left.columns, right.columns, plan.on, plan.kind))
+    return Analysed(plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right))
 
 
 def _matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog) -> int:

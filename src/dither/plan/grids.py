@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dither.catalog import Catalog
 from dither.errors import RefusedError
 from dither.plan.algebra import Quantiles
-from dither.plan.analyse import analyse
+from dither.plan.analyse import Analysed, analyse
 from dither.plan.domain import Columns
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.keys import bounds_in
@@ -51,8 +51,13 @@ def points_in(column: str, columns: Columns) -> Points:
 
 def points_of(query: Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -> Points:
     """The grid of a query; refused where the column has no bounds."""
+    return points_of_rows(query, analyse(query.plan, catalog, facts))
+
+
+def points_of_rows(query: Quantiles, rows: Analysed) -> Points:
+    """As `points_of`, for rows that are analysed already."""
     if not query.shares or any(not 0 < share < 1 for share in query.shares):
         raise RefusedError("quantiles at shares inside (0, 1)", rule="parameters have a range")
-    if query.ends is not None and not (len(query.ends) == 2 and all(0 < each < 1 for each in query.ends)):
+    if query.ends is not None and not (len(query.ends) == 2 and all(0 < number < 1 for number in query.ends)):
         raise RefusedError("ends of quantiles at a level and for a part inside (0, 1)", rule="parameters have a range")
-    return points_in(query.column, analyse(query.plan, catalog, facts).columns)
+    return points_in(query.column, rows.columns)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from dither.catalog import Catalog
+from dither.catalog import Catalog, Neighbours
 from dither.errors import RefusedError
 from dither.plan.algebra import Aggregate, Cells, Count, CountDistinct, CountUnits, CountValues, Keys, Query, Sum
 from dither.plan.analyse import Analysed, analyse
@@ -42,27 +42,35 @@ class Box:
 
 def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sensitivity:
     """Exact bounds over all neighbours of the registered tables."""
-    found = analyse(query.plan, catalog, facts)
+    return sensitivity_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
+
+
+def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sensitivity:
+    """As `sensitivity`, for rows that are analysed already."""
     if not query.columns:
         raise RefusedError("a query without aggregates", rule="a node without a rule is refused")
-    cells = _cells(query, found)
-    reach = _reach(found, query.keys, cells)
-    parts = [_moved(aggregate, found, reach, cells, catalog.neighbours) for aggregate in query.columns]
+    cells = _cells(query, rows)
+    reach = _reach(rows, query.keys, cells)
+    moves = [_moved(aggregate, rows, reach, cells, neighbours) for aggregate in query.columns]
     return Sensitivity(
-        l0=sum(part.l0 for part in parts),
-        l1=sum(part.l1 for part in parts),
-        l2_squared=sum(part.l2_squared for part in parts),
-        linf=max(part.linf for part in parts),
+        l0=sum(move.l0 for move in moves),
+        l1=sum(move.l1 for move in moves),
+        l2_squared=sum(move.l2_squared for move in moves),
+        linf=max(move.linf for move in moves),
     )
 
 
 def box(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Box:
     """How far one unit moves the numbers of all cells together, in boxes of what one row can add to its cell."""
-    found = analyse(query.plan, catalog, facts)
-    reach = _reach(found, query.keys, _cells(query, found))
-    rows = max(1, min(reach.rows, reach.cells * reach.rows_per_cell))
-    sides = tuple(max(1, *map(abs, _added(aggregate, found))) for aggregate in query.columns)
-    return Box(sides, 2 * rows if catalog.neighbours == "replace" else rows)
+    return box_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
+
+
+def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
+    """As `box`, for rows that are analysed already."""
+    reach = _reach(rows, query.keys, _cells(query, rows))
+    most = max(1, min(reach.rows, reach.cells * reach.rows_per_cell))
+    sides = tuple(max(1, *map(abs, _added(aggregate, rows))) for aggregate in query.columns)
+    return Box(sides, 2 * most if neighbours == "replace" else most)
 
 
 def _added(aggregate: Aggregate, found: Analysed) -> tuple[int, int]:
@@ -79,16 +87,20 @@ def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
     As `sensitivity`, under replace: a unit leaves its cells and joins others. Rows without an owner may come and go
     together, so that a replaced unit changes twice as many of one cell. Keys are counted by owners: they need one.
     """
-    found = analyse(query.plan, catalog, facts)
-    if isinstance(query, Keys) and not isinstance(found.node, Owned):
+    return touched_in(query, analyse(query.plan, catalog, facts), catalog.neighbours)
+
+
+def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
+    """As `touched`, for rows that are analysed already."""
+    if isinstance(query, Keys) and not isinstance(rows.node, Owned):
         raise RefusedError("keys are selected by their owners: these rows have none", rule="a loose node has no owner")
-    cells = _cells(query, found)
-    reach = _reach(found, query.keys, cells)
+    cells = _cells(query, rows)
+    reach = _reach(rows, query.keys, cells)
     # a join with an empty public table has no rows at all, and is answered like any other
     reach = Reach(max(1, reach.rows), max(1, reach.cells), max(1, reach.rows_per_cell))
-    if catalog.neighbours != "replace":
+    if neighbours != "replace":
         return reach
-    twice = 1 if isinstance(found.node, Owned) else 2
+    twice = 1 if isinstance(rows.node, Owned) else 2
     return Reach(2 * reach.rows, min(2 * reach.cells, max(1, cells)), twice * reach.rows_per_cell)
 
 
@@ -106,7 +118,7 @@ def _reach(found: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
     return Reach(node.rows, min(node.rows, cells), node.rows)
 
 
-def _moved(aggregate: Aggregate, found: Analysed, reach: Reach, cells: int, neighbours: str) -> Sensitivity:
+def _moved(aggregate: Aggregate, found: Analysed, reach: Reach, cells: int, neighbours: Neighbours) -> Sensitivity:
     """The change of all cells of one aggregate."""
     low, high = _contribution(aggregate, found, reach)
     one_cell = max(abs(low), abs(high))
@@ -161,10 +173,14 @@ def _per_row(aggregate: Aggregate, found: Analysed) -> tuple[int, int]:
 
 def largest_value(aggregate: Aggregate, query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> int:
     """The public bound of |aggregate|: the plan's largest number of rows times what one adds."""
-    found = analyse(query.plan, catalog, facts)
-    each = (0, 1) if isinstance(aggregate, (CountUnits, CountDistinct)) else _per_row(aggregate, found)
-    assert isinstance(found.node, (Owned, Loose))
-    largest = found.node.most * max(map(abs, each))
+    return largest_value_in(aggregate, analyse(query.plan, catalog, facts))
+
+
+def largest_value_in(aggregate: Aggregate, rows: Analysed) -> int:
+    """As `largest_value`, for rows that are analysed already."""
+    added = (0, 1) if isinstance(aggregate, (CountUnits, CountDistinct)) else _per_row(aggregate, rows)
+    assert isinstance(rows.node, (Owned, Loose))
+    largest = rows.node.most * max(map(abs, added))
     if largest > MAX_SUM:
         raise RefusedError("a sum could pass 10^38 - 1", rule="widths come from the catalog")
     return largest

@@ -15,7 +15,7 @@ from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
 from dither.errors import QueryError, RefusedError
 from dither.plan.algebra import Call, Column, Expression, Plan, Value
-from dither.plan.analyse import Analysed, analyse_node
+from dither.plan.analyse import Analysed, Known, analyse_node
 from dither.plan.domain import Columns, Domain
 from dither.plan.facts import Facts
 from dither.plan.functions import domain_of
@@ -78,16 +78,14 @@ class Context:
     sql: str
     catalog: Catalog
     facts: Facts
-    known: dict[int, tuple[Plan, Analysed]] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
 
     def analysed(self, plan: Plan, node: exp.Expr | None = None) -> Analysed:
         """Stability and domains of a plan; what its rules refuse is an error at the node."""
-        if id(plan) not in self.known:
-            try:
-                self.known[id(plan)] = (plan, analyse_node(plan, self.catalog, self.facts, {}))
-            except RefusedError as error:
-                raise from_plan(error, self.sql, node) from None
-        return self.known[id(plan)][1]
+        try:
+            return analyse_node(plan, self.catalog, self.facts, self.known)
+        except RefusedError as error:
+            raise from_plan(error, self.sql, node) from None
 
     def error(self, message: str, node: exp.Expr | None = None) -> QueryError:
         return refuse(message, self.sql, node)

@@ -8,10 +8,11 @@ from typing import NamedTuple
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
 from dither.data.lower.columns import UNIT, holds_null, integer, listed, null_code, recoded
-from dither.data.lower.plan import Lowering, plan_sql
+from dither.data.lower.plan import plan_sql
 from dither.data.lower.shifted import unshifted
 from dither.data.lower.stored import inside, stored_sums
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
+from dither.plan.analyse import Analysed
 from dither.plan.domain import Columns
 from dither.plan.functions.table import clamped
 from dither.plan.grids import Points, points_in
@@ -26,12 +27,15 @@ WHERE that lets only such codes through is no guard, since engines compute in th
 """
 
 
-def query_sql(query: Query, at: Lowering) -> str:
-    """SELECT unlisted keys, then what the query asks for; groups in no order, absent ones missing."""
-    plan, shifts = unshifted(query, at) if isinstance(query, Cells) else (query.plan, {})
-    columns = at.analysed(plan).columns
+def query_sql(query: Query, rows: Analysed, sample_key: bytes | None = None) -> str:
+    """SELECT unlisted keys, then what the query asks for; groups in no order, absent ones missing.
+
+    `rows` are those of the query's own plan, analysed.
+    """
+    plain, shifts = unshifted(query, rows) if isinstance(query, Cells) else (rows, {})
+    columns = plain.columns
     unlisted = list(open_keys_in(query.keys, columns))
-    source = f"({plan_sql(plan, at)})"
+    source = f"({plan_sql(plain, sample_key)})"
     if isinstance(query, Keys):
         return f"SELECT {listed(unlisted)}, count(DISTINCT {UNIT}) FROM {source} GROUP BY {listed(unlisted)}"
     shown = [name(key) for key in unlisted]
@@ -40,9 +44,9 @@ def query_sql(query: Query, at: Lowering) -> str:
         shown.append(f"CAST({_place(query, points_in(query.column, columns), columns)} AS BIGINT) AS place")
         measured, source = "count(*)", source + _with_value(query, columns)
     else:
-        stored = stored_sums(query, plan, at)
+        stored = stored_sums(query, plain)
         measured = ", ".join(aggregate_sql(each, columns, shifts, stored) for each in query.columns)
-        source += inside(stored, plan, at)
+        source += inside(stored, plain)
     groups = ", ".join(str(1 + place) for place in range(len(shown)))
     grouped = f" GROUP BY {groups}" if query.keys or isinstance(query, Quantiles) else ""
     return f"SELECT {', '.join(shown)}, {measured} FROM {source}{grouped}"
@@ -56,12 +60,11 @@ class Spots(NamedTuple):
     room: int
 
 
-def spots(query: Quantiles, at: Lowering) -> Spots | None:
+def spots(query: Quantiles, columns: Columns) -> Spots | None:
     """The spots of a query, where a number can be held for each; else None.
 
     Decided by the catalog alone: unlisted keys, or more than 2**24 points, are grouped by the engine.
     """
-    columns = at.analysed(query.plan).columns
     if open_keys_in(query.keys, columns):
         return None
     points = points_in(query.column, columns).count
@@ -69,20 +72,20 @@ def spots(query: Quantiles, at: Lowering) -> Spots | None:
     return Spots(points, held, 1 << (held - 1).bit_length()) if held <= MOST_SPOTS else None
 
 
-def spots_sql(query: Quantiles, at: Lowering, room: int) -> str:
+def spots_sql(query: Quantiles, rows: Analysed, room: int, sample_key: bytes | None = None) -> str:
     """SELECT for each row that has a value: its cell's code times the points of the grid, plus its place in the grid.
 
     To count these in an array takes the same time and memory whatever the values are; the engine's groups do not. All
     values are inside the grid; the mask keeps any row inside the array, once, and costs less than to clamp each.
     """
-    columns = at.analysed(query.plan).columns
+    columns = rows.columns
     points, value = points_in(query.column, columns), name(query.column)
     if points.low:
         value = f"({integer(value, columns[query.column])} - ({points.low}))"
     place = value if points.step == 1 else f"{value} // {points.step}"
     code = _code(key_domains_in(query.keys, columns), columns)
     spot = f"CAST({code} AS BIGINT) * {points.count} + {place}" if query.keys else place
-    source = f"({plan_sql(query.plan, at)}){_with_value(query, columns)}"
+    source = f"({plan_sql(rows, sample_key)}){_with_value(query, columns)}"
     return f"SELECT CAST(({spot}) & {room - 1} AS INTEGER) FROM {source}"
 
 

@@ -9,7 +9,7 @@ from dither.plan.analyse import Analysed
 from dither.plan.stability import Owned
 
 
-def join_sql(plan: Join, left: str, right: str, sides: tuple[Analysed, Analysed], here: Analysed) -> str:
+def join_sql(plan: Join, left: str, right: str, sides: tuple[Analysed, ...], here: Analysed) -> str:
     """The private left side is the preserved one."""
     mine, theirs = sides
     conditions = [f"l.{UNIT} = r.{UNIT}"] if isinstance(theirs.node, Owned) else []

@@ -1,10 +1,7 @@
-"""A plan as one SQL statement: the tree that was analysed, node by node, and nothing else."""
+"""An analysed plan as one SQL statement: the tree that was analysed, node by node, and nothing else."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from dither.catalog import Catalog
 from dither.data.lower.distinct import distinct_sql
 from dither.data.lower.filter import filter_sql
 from dither.data.lower.group import group_sql
@@ -23,59 +20,44 @@ from dither.plan.algebra import (
     Join,
     LimitGroups,
     PerUnit,
-    Plan,
     Project,
     SampleUnits,
     Scan,
     UnionAll,
 )
-from dither.plan.analyse import Analysed, Seen, analyse_node
-from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.analyse import Analysed
 
 
-@dataclass(frozen=True)
-class Lowering:
-    """What lowering reads beside the plan: public facts, and the key of this release's sample."""
-
-    catalog: Catalog
-    facts: Facts = NO_FACTS
-    sample_key: bytes | None = None
-    seen: Seen = field(default_factory=dict, compare=False)
-
-    def analysed(self, plan: Plan) -> Analysed:
-        return analyse_node(plan, self.catalog, self.facts, self.seen)
-
-
-def plan_sql(plan: Plan, at: Lowering) -> str:
-    """SELECT of the plan's rows, in no order."""
-    here = at.analysed(plan)
+def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
+    """SELECT of the plan's rows, in no order; a sample of units is drawn by the key of this release."""
+    plan = rows.plan
+    sources = [plan_sql(source, sample_key) for source in rows.sources]
     match plan:
         case Scan():
-            return scan_sql(plan, here)
-        case Join(left, right):
-            sides = (at.analysed(left), at.analysed(right))
-            return join_sql(plan, plan_sql(left, at), plan_sql(right, at), sides, here)
-        case UnionAll(left, right):
-            sides = (at.analysed(left), at.analysed(right))
-            return union_sql(plan_sql(left, at), plan_sql(right, at), sides, here)
-    source, before = plan_sql(plan.source, at), at.analysed(plan.source)
+            return scan_sql(plan, rows)
+        case Join():
+            return join_sql(plan, sources[0], sources[1], rows.sources, rows)
+        case UnionAll():
+            return union_sql(sources[0], sources[1], rows.sources, rows)
+    (source,) = sources
+    (before,) = rows.sources
     match plan:
         case Filter():
-            return filter_sql(plan, source, before, here)
+            return filter_sql(plan, source, before, rows)
         case Project():
-            return project_sql(plan, source, before, here)
+            return project_sql(plan, source, before, rows)
         case Distinct():
-            return distinct_sql(source, here)
+            return distinct_sql(source, rows)
         case PerUnit():
-            return per_unit_sql(plan, source, before, here)
+            return per_unit_sql(plan, source, before, rows)
         case Group():
-            return group_sql(plan, source, before, here)
+            return group_sql(plan, source, before, rows)
         case LimitGroups():
-            return limit_sql(plan, source, here)
+            return limit_sql(plan, source, rows)
         case SampleUnits():
-            if at.sample_key is None:
+            if sample_key is None:
                 raise RefusedError(
                     "a sample needs a key that the kernel draws for the release", rule="no analyst's seed"
                 )
-            return sample_sql(plan, source, here, at.sample_key)
+            return sample_sql(plan, source, rows, sample_key)
     raise AssertionError(f"no lowering for {type(plan).__name__}")

@@ -7,29 +7,33 @@ and x is clamped to the bounds of x - c moved by c.
 
 from __future__ import annotations
 
-from dither.data.lower.plan import Lowering
-from dither.plan.algebra import Call, Cells, Expression, Named, Plan, Project, Sum, Value
+from dither.plan.algebra import Call, Cells, Expression, Named, Project, Sum, Value
+from dither.plan.analyse import Analysed, analyse_projection
 
 _LARGEST = 2**62
 
 
-def unshifted(query: Cells, at: Lowering) -> tuple[Plan, dict[str, int]]:
-    """A plan with x in place of x - c, and c in grid integers by column, for columns that are only summed."""
-    if not isinstance(query.plan, Project):
-        return query.plan, {}
-    bases = {each.name: base for each in query.plan.columns if (base := _base(each)) and _is_summed(each, query)}
+def unshifted(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int]]:
+    """Rows with x in place of x - c, and c in grid integers by column, for columns that are only summed.
+
+    The other projection is analysed like any: a shift is used only where both have the same domains, moved by c.
+    """
+    plan = rows.plan
+    if not isinstance(plan, Project):
+        return rows, {}
+    bases = {column.name: base for column in plan.columns if (base := _base(column)) and _is_summed(column, query)}
     if not bases:
-        return query.plan, {}
-    columns = (Named(each.name, bases.get(each.name, each.of)) for each in query.plan.columns)
-    plan = Project(query.plan.source, tuple(columns))
-    before, after = at.analysed(query.plan).columns, at.analysed(plan).columns
-    shifts = {name: after[name].low - before[name].low for name in bases}
+        return rows, {}
+    columns = (Named(column.name, bases.get(column.name, column.of)) for column in plan.columns)
+    plain = analyse_projection(Project(plan.source, tuple(columns)), rows.sources[0])
+    shifts = {name: plain.columns[name].low - rows.columns[name].low for name in bases}
     for name, by in shifts.items():
-        mine, theirs = before[name], after[name]
-        moved = (mine.kind, mine.step, mine.nullable, mine.high + by)
-        if moved != (theirs.kind, theirs.step, False, theirs.high) or theirs.largest >= _LARGEST:
-            return query.plan, {}
-    return plan, shifts
+        shifted = rows.columns[name]
+        domain = plain.columns[name]
+        moved = (shifted.kind, shifted.step, shifted.nullable, shifted.high + by)
+        if moved != (domain.kind, domain.step, False, domain.high) or domain.largest >= _LARGEST:
+            return rows, {}
+    return plain, shifts
 
 
 def _base(named: Named) -> Expression | None:

@@ -10,33 +10,32 @@ from __future__ import annotations
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.columns import holds_null
-from dither.data.lower.plan import Lowering
-from dither.plan.algebra import Cells, Column, Filter, Plan, Project, Scan, Sum
+from dither.plan.algebra import Cells, Column, Filter, Project, Scan, Sum
+from dither.plan.analyse import Analysed
 
 
-def stored_sums(query: Cells, plan: Plan, at: Lowering) -> frozenset[str]:
-    """The columns of a plan that a query sums and that stand in it as registered, never null."""
-    columns = at.analysed(plan).columns
-    summed = {each.column for each in query.columns if isinstance(each, Sum)}
-    return frozenset(each for each in summed if not holds_null(columns[each]) and _is_stored(each, plan, at))
+def stored_sums(query: Cells, rows: Analysed) -> frozenset[str]:
+    """The columns of rows that a query sums and that stand in them as registered, never null."""
+    summed = {column.column for column in query.columns if isinstance(column, Sum)}
+    return frozenset(name for name in summed if not holds_null(rows.columns[name]) and _is_stored(name, rows))
 
 
-def _is_stored(column: str, plan: Plan, at: Lowering) -> bool:
+def _is_stored(column: str, rows: Analysed) -> bool:
     """Whether a column comes from a table as it is there; a WHERE that narrows its bounds clamps it."""
-    match plan:
+    match rows.plan:
         case Scan():
             return True
-        case Filter(source):
-            same = at.analysed(plan).columns[column] == at.analysed(source).columns[column]
-            return same and _is_stored(column, source, at)
-        case Project(source, shown):
-            of = next(each.of for each in shown if each.name == column)
-            return isinstance(of, Column) and _is_stored(of.name, source, at)
+        case Filter():
+            (source,) = rows.sources
+            return rows.columns[column] == source.columns[column] and _is_stored(column, source)
+        case Project(_, shown):
+            of = next(named.of for named in shown if named.name == column)
+            return isinstance(of, Column) and _is_stored(of.name, rows.sources[0])
     return False
 
 
-def inside(columns: frozenset[str], plan: Plan, at: Lowering) -> str:
+def inside(columns: frozenset[str], rows: Analysed) -> str:
     """SQL: a WHERE for the rows whose values are inside their bounds: all rows."""
-    known = at.analysed(plan).columns
-    tests = [f"{name(each)} BETWEEN {known[each].low} AND {known[each].high}" for each in sorted(columns)]
+    domains = rows.columns
+    tests = [f"{name(column)} BETWEEN {domains[column].low} AND {domains[column].high}" for column in sorted(columns)]
     return f" WHERE {' AND '.join(tests)}" if tests else ""

@@ -7,7 +7,7 @@ from dither.data.lower.columns import carried, holds_null, null_code, recoded
 from dither.plan.analyse import Analysed
 
 
-def union_sql(left: str, right: str, sides: tuple[Analysed, Analysed], here: Analysed) -> str:
+def union_sql(left: str, right: str, sides: tuple[Analysed, ...], here: Analysed) -> str:
     """The rows of both; the owner only where both have one."""
     return " UNION ALL ".join(
         f"SELECT {_shown(side, here)} FROM ({source})" for source, side in zip((left, right), sides, strict=True)

@@ -245,7 +245,7 @@ class Kernel:
                 number, measurer = self._idle.pop()
             except IndexError:
                 copy = self._state.version(at.number) / "data.duckdb"
-                return Measurer(copy, at.catalog, at.facts, scratch=self._state.scratch)
+                return Measurer(copy, at.catalog, at.facts, analyses=at.analyses, scratch=self._state.scratch)
             if number == at.number:
                 return measurer
             measurer.close()

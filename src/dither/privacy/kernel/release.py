@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow as pa
 from dither.canonical import digest
 from dither.catalog import Catalog
 from dither.plan.algebra import Keys
+from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.randomise import Values
@@ -42,6 +44,11 @@ class Version:
     catalog_hash: str
     context: str
     facts: Facts = NO_FACTS
+
+    @cached_property
+    def analyses(self) -> Analyses:
+        """The kernel's own analyses of plans under this version. No request carries any."""
+        return Analyses(self.catalog, self.facts)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,109 @@
+"""Queries with what follows from their plans and the catalog: analysed once, carried to everything that reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+from dither.catalog import Catalog, Neighbours
+from dither.plan.algebra import Cells, Plan, Quantiles, Query
+from dither.plan.analyse import Analysed, analyse, check_size
+from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.grids import Points, points_of_rows
+from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
+from dither.plan.norms import Sensitivity
+from dither.plan.sensitivity import Box, Reach, box_in, largest_value_in, sensitivity_in, touched_in
+
+MOST_PLANS = 64
+
+
+@dataclass(frozen=True)
+class AnalysedQuery:
+    """A query over analysed rows. Everything else follows; what has no rule is refused when it is read."""
+
+    query: Query
+    rows: Analysed
+    neighbours: Neighbours
+
+    @cached_property
+    def unlisted(self) -> tuple[str, ...]:
+        """The keys without a list of values: private key selection decides which of them are shown."""
+        return open_keys_in(self.query.keys, self.rows.columns)
+
+    @cached_property
+    def domains(self) -> tuple[KeyDomain, ...]:
+        """The domains of all listed keys; refused when their product is too large to return whole."""
+        return key_domains_in(self.query.keys, self.rows.columns)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells the listed keys have."""
+        return prod(domain.codes for domain in self.domains)
+
+    @cached_property
+    def width(self) -> int:
+        """How many numbers are measured in each cell."""
+        if isinstance(self.query, Cells):
+            return len(self.query.columns)
+        return self.query.width if isinstance(self.query, Quantiles) else 1
+
+    @cached_property
+    def reach(self) -> Reach:
+        """How far the rows of one unit reach, where the query is answered cell by cell."""
+        return touched_in(self.query, self.rows, self.neighbours)
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        """What one unit can change in all cells of a query of counts and sums, in every norm."""
+        assert isinstance(self.query, Cells)
+        return sensitivity_in(self.query, self.rows, self.neighbours)
+
+    @cached_property
+    def box(self) -> Box:
+        """How far one unit moves the numbers of all cells together, in boxes of what one row adds."""
+        assert isinstance(self.query, Cells)
+        return box_in(self.query, self.rows, self.neighbours)
+
+    @cached_property
+    def largest_values(self) -> tuple[int, ...]:
+        """The public bound of each number of a cell."""
+        assert isinstance(self.query, Cells)
+        return tuple(largest_value_in(aggregate, self.rows) for aggregate in self.query.columns)
+
+    @cached_property
+    def points(self) -> Points:
+        """The grid on which a quantile is answered."""
+        assert isinstance(self.query, Quantiles)
+        return points_of_rows(self.query, self.rows)
+
+
+@dataclass(frozen=True)
+class Analyses:
+    """The analyses of plans under one catalog and its public facts: each plan once, by the hash of the plan.
+
+    `==` confuses 1 and True, the hash does not. The size of a plan is checked before it is hashed.
+    """
+
+    catalog: Catalog
+    facts: Facts = NO_FACTS
+    _rows: dict[str, Analysed] = field(default_factory=dict, repr=False, compare=False)
+
+    def analyse_rows(self, plan: Plan) -> Analysed:
+        """Stability and domains of a plan; refused unless its rows depend on a private table."""
+        check_size(plan)
+        try:
+            key = plan.hash
+        except Exception:  # a value that no plan may hold: the rules refuse it, with the reason
+            return analyse(plan, self.catalog, self.facts)
+        rows = self._rows.get(key)
+        if rows is None:
+            rows = analyse(plan, self.catalog, self.facts)
+            if len(self._rows) >= MOST_PLANS:
+                self._rows.clear()
+            self._rows[key] = rows
+        return rows
+
+    def analyse_query(self, query: Query) -> AnalysedQuery:
+        """The query over its analysed rows."""
+        return AnalysedQuery(query, self.analyse_rows(query.plan), self.catalog.neighbours)
