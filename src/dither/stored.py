@@ -27,13 +27,13 @@ T = TypeVar("T", bound=type)
 def stored(name: str | None = None, /, **attributes: str) -> Callable[[T], T]:
     """Give a class its stored name, and each stored key the attribute that holds it.
 
-    Keys of a base class are inherited. A dataclass must have a key for every field, so that none is left out of a
-    digest by accident.
+    Keys of a base class are inherited. A dataclass must have a key for every field that its constructor takes, so that
+    none is left out of a digest by accident.
     """
 
     def give(cls: T) -> T:
         keys = {**getattr(cls, "__stored_keys__", {}), **attributes}
-        names = {field.name for field in fields(cls)} if is_dataclass(cls) else set(keys.values())
+        names = {field.name for field in fields(cls) if field.init} if is_dataclass(cls) else set(keys.values())
         if names != set(keys.values()):
             raise TypeError(f"{cls.__name__} has fields without a stored key: {sorted(names ^ set(keys.values()))}")
         cls.__stored_keys__ = keys  # type: ignore[attr-defined]

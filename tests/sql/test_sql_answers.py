@@ -16,11 +16,14 @@ from question_maker import Maker
 
 import clinic_sql
 from case_lists import mark_between, mark_rest
+from dither import canonical
 from dither.audit.naive_plans import grouped
 from dither.errors import QueryError
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
+from dither.question.documents import read_recipe, write_recipe
 from dither.sql import aggregates, expressions, joins, per_unit
 from dither.sql.bind import bind
+from dither.strict_json import read_json
 
 V, P, R = "visits", "patients", "prescriptions"
 QUESTIONS: list[str | tuple[str, str]] = [
@@ -475,6 +478,18 @@ def test_the_limited_groups_of_a_person_are_what_is_counted(clinic):
     assert sum(row["n"] for row in clinic_sql.answers(recipe, found)) == len(
         {row["owner"] for row in found.oracle.tables["visits"]}
     )
+
+
+def test_every_recipe_is_the_same_after_a_trip_through_json(small_clinic):
+    """A recipe crosses a wire: what comes out has the same parts, and queries with the same hashes."""
+    found, _ = small_clinic
+    for question in QUESTIONS:
+        recipe = bind(question if isinstance(question, str) else question[0], found.catalog, found.facts)
+        text = canonical.dumps(write_recipe(recipe))
+        read = read_recipe(read_json(text))
+        assert read == recipe
+        assert [query.hash for query in read.queries] == [query.hash for query in recipe.queries]
+        assert canonical.dumps(write_recipe(read)) == text
 
 
 def test_the_engine_measures_what_the_oracle_counts(small_clinic):

@@ -31,6 +31,7 @@ from dither.catalog import Column as Declared
 from dither.errors import RefusedError
 from dither.plan.expressions import Kind
 from dither.plan.facts import Facts
+from dither.stored import stored
 
 LIMIT = 10**37
 """Every integer of a plan, intermediate ones included, stays below this: exact in HUGEINT and in decimal(38)."""
@@ -38,6 +39,19 @@ INTEGERS: tuple[Kind, ...] = ("number", "date", "timestamp", "boolean", "categor
 FIRST_DAY, LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31
 
 
+@stored(
+    "domain",
+    kind="kind",
+    nullable="nullable",
+    low="low",
+    high="high",
+    step="step",
+    labels="labels",
+    width="width",
+    offset="offset",
+    undeclared="undeclared",
+    keys="keys",
+)
 @dataclass(frozen=True)
 class Domain:
     """The values of one column. `keys` are the declared integers, which a WHERE narrows not: GROUP BY lists them all.

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from dither.stored import stored
 
+
+@stored("noisy", atom="atom")
 @dataclass(frozen=True)
 class Noisy:
     """A released number of the row's cell, in its own units: the recipe's atom of this index."""
@@ -18,6 +21,7 @@ class Noisy:
     atom: int
 
 
+@stored("constant", value="value", kind="kind")
 @dataclass(frozen=True)
 class Constant:
     """A public constant: a number, a text (to compare keys with), a truth value (0 or 1), or null.
@@ -29,6 +33,7 @@ class Constant:
     kind: Literal["date", "timestamp"] | None = None
 
 
+@stored("key_value", key="key")
 @dataclass(frozen=True)
 class KeyValue:
     """The row's value of a key, by its index in `Recipe.keys`; null in grouping sets that leave it out."""
@@ -36,6 +41,7 @@ class KeyValue:
     key: int
 
 
+@stored("grouping", key="key")
 @dataclass(frozen=True)
 class Grouping:
     """1 if the row's grouping set leaves the key out, else 0."""
@@ -43,6 +49,7 @@ class Grouping:
     key: int
 
 
+@stored("apply", name="name", arguments="arguments")
 @dataclass(frozen=True)
 class Apply:
     """A function of `FUNCTIONS`, applied; undefined (null) where the arithmetic is, never an error.

@@ -14,10 +14,12 @@ from typing import Literal
 from dither.plan.algebra import Query, plan_hash
 from dither.plan.domain import Domain
 from dither.question.expressions import Formula
+from dither.stored import stored
 
 Shown = Literal["integer", "number", "date", "timestamp", "boolean", "text"]
 
 
+@stored("key_column", column="column", domain="domain", dated="dated")
 @dataclass(frozen=True)
 class KeyColumn:
     """A key of the question: its column in the plans, and the domain that its values are shown from.
@@ -31,6 +33,9 @@ class KeyColumn:
     dated: bool = False
 
 
+@stored(
+    "atom", aggregate="aggregate", unit="unit", offset="offset", shown="shown", limits="limits", importance="importance"
+)
 @dataclass(frozen=True)
 class Atom:
     """A released number of every cell: the integer times `unit`, plus `offset`.
@@ -48,6 +53,7 @@ class Atom:
     importance: Fraction = Fraction(1)
 
 
+@stored("grouping_set", keys="keys", selection="selection", places="places")
 @dataclass(frozen=True)
 class GroupingSet:
     """The cells of one GROUP BY: which keys it has, and where its atoms are answered.
@@ -62,6 +68,9 @@ class GroupingSet:
     places: tuple[tuple[int, int], ...]
 
 
+@stored(
+    "output", name="name", formula="formula", role="role", aggregate="aggregate", note="note", low="low", high="high"
+)
 @dataclass(frozen=True)
 class Output:
     """A column of the answer. A key is shown as it is; a value is followed by its interval."""
@@ -81,6 +90,7 @@ class Output:
         return (self.name,) if self.role == "key" else (self.name, *ends)
 
 
+@stored("order", formula="formula", descending="descending", nulls_first="nulls_first")
 @dataclass(frozen=True)
 class Order:
     """ORDER BY one formula over noisy values and keys; ties keep the order of the keys."""
@@ -90,6 +100,19 @@ class Order:
     nulls_first: bool = False
 
 
+@stored(
+    "recipe",
+    sql="sql",
+    queries="queries",
+    keys="keys",
+    atoms="atoms",
+    sets="sets",
+    outputs="outputs",
+    having="having",
+    order="order",
+    limit="limit",
+    offset="offset",
+)
 @dataclass(frozen=True)
 class Recipe:
     """A bound question. HAVING, ORDER BY and LIMIT act on noisy values, after the release."""

@@ -25,8 +25,8 @@ from dither.plan.algebra import (
     Query,
     Sum,
 )
-from dither.plan.grids import points_of
-from dither.plan.sensitivity import largest_value, sensitivity, touched
+from dither.plan.analyse import refuse_public
+from dither.plan.analysed_query import AnalysedQuery
 from dither.question.recipe import GroupingSet, KeyColumn
 from dither.sql.constants import number
 from dither.sql.groups import Sets
@@ -112,12 +112,12 @@ def _place(
 def _check(query: Query, at: Context) -> None:
     """What the rules of plans refuse is said here, before anything is priced."""
     try:
+        analysed = AnalysedQuery(query, refuse_public(at.analysed(query.plan)), at.catalog.neighbours)
         if isinstance(query, Cells):
-            sensitivity(query, at.catalog, at.facts)
-            largest_value(query.columns[0], query, at.catalog, at.facts)
+            _ = analysed.sensitivity, analysed.largest_values
             return
-        touched(query, at.catalog, at.facts)
+        _ = analysed.reach
         if isinstance(query, Quantiles):
-            points_of(query, at.catalog, at.facts)
+            _ = analysed.points
     except RefusedError as error:
         raise from_plan(error, at.sql) from None
