@@ -16,8 +16,8 @@ from scipy.stats import binom
 from answer.asked import PURPOSE, exact_values
 from case_lists import mark_between
 from dither import connect, steward
-from dither.answer.quantile_intervals import Ends
-from dither.answer.result import build
+from dither.answer.asked import read_question
+from dither.answer.result import build_result
 from dither.catalog import load
 from dither.cli.clinic import write_clinic
 from dither.data.lower.columns import OWNER, engine_null
@@ -95,14 +95,14 @@ def _natural(column, table, facts):
 
 
 def noiseless(con, sql):
-    found = con._offer(con._bind_once(sql, None), con._view(), _price(), None, Ends(Fraction(95, 100)))
+    asked = read_question(sql)
+    found = con._offer(con._bind(asked), asked, _price(), con._view())
     priced = found.priced
     values = exact_values(con, priced)
     return found, priced, values
 
 
 def _price():
-    from fractions import Fraction
 
     from dither.privacy.kernel.request import Price
 
@@ -111,7 +111,7 @@ def _price():
 
 def table_of(found, priced, values, confidence=0.9):
     release = Release("test", priced, values, *[_price().value] * 3, "2026-01-01T00:00:00+00:00")
-    return build(release, found.recipe, confidence, {}, found.bands)
+    return build_result(release, found.recipe, confidence, {}, found.bands)
 
 
 @pytest.mark.parametrize("title", QUESTIONS)

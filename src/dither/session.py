@@ -1,4 +1,17 @@
-"""The analyst's door: connect, preview, ask, and see what is left."""
+"""The analyst's door: connect, preview, ask, and see what is left.
+
+A question goes a straight line of frozen values, each made from the one before by one function:
+
+    Asked    the text and its terms, checked                                read_question
+    Bound    what its dialect said, its queries, the recipe of its answer   bind_question
+    Offered  mechanisms and shares of the price, those that err least       choose_mechanisms
+    Priced   the kernel's calibration and loss; the key of its answer       Kernel.price_at
+    Release  noisy values: charged, measured and stored, or found stored    Kernel.answer
+    Result   a table with intervals                                         build_result
+
+What the ledger says about the pot is read once, before the line begins. The kernel takes a request, and nothing that
+was derived on the way to it: it reads the ledger and derives everything again.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +20,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from dither.answer.choose_mechanism import Offer, facts_of, offer
+from dither.answer.asked import Asked, Bound, bind_question, read_epsilon, read_price, read_question, read_rho
+from dither.answer.choose_mechanism import Offered, choose_mechanisms, facts_of
 from dither.answer.explain import Explanation, explain, explained
 from dither.answer.history import History, history
-from dither.answer.intervals import level_of
 from dither.answer.preview import Preview, Terms, preview, preview_columns
 from dither.answer.price_for_accuracy import least_price, meets_widths, wanted_widths
-from dither.answer.quantile_intervals import Bands, Ends, ends_asked, rank_rows
-from dither.answer.result import Result, build
+from dither.answer.quantile_intervals import Bands, rank_rows
+from dither.answer.result import Result, build_result
 from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
 from dither.builder import Question, table
-from dither.canonical import Number, fraction_text, positive, whole_number
+from dither.canonical import Number, fraction_text
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
-from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
+from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.plan.facts import Facts
 from dither.privacy.kernel.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
@@ -33,22 +47,12 @@ from dither.publish.certificate import body_of
 from dither.publish.seal import sign
 from dither.publish.signing import signing_key
 from dither.question.recipe import Recipe
-from dither.sql.bind import bind
-from dither.sql.dialects import Spoken, spoken, with_ends
+from dither.sql.dialects import Spoken
 from dither.sql.parse import read_text
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
 
 _MOST_REMEMBERED = 256
-_ADVICE = "choose e.g. epsilon=0.5, or run preview() to see what it buys"
-
-
-class Bound(NamedTuple):
-    """A question that was read: what it is remembered by, what its dialect said, and what it asks for."""
-
-    key: tuple[Any, ...]
-    dialect: Spoken
-    recipe: Recipe
 
 
 class Connection:
@@ -61,8 +65,7 @@ class Connection:
         self._kernel = Kernel(self._place)
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
-        self._bound: dict[tuple[Any, ...], Bound] = {}
-        self._offers: dict[tuple[Any, ...], Offer] = {}
+        self._remembered: dict[tuple[Any, ...], Any] = {}
         self._check_catalog()
 
     def _check_catalog(self) -> None:
@@ -92,8 +95,18 @@ class Connection:
         `within=50` in place of a price finds the least price whose half-widths are at most 50 (or one for each column:
         `within={"n": 50}`). `group_size` is a number of rows for which averages, ratios and relative errors are shown.
         """
-        terms = (within, group_size, quantile_intervals, weights, max_groups)
-        return self._previewed(sql, epsilon, rho, confidence, *terms)[1]
+        asked = read_question(
+            sql,
+            epsilon=epsilon,
+            rho=rho,
+            confidence=confidence,
+            within=within,
+            group_size=group_size,
+            quantile_intervals=quantile_intervals,
+            weights=weights,
+            max_groups=max_groups,
+        )
+        return self._preview(asked)[1]
 
     def explain(
         self,
@@ -109,10 +122,19 @@ class Connection:
         max_groups: int | None = None,
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors. Reads no data."""
-        asked = explained(read_text(sql)) or sql
-        terms = (within, group_size, quantile_intervals, weights, max_groups)
-        found, shown = self._previewed(asked, epsilon, rho, confidence, *terms)
-        return explain(asked, found.recipe, found.priced, shown, self.catalog, facts_of(self._kernel))
+        asked = read_question(
+            explained(read_text(sql)) or sql,
+            epsilon=epsilon,
+            rho=rho,
+            confidence=confidence,
+            within=within,
+            group_size=group_size,
+            quantile_intervals=quantile_intervals,
+            weights=weights,
+            max_groups=max_groups,
+        )
+        offered, shown = self._preview(asked)
+        return explain(asked.sql, offered.recipe, offered.priced, shown, self.catalog, self._facts)
 
     def sql(
         self,
@@ -146,15 +168,24 @@ class Connection:
             shared: dict[str, Any] = {"group_size": group_size, "quantile_intervals": quantile_intervals}
             shared |= {"weights": weights, "max_groups": max_groups}
             return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)
-        level = level_of(confidence)
-        _check_size(group_size)
+        asked = read_question(
+            sql,
+            epsilon=epsilon,
+            rho=rho,
+            confidence=confidence,
+            group_size=group_size,
+            quantile_intervals=quantile_intervals,
+            weights=weights,
+            max_groups=max_groups,
+        )
         view = self._view()
-        bound = self._bind_once(sql, max_groups)
-        price = _price(epsilon, rho, bound.dialect)
-        found = self._offer(bound, view, price, weights, ends_asked(quantile_intervals, level))
-        _check_delta(bound.dialect, found.priced)
-        release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
-        result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
+        bound = self._bind(asked)
+        offered = self._offer(bound, asked, read_price(asked, bound.dialect), view)
+        _check_delta(bound.dialect, offered.priced)
+        request = offered.priced.request
+        release = self._kernel.rehearse(request) if dry_run else self._release(offered.priced, fresh)
+        info = self._info(release, offered.recipe)
+        result = build_result(release, offered.recipe, confidence, info, offered.bands)
         return replace(result, _certify=self._certificate)
 
     def suggest(
@@ -172,11 +203,12 @@ class Connection:
         Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one bought, never measured.
         """
         view = self._view()
-        wished = wish(what, of, keep, self.catalog, facts_of(self._kernel))
-        found = offer(self._kernel, view, wished.recipe, _price(epsilon, rho), self._pot, {}, None)
-        release = self._released(found.priced, fresh)
-        rank = _rank(found.priced, found.bands)
-        return suggestion(wished, release.values[0], self._info(release, found.recipe), rank)
+        wished = wish(what, of, keep, self.catalog, self._facts)
+        price = Price(read_epsilon(epsilon), read_rho(rho))
+        offered = choose_mechanisms(self._kernel, view, wished.recipe, price, self._pot, {}, None)
+        release = self._release(offered.priced, fresh)
+        rank = _rank(offered.priced, offered.bands)
+        return suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
 
     def table(self, name: str) -> Question:
         """A question built step by step: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
@@ -201,43 +233,8 @@ class Connection:
         return self._kernel.catalog
 
     def bind(self, sql: str, *, max_groups: int | None = None) -> Recipe:
-        """The queries and output columns of a question, without a price; a question asked again is bound once."""
-        return self._bind_once(sql, max_groups).recipe
-
-    def _bind_once(self, sql: str, max_groups: int | None) -> Bound:
-        read_text(sql)
-        if max_groups is not None:
-            whole_number(max_groups, "max_groups", remedy="a number of groups, such as 3")
-        key = (sql, type(max_groups), max_groups, self._kernel.at.number)
-        bound = self._bound.get(key)
-        if bound is None:
-            dialect = spoken(sql)
-            bound = Bound(key, dialect, self._bind(sql, dialect, max_groups))
-            _make_room(self._bound)
-            self._bound[key] = bound
-        return bound
-
-    def _bind(self, sql: str, said: Spoken, max_groups: int | None) -> Recipe:
-        self._check_unit(said)
-        limits = [limit for limit in (max_groups, said.max_groups) if limit is not None]
-        with said.placed():
-            recipe = bind(said.sql, self._kernel.catalog, facts_of(self._kernel), min(limits) if limits else None)
-            if said.public_groups and any(each.selection is not None for each in recipe.sets):
-                raise QueryError(
-                    "PUBLIC_GROUPS, but some keys are in no list: join from the public table that lists them, or list "
-                    "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
-                )
-            return with_ends(replace(recipe, sql=sql), said)
-
-    def _check_unit(self, said: Spoken) -> None:
-        """A question may name the unit, as GoogleSQL does; it cannot choose another."""
-        owners = {name for table in self.catalog.private_tables for name in self.catalog.owner_names(table)}
-        if said.unit is not None and said.unit.lower() not in {name.lower() for name in owners}:
-            told = ", ".join(sorted(owners)) or "each row by itself"
-            raise RefusedError(
-                f"privacy_unit_column {said.unit}: the catalog protects {told}",
-                rule="the unit is the catalog's",
-            )
+        """The queries and output columns of a question, without a price."""
+        return self._bind(read_question(sql, max_groups=max_groups)).recipe
 
     def request(
         self,
@@ -249,10 +246,10 @@ class Connection:
         max_groups: int | None = None,
     ) -> Request:
         """The request that a question makes at a price."""
+        asked = read_question(sql, epsilon=epsilon, rho=rho, weights=weights, max_groups=max_groups)
         view = self._view()
-        bound = self._bind_once(sql, max_groups)
-        price = _price(epsilon, rho, bound.dialect)
-        return self._offer(bound, view, price, weights, Ends(Fraction(95, 100))).priced.request
+        bound = self._bind(asked)
+        return self._offer(bound, asked, read_price(asked, bound.dialect), view).priced.request
 
     def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
@@ -266,7 +263,11 @@ class Connection:
         body = body_of(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person(), commitment)
         return sign(body, signing_key(self._place))
 
-    # -- the way of a question ------------------------------------------------------------------------------------
+    # -- the line of a question -----------------------------------------------------------------------------------
+
+    @property
+    def _facts(self) -> Facts:
+        return facts_of(self._kernel)
 
     def _view(self) -> LedgerView:
         """What the ledger says about this connection's pot, and the newest registered version with it."""
@@ -274,94 +275,73 @@ class Connection:
         self._check_catalog()
         return view
 
-    def _offer(
-        self,
-        bound: Bound,
-        view: LedgerView,
-        price: Price,
-        weights: Mapping[str, Number] | None,
-        ends: Ends | None,
-    ) -> Offer:
-        """The offer for a bound question; one made before stands while the terms of the pot do.
+    def _bind(self, asked: Asked) -> Bound:
+        """The bound question; one that was bound before stands while the version does."""
+        key = ("bound", asked.sql, type(asked.max_groups), asked.max_groups, self._kernel.at.number)
+        bound: Bound | None = self._remembered.get(key)
+        if bound is None:
+            bound = bind_question(asked, key, self._kernel.catalog, self._facts)
+            self._remember(key, bound)
+        return bound
 
-        `ends`: the intervals of quantiles, or None for none.
-        """
-        shares = checked(weights, bound.recipe)
-        key = (bound.key, price, tuple(shares.items()), ends)
-        made = self._offers.get(key)
-        if made is None or made.priced.view.path != view.path:
-            made = offer(self._kernel, view, bound.recipe, price, self._pot, shares, ends)
-            _make_room(self._offers)
-            self._offers[key] = made
-        return made
+    def _offer(self, bound: Bound, asked: Asked, price: Price, view: LedgerView) -> Offered:
+        """The offer for a bound question; one made before stands while the terms of the pot do."""
+        weights = checked(asked.weights, bound.recipe)
+        key = ("offered", bound.key, price, tuple(weights.items()), asked.ends)
+        offered: Offered | None = self._remembered.get(key)
+        if offered is None or offered.priced.view.path != view.path:
+            offered = choose_mechanisms(self._kernel, view, bound.recipe, price, self._pot, weights, asked.ends)
+            self._remember(key, offered)
+        return offered
 
-    def _previewed(
-        self,
-        sql: str,
-        epsilon: Number | None,
-        rho: Number | None,
-        confidence: Number,
-        within: Number | dict[str, Number] | None,
-        group_size: int | None,
-        quantile_intervals: bool | Number,
-        weights: Mapping[str, Number] | None,
-        max_groups: int | None,
-    ) -> tuple[Offer, Preview]:
-        level = level_of(confidence)
-        _check_size(group_size)
-        ends = ends_asked(quantile_intervals, level)
+    def _remember(self, key: tuple[Any, ...], value: Bound | Offered) -> None:
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[key] = value
+
+    def _preview(self, asked: Asked) -> tuple[Offered, Preview]:
         view = self._view()
-        bound = self._bind_once(sql, max_groups)
+        bound = self._bind(asked)
         ledger = self._kernel.ledger
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
-        if within is None:
-            price = _price(epsilon, rho, bound.dialect)
+        if asked.within is None:
+            price = read_price(asked, bound.dialect)
         else:
-            if epsilon is not None or rho is not None:
-                raise ParameterError("within= finds the price: leave epsilon= and rho= out")
-            wanted = wanted_widths(within, bound.recipe, group_size)
-            price = self._least(bound, view, wanted, weights, group_size, level, ends, pot)
-        found = self._offer(bound, view, price, weights, ends)
-        terms = self._terms(found.bands, level, group_size)
-        stored = pot is not None and ledger.has_answer(found.priced.key)
-        shown = preview(found.priced, found.recipe, terms, pot, _quote(pot, found.priced), stored, wanted)
-        return found, shown
+            wanted = wanted_widths(asked.within, bound.recipe, asked.group_size)
+            price = self._find_least_price(bound, asked, wanted, view, pot)
+        offered = self._offer(bound, asked, price, view)
+        terms = self._terms(offered.bands, asked)
+        stored = pot is not None and ledger.has_answer(offered.priced.key)
+        quote = _quote(pot, offered.priced)
+        return offered, preview(offered.priced, offered.recipe, terms, pot, quote, stored, wanted)
 
-    def _terms(self, bands: Bands, level: Fraction, group_size: int | None) -> Terms:
-        return Terms(level, self.catalog, facts_of(self._kernel), group_size, bands)
+    def _terms(self, bands: Bands, asked: Asked) -> Terms:
+        return Terms(asked.level, self.catalog, self._facts, asked.group_size, bands)
 
-    def _least(
-        self,
-        bound: Bound,
-        view: LedgerView,
-        wanted: dict[str, float],
-        weights: Mapping[str, Number] | None,
-        group_size: int | None,
-        level: Fraction,
-        ends: Ends | None,
-        pot: Pot | None,
+    def _find_least_price(
+        self, bound: Bound, asked: Asked, wanted: dict[str, float], view: LedgerView, pot: Pot | None
     ) -> Price:
         """The least price that meets the wish, in the pot's own measure."""
         in_rho = pot is not None and pot.rule == "zcdp"
 
-        def priced(value: Fraction) -> Price:
+        def make_price(value: Fraction) -> Price:
             return Price(None, value) if in_rho else Price(value, None)
 
-        self._offer(bound, view, priced(Fraction(1)), weights, ends)  # what is refused is refused at any price
+        self._offer(bound, asked, make_price(Fraction(1)), view)  # what is refused is refused at any price
 
         def meets(value: Fraction) -> bool:
             try:
-                found = self._offer(bound, view, priced(value), weights, ends)
+                offered = self._offer(bound, asked, make_price(value), view)
             except ParameterError:  # more noise than can be drawn
                 return False
-            mechanisms = [each.mechanism for each in found.priced.steps]
-            columns = preview_columns(found.recipe, mechanisms, self._terms(found.bands, level, group_size))
+            mechanisms = [step.mechanism for step in offered.priced.steps]
+            columns = preview_columns(offered.recipe, mechanisms, self._terms(offered.bands, asked))
             return meets_widths(columns, wanted)
 
-        return priced(least_price(meets))
+        return make_price(least_price(meets))
 
-    def _released(self, priced: Priced, fresh: bool) -> Release:
+    def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:
             self._refuse_pot()
         return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
@@ -423,29 +403,6 @@ def _check_delta(dialect: Spoken, priced: Priced) -> None:
             "with a smaller delta per question",
             rule="options tighten, never loosen",
         )
-
-
-def _price(epsilon: Number | None, rho: Number | None, dialect: Spoken | None = None) -> Price:
-    """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
-    said = None if dialect is None else dialect.epsilon
-    if said is not None:
-        if epsilon is not None or rho is not None:
-            raise ParameterError("the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out")
-        epsilon = said
-    return Price(
-        None if epsilon is None else positive(epsilon, "epsilon", _ADVICE),
-        None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1"),
-    )
-
-
-def _make_room(remembered: dict[Any, Any]) -> None:
-    if len(remembered) >= _MOST_REMEMBERED:
-        remembered.clear()
-
-
-def _check_size(group_size: int | None) -> None:
-    if group_size is not None:
-        whole_number(group_size, "group_size", remedy="a number of rows, such as 1000")
 
 
 def _rank(priced: Priced, bands: Bands) -> str:

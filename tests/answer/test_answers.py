@@ -18,11 +18,11 @@ from scipy.stats import binom
 import clinic_sql
 import hospital
 from case_lists import mark_rest
+from dither.answer.asked import read_question
 from dither.answer.blocks import blocks
 from dither.answer.evaluate import evaluate, given
 from dither.answer.intervals import interval
-from dither.answer.quantile_intervals import Ends
-from dither.answer.result import build, noises_of
+from dither.answer.result import build_result, noises_of
 from dither.answer.table import column, rows_shown
 from dither.privacy.kernel.release import Release
 from dither.privacy.kernel.request import Price
@@ -72,8 +72,9 @@ def oracle():
         yield found
 
 
-def without_noise(con, sql, **how):
-    found = con._offer(con._bind_once(sql, None), con._view(), Price(F(10)), None, Ends(F(95, 100)), **how)
+def without_noise(con, sql):
+    question = read_question(sql)
+    found = con._offer(con._bind(question), question, Price(F(10)), con._view())
     values = asked.exact_values(con, found.priced)
     return found.recipe, Release("1", found.priced, values, F(1), F(1), F(1), "now")
 
@@ -82,7 +83,7 @@ def without_noise(con, sql, **how):
 def test_without_noise_the_rows_are_those_of_the_oracle(con, oracle, sql):
     """The oracle walks Python lists with fractions; it shares no code with plans, engine or answers."""
     recipe, release = without_noise(con, sql)
-    found = build(release, recipe, 0.95, INFO).to_dict(intervals=False)
+    found = build_result(release, recipe, 0.95, INFO).to_dict(intervals=False)
     expected = clinic_sql.answers(con.bind(sql), oracle)
     names = [output.name for output in recipe.outputs]
     assert list(found) == names
@@ -117,13 +118,9 @@ class TestCoverage:
     @pytest.mark.parametrize("price", mark_rest([{"epsilon": 4}, {"rho": F(1, 2)}, {"epsilon": 40}], quick=1))
     def test_columns_of_a_rollup(self, con, price):
         """90 % intervals of every cell and column; each check alarms falsely below 1e-9 (exact binomial)."""
-        found = con._offer(
-            con._bind_once(self.SQL, None),
-            con._view(),
-            Price(**{name: F(value) for name, value in price.items()}),
-            None,
-            None,
-        )
+        question = read_question(self.SQL, quantile_intervals=False)
+        exact_price = Price(**{name: F(value) for name, value in price.items()})
+        found = con._offer(con._bind(question), question, exact_price, con._view())
         recipe, priced = found.recipe, found.priced
         assert {each.step.family for each in priced.steps} == {"gaussian" if "rho" in price else "box"}
         noises = noises_of(recipe, [each.mechanism for each in priced.steps])
@@ -189,13 +186,13 @@ class TestRows:
         values = ((1, 0, 1, 2), (700, 5, 300, 600), (0, 0, 0, 0))
         for first, expected in ((False, ["other", None, "north", "south"]), (True, ["south", "other", None, "north"])):
             recipe = handmade.by_ward(order=(Order(ratio, nulls_first=first),))
-            found = build(self.release(values), recipe, 0.9, INFO)
+            found = build_result(self.release(values), recipe, 0.9, INFO)
             assert found.to_dict()["ward"] == expected  # 3.00 and 3.00 tie: order of the keys
 
     def test_numbers_beyond_64_bits_stay_whole(self):
         big = 10**25
         recipe = handmade.by_ward(Output("n", Noisy(0), "value"))
-        found = build(self.release([(big, -big, 0, 1)] * 3, width=10**38 - 1), recipe, 0.95, INFO)
+        found = build_result(self.release([(big, -big, 0, 1)] * 3, width=10**38 - 1), recipe, 0.95, INFO)
         assert found.to_dict()["n"][:2] == [Decimal(big), Decimal(-big)]
         assert found.to_dict()["n_high"][0] == big + 6
         assert str(found.table.schema.field("n").type) == "decimal128(38, 0)"
@@ -203,7 +200,7 @@ class TestRows:
     def test_steps_of_different_shapes_are_all_in_raw(self):
         recipe = handmade.rollup()
         shapes = [8, 8, 4, 4, 1, 1]
-        found = build(self.release([tuple(range(size)) for size in shapes]), recipe, 0.95, INFO)
+        found = build_result(self.release([tuple(range(size)) for size in shapes]), recipe, 0.95, INFO)
         assert [found.raw[f"step_{i}"].drop_null().to_pylist() for i in range(6)] == [list(range(n)) for n in shapes]
         assert found.to_dict()["urgent"] == [False, True] * 4 + [None] * 5
         assert found.to_dict()["ward"][-1] is None
@@ -244,7 +241,7 @@ class TestShown:
     def test_labels_are_escaped(self):
         recipe = handmade.by_ward(Output("<b>[red]n", Noisy(0), "value"))
         release = TestRows().release([(1, 2, 3, 4)] * 3)
-        found = build(release, recipe, 0.95, INFO)
+        found = build_result(release, recipe, 0.95, INFO)
         assert "<b>" not in found._repr_html_() and "&lt;b&gt;" in found._repr_html_()
         assert "<b>[red]n" in str(found)
 

@@ -18,7 +18,7 @@ from handmade import COUNT, VALUES, apply, number
 from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives
 from dither.answer.draws import law_of
 from dither.answer.evaluate import Given, evaluate
-from dither.answer.result import build
+from dither.answer.result import build_result
 from dither.answer.selection import pieces_of
 from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import IntegerLaplace
@@ -51,7 +51,7 @@ def release(exact: int = EXACT) -> SimpleNamespace:
 
 def ask(formula, level: F = LEVEL, **more):
     recipe = handmade.by_ward(Output("x", formula, "value"), keys=("day", "ward"), **more)
-    return build(release(), recipe, level, INFO)
+    return build_result(release(), recipe, level, INFO)
 
 
 def bounded(result) -> list[tuple[float, float, float]]:
@@ -155,7 +155,7 @@ def test_the_largest_of_several_is_covered():
     recipe = handmade.by_ward(Output("x", largest, "value"), keys=("day", "ward"))
     recipe = replace(recipe, atoms=(recipe.atoms[0],) * 3)
     for level in (F(1, 2), F(8, 10), LEVEL):
-        hits, shown = held(build(release(), recipe, level, INFO))
+        hits, shown = held(build_result(release(), recipe, level, INFO))
         assert shown == CELLS and hits >= float(level) * shown
 
 
@@ -209,7 +209,7 @@ def test_the_type_of_a_column_does_not_tell_what_noise_chose():
     found = release()
     wide = SimpleNamespace(mechanism=found.priced.steps[2].mechanism, width=10**38 - 1)
     found = replace_steps(found, [*found.priced.steps[:2], wide])
-    assert str(build(found, recipe, LEVEL, INFO).table.schema.field("x").type) == "decimal128(38, 0)"
+    assert str(build_result(found, recipe, LEVEL, INFO).table.schema.field("x").type) == "decimal128(38, 0)"
 
 
 def replace_steps(found: SimpleNamespace, steps: list[SimpleNamespace]) -> SimpleNamespace:

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from dither import ParameterError, RefusedError
 from dither.answer.derive import _empty_bias
-from dither.answer.result import build
+from dither.answer.result import build_result
 from dither.plan.norms import Sensitivity
 from dither.privacy import noise
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
@@ -34,7 +34,7 @@ def released(recipe, exact, scales, family=IntegerLaplace):
         values.append(tuple(int(v) for v in np.array(cells) + draw(scale, len(cells))))
         steps.append(SimpleNamespace(mechanism=family(F(scale), Sensitivity.of()), width=2**62))
     release = SimpleNamespace(values=tuple(values), priced=SimpleNamespace(steps=steps))
-    return build(release, recipe, 0.9, INFO)
+    return build_result(release, recipe, 0.9, INFO)
 
 
 class TestNonnegative:

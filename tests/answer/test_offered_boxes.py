@@ -7,7 +7,7 @@ from fractions import Fraction as F
 import asked
 import pytest
 
-from dither.answer.choose_mechanism import offer
+from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.intervals import seen
 from dither.answer.split import demands, split, weighted
 from dither.privacy.kernel.request import Price, Request
@@ -73,7 +73,7 @@ def test_numbers_of_different_keys_have_noises_of_their_own(con):
 )
 def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     recipe, price = con.bind(sql), Price(F(1))
-    boxed = offer(con.kernel, con.kernel.view("total"), recipe, price, "total", {})
+    boxed = choose_mechanisms(con.kernel, con.kernel.view("total"), recipe, price, "total", {})
     equal = con.kernel.price(Request(split(recipe.queries), price, "total"))
     wanted = demands(recipe, [each.mechanism for each in equal.steps], "laplace", {})
     alone = con.kernel.price(Request(weighted(recipe.queries, wanted, "laplace", {}), price, "total"))

@@ -15,7 +15,7 @@ import clinic
 from case_lists import mark_rest
 from dither import ParameterError, connect, steward
 from dither.answer.blocks import blocks
-from dither.answer.choose_mechanism import offer
+from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.evaluate import given
 from dither.answer.intervals import interval
 from dither.answer.quantile_intervals import Ends, rank_rows, widened, without_bands
@@ -51,7 +51,7 @@ def covered(folder, ages, shares, repetitions, epsilon):
         for share in shares
     ]
     with handmade.kernel(folder, people(ages)) as kernel:
-        found = offer(
+        found = choose_mechanisms(
             kernel, kernel.view("total"), handmade.median(*shares), Price(F(epsilon)), "total", {}, Ends(F(95, 100))
         )
         measurer = kernel.prepare(found.priced)
@@ -104,7 +104,8 @@ class TestBands:
         with handmade.kernel(tmp_path, people(AGES)) as kernel:
             view = kernel.view("total")
             plain, ends = (
-                offer(kernel, view, recipe, Price(F(4)), "total", {}, ends) for ends in (None, Ends(F(9, 10)))
+                choose_mechanisms(kernel, view, recipe, Price(F(4)), "total", {}, ends)
+                for ends in (None, Ends(F(9, 10)))
             )
         assert charge_pure(plain.priced.loss) == charge_pure(ends.priced.loss) == 4
         before, after = plain.priced.steps[0].mechanism, ends.priced.steps[0].mechanism

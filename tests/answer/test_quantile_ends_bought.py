@@ -11,7 +11,7 @@ import pytest
 from handmade import apply, number
 
 import clinic
-from dither.answer.choose_mechanism import facts_of, offer
+from dither.answer.choose_mechanism import choose_mechanisms, facts_of
 from dither.answer.interval_notes import NO_INTERVAL
 from dither.answer.quantile_intervals import Ends, widened, without_bands
 from dither.privacy.kernel.request import Price
@@ -51,7 +51,7 @@ def recipe_of(*formulas):
 
 
 def price(kernel, recipe, ends):
-    return offer(kernel, kernel.view("total"), recipe, Price(F(4)), "total", {}, ends)
+    return choose_mechanisms(kernel, kernel.view("total"), recipe, Price(F(4)), "total", {}, ends)
 
 
 def test_ends_that_no_column_can_use_are_not_bought(kernel):

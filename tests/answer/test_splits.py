@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 from dither import ParameterError
-from dither.answer.choose_mechanism import families, offer
+from dither.answer.choose_mechanism import choose_mechanisms, families
 from dither.answer.split import demands, predicted_loss, split, weighted
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.request import Price
@@ -70,7 +70,7 @@ def test_more_weight_means_less_error(tmp_path):
     with handmade.kernel(tmp_path, []) as kernel:
         plain = handmade.by_ward()
         box, some, more = (
-            offer(kernel, kernel.view("total"), plain, Price(F(1)), "total", weights).priced.steps
+            choose_mechanisms(kernel, kernel.view("total"), plain, Price(F(1)), "total", weights).priced.steps
             for weights in ({}, {"n": F(100)}, {"n": F(800)})
         )
         assert [step.step.family for step in (*box, *more)] == ["box", "laplace", "laplace", "laplace"]

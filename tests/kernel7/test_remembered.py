@@ -34,8 +34,8 @@ def test_a_question_is_bound_and_offered_once(clinic: Clinic, monkeypatch: pytes
     def never(*_args: object, **_how: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr("dither.session.offer", never)  # the kernel prices by itself, each time
-    monkeypatch.setattr("dither.session.bind", never)
+    monkeypatch.setattr("dither.session.choose_mechanisms", never)  # the kernel prices by itself, each time
+    monkeypatch.setattr("dither.session.bind_question", never)
     con.sql(COUNT, epsilon="0.1", fresh=True)
     assert clinic.spent()["total"] == F(1, 5)
     with pytest.raises(AssertionError):
@@ -100,7 +100,7 @@ def test_what_is_remembered_is_bounded(clinic: Clinic, monkeypatch: pytest.Monke
     con = dither.connect(clinic.file)
     for age in range(10):
         con.request(f"{COUNT} WHERE age > {age}", epsilon=1)
-    assert max(len(con._bound), len(con._offers)) <= 3
+    assert 1 <= len(con._remembered) <= 3
 
 
 def test_a_connection_is_kept_with_its_statements_and_one_that_failed_is_not(

@@ -28,7 +28,7 @@ _UNKNOWN = 100
 
 
 @dataclass(frozen=True)
-class Offer:
+class Offered:
     """A question at a price: what will be asked of the kernel, and how quantiles get their intervals."""
 
     recipe: Recipe
@@ -42,7 +42,7 @@ def facts_of(kernel: Kernel) -> Facts:
     return found if isinstance(found, Facts) else NO_FACTS
 
 
-def offer(
+def choose_mechanisms(
     kernel: Kernel,
     view: LedgerView,
     recipe: Recipe,
@@ -50,18 +50,18 @@ def offer(
     pot: str,
     weights: Mapping[str, Fraction],
     ends: Ends | None = None,
-) -> Offer:
+) -> Offered:
     """The priced request for a recipe, by what the ledger says; quantiles are asked for with such ends, if any."""
     plain = without_bands(recipe, kernel.catalog, facts_of(kernel))
     if not plain.cells or ends is None:
-        return Offer(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
+        return Offered(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
     raised = replace(ends, level=_of_each(recipe, ends.level))
     quantiles = frozenset(atom for atom, _ in plain.cells)
     usable = usable_quantiles(recipe, quantiles, ends.level, bought_level(raised))
     if not usable:
-        return Offer(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
+        return Offered(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
     wide, bands = widened(recipe, plain, raised, usable)
-    return Offer(*_cheapest(kernel, view, recipe, wide, price, pot, weights), bands)
+    return Offered(*_cheapest(kernel, view, recipe, wide, price, pot, weights), bands)
 
 
 def _of_each(recipe: Recipe, level: Fraction) -> Fraction:

@@ -150,7 +150,7 @@ class Result:
 
         A derived result stays derived: what nonnegative() and consistent() did is done again, in the same order.
         """
-        found = build(self._release, self._recipe, level, self.info, self._bands)
+        found = build_result(self._release, self._recipe, level, self.info, self._bands)
         found = replace(found, _certify=self._certify)
         for derive in self._derived:
             found = derive(found)
@@ -301,7 +301,7 @@ def _html(value: Any) -> str:
     return escape_html(escape_label(_text(value)))
 
 
-def build(
+def build_result(
     release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any], bands: Bands = NO_BANDS
 ) -> Result:
     """The result of a release by its recipe."""

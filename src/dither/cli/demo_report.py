@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dither.answer.preview import Preview
-from dither.answer.result import Result, build
+from dither.answer.result import Result, build_result
 from dither.catalog import UNPROTECTED, guarantee
 from dither.cli.registry import deployment
 from dither.plan.algebra import Cells
@@ -45,7 +45,7 @@ def truth_table(place: State, result: Result) -> dict[str, float]:
     release, recipe = _parts(result)
     exact = replace(release, values=truth_of(place, release))
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
-    table = build(exact, whole, Fraction(95, 100), result.info)
+    table = build_result(exact, whole, Fraction(95, 100), result.info)
     return {point.label: point.value for point in _points(table, {})}
 
 
@@ -200,7 +200,7 @@ def _drugs(of: tuple[Stage, ...], told: Told) -> Staged:
     release, recipe = _parts(told.result)
     found = [{cell: float(values[0]) for cell, values in stage.cells.items()} for stage in of]
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
-    answers = {p.label: p for p in _points(build(release, whole, Fraction(95, 100), told.result.info), {})}
+    answers = {p.label: p for p in _points(build_result(release, whole, Fraction(95, 100), told.result.info), {})}
     drugs = sorted({cell for each in found for cell in each}, key=lambda cell: -found[0].get(cell, 0.0))
 
     def row(label: str, cells: Sequence[Cell]) -> tuple[str, float, tuple[float, ...], float, float]:

@@ -1,0 +1,116 @@
+"""From a text and its terms to a bound question: the first two values of a question's line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from dither.answer.intervals import level_of
+from dither.answer.quantile_intervals import Ends, ends_asked
+from dither.canonical import Number, positive, whole_number
+from dither.catalog import Catalog
+from dither.errors import ParameterError, QueryError, RefusedError
+from dither.plan.facts import Facts
+from dither.privacy.kernel.request import Price
+from dither.question.recipe import Recipe
+from dither.sql.bind import bind
+from dither.sql.dialects import Spoken, spoken, with_ends
+from dither.sql.parse import read_text
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as it was put: its text, and the terms of its answer."""
+
+    sql: str
+    epsilon: Number | None
+    rho: Number | None
+    level: Fraction
+    ends: Ends | None
+    within: Number | dict[str, Number] | None = None
+    group_size: int | None = None
+    weights: Mapping[str, Number] | None = None
+    max_groups: int | None = None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A question that was read: what its dialect said, and the queries and columns that it asks for."""
+
+    key: tuple[Any, ...]
+    dialect: Spoken
+    recipe: Recipe
+
+
+def read_question(
+    sql: str,
+    *,
+    epsilon: Number | None = None,
+    rho: Number | None = None,
+    confidence: Number = 0.95,
+    quantile_intervals: bool | Number = True,
+    group_size: int | None = None,
+    max_groups: int | None = None,
+    within: Number | dict[str, Number] | None = None,
+    weights: Mapping[str, Number] | None = None,
+) -> Asked:
+    """The question and its terms; refused where a term has no meaning. Reads neither ledger nor catalog."""
+    read_text(sql)
+    if within is not None and (epsilon is not None or rho is not None):
+        raise ParameterError("within= finds the price: leave epsilon= and rho= out")
+    level = level_of(confidence)
+    if group_size is not None:
+        whole_number(group_size, "group_size", remedy="a number of rows, such as 1000")
+    if max_groups is not None:
+        whole_number(max_groups, "max_groups", remedy="a number of groups, such as 3")
+    ends = ends_asked(quantile_intervals, level)
+    return Asked(sql, epsilon, rho, level, ends, within, group_size, weights, max_groups)
+
+
+def bind_question(asked: Asked, key: tuple[Any, ...], catalog: Catalog, facts: Facts) -> Bound:
+    """The queries and output columns of a question. Reads the catalog and its public facts, no data."""
+    dialect = spoken(asked.sql)
+    _check_unit(dialect, catalog)
+    limits = [limit for limit in (asked.max_groups, dialect.max_groups) if limit is not None]
+    with dialect.placed():
+        recipe = bind(dialect.sql, catalog, facts, min(limits) if limits else None)
+        if dialect.public_groups and any(grouping.selection is not None for grouping in recipe.sets):
+            raise QueryError(
+                "PUBLIC_GROUPS, but some keys are in no list: join from the public table that lists them, or list "
+                "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
+            )
+        return Bound(key, dialect, with_ends(replace(recipe, sql=asked.sql), dialect))
+
+
+def read_price(asked: Asked, dialect: Spoken) -> Price:
+    """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
+    epsilon = asked.epsilon
+    if dialect.epsilon is not None:
+        if epsilon is not None or asked.rho is not None:
+            raise ParameterError("the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out")
+        epsilon = dialect.epsilon
+    return Price(read_epsilon(epsilon), read_rho(asked.rho))
+
+
+def read_epsilon(epsilon: Number | None) -> Fraction | None:
+    """An epsilon as an exact number."""
+    advice = "choose e.g. epsilon=0.5, or run preview() to see what it buys"
+    return None if epsilon is None else positive(epsilon, "epsilon", advice)
+
+
+def read_rho(rho: Number | None) -> Fraction | None:
+    """A rho as an exact number."""
+    return None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1")
+
+
+def _check_unit(dialect: Spoken, catalog: Catalog) -> None:
+    """A question may name the unit, as GoogleSQL does; it cannot choose another."""
+    owners = {name for table in catalog.private_tables for name in catalog.owner_names(table)}
+    if dialect.unit is not None and dialect.unit.lower() not in {name.lower() for name in owners}:
+        protected = ", ".join(sorted(owners)) or "each row by itself"
+        raise RefusedError(
+            f"privacy_unit_column {dialect.unit}: the catalog protects {protected}",
+            rule="the unit is the catalog's",
+        )
