@@ -5,27 +5,64 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from dither import DitherError, __version__
-from dither.cli import ask, audit, bench, budget, catalog, ledger, local, registry
-from dither.cli.account import account
-from dither.cli.demo import demo
-from dither.cli.interpret import interpret
-from dither.cli.output import BROKEN, INTERRUPTED, exit_code, make_console
-from dither.cli.register import register
-from dither.cli.report import report
-from dither.cli.verify import verify
+from dither.errors import DitherError
+from dither.version import __version__
 
 _CODES = (
     "Exit codes: 0 done; 1 refused or failed; 2 wrong command line; 3 a certificate is intact but its key unknown; "
     "4 the budget cannot pay; 5 the answer is unavailable and the charge stays; 70 a fault of dither; 130 interrupted."
 )
+_COMMANDS = {
+    "demo": ("demo", "dither demo"),
+    "register": ("register", "dither register clinic.yaml --dev"),
+    "preview": ("ask", "dither preview clinic.yaml 'SELECT COUNT(*) FROM visits' --epsilon 0.1"),
+    "sql": ("ask", "dither sql clinic.yaml 'SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward' --epsilon 0.5"),
+    "reissue": ("ask", "dither reissue clinic.yaml 7 'SELECT ...' --epsilon 0.1 --note 'the tariff had changed'"),
+    "history": ("ledger", "dither history clinic.yaml"),
+    "verify": ("verify", "dither verify certificate.json --key clinic.pub"),
+    "interpret": ("interpret", "dither interpret --epsilon 1 --delta 1e-6 --unit person"),
+    "report": ("report", "dither report clinic.yaml --to report.html"),
+    "account": ("account", "dither account '10000 * poisson(0.01, gaussian(1.1))' --delta 1e-5"),
+    "bench": ("bench", "dither bench noise"),
+}
+"""Each command: the module of `dither.cli` that has a function of its name, and an example."""
+_GROUPS = ("budget", "ledger", "catalog", "registry", "local", "audit")
+"""Groups of commands: modules of `dither.cli`, each with an `app`."""
+
+
+class LazyGroup(TyperGroup):
+    """Commands whose modules are imported when they are needed: `dither --version` imports none of them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*_COMMANDS, *_GROUPS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
+            self.add_command(_load_command(cmd_name), cmd_name)
+        return self.commands.get(cmd_name)
+
+
+def _load_command(name: str) -> TyperCommand | TyperGroup:
+    if name in _GROUPS:
+        return typer.main.get_group(import_module(f"dither.cli.{name}").app)
+    module, example = _COMMANDS[name]
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name, epilog=f"Example: {example}")(getattr(import_module(f"dither.cli.{module}"), name))
+    command = typer.main.get_command(single)
+    assert isinstance(command, TyperCommand)
+    return command
+
+
 app = typer.Typer(
     name="dither",
+    cls=LazyGroup,
     help="A differential-privacy curator: questions about the population, proofs about each person.",
     epilog=_CODES,
     no_args_is_help=True,
@@ -49,32 +86,17 @@ def _options(
     """Options of the command itself."""
 
 
-_COMMANDS = (
-    (demo, "dither demo"),
-    (register, "dither register clinic.yaml --dev"),
-    (ask.preview, "dither preview clinic.yaml 'SELECT COUNT(*) FROM visits' --epsilon 0.1"),
-    (ask.sql, "dither sql clinic.yaml 'SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward' --epsilon 0.5"),
-    (ask.reissue, "dither reissue clinic.yaml 7 'SELECT ...' --epsilon 0.1 --note 'the tariff had changed'"),
-    (ledger.history, "dither history clinic.yaml"),
-    (verify, "dither verify certificate.json --key clinic.pub"),
-    (interpret, "dither interpret --epsilon 1 --delta 1e-6 --unit person"),
-    (report, "dither report clinic.yaml --to report.html"),
-    (account, "dither account '10000 * poisson(0.01, gaussian(1.1))' --delta 1e-5"),
-    (bench.bench, "dither bench noise"),
-)
-for command, example in _COMMANDS:
-    app.command(epilog=f"Example: {example}")(command)
-for group in (budget.app, ledger.app, catalog.app, registry.app, local.app, audit.app):
-    app.add_typer(group)
-
-
 def main() -> None:
     """Entry point: whatever goes wrong is one message and an exit code, never a traceback."""
     try:
         app()
     except DitherError as error:
+        from dither.cli.output import exit_code
+
         _end(type(error).__name__, str(error), exit_code(error))
     except KeyboardInterrupt:
+        from dither.cli.output import INTERRUPTED
+
         _end("interrupted", "a question that was charged is answered and stored: ask it again, for free", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away: nothing to say, and nowhere to say it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -83,6 +105,8 @@ def main() -> None:
         place = f"{error.filename}: " if error.filename else ""
         _end("error", f"{place}{error.strerror or type(error).__name__}", 1)
     except Exception as error:  # its message may quote a row, so only its kind and place are told
+        from dither.cli.output import BROKEN
+
         _end("fault of dither", f"{type(error).__name__} at {_place(error)}; please report it", BROKEN)
 
 
@@ -94,6 +118,8 @@ def _place(error: BaseException) -> str:
 
 
 def _end(kind: str, message: str, code: int) -> NoReturn:
+    from dither.cli.output import make_console
+
     console = make_console(stderr=True)
     console.print(kind, style="bold red", end=": ", highlight=False)
     console.print(message, markup=False, highlight=False, soft_wrap=True)
