@@ -59,6 +59,6 @@ def test_no_loss_means_an_output_independent_of_the_input_not_a_constant_one():
 
 
 def test_an_average_of_estimates_has_variance_over_n_not_times_n():
-    variance = IntegerLaplace.for_epsilon(1, Sensitivity.of()).error().variance
+    variance = IntegerLaplace.for_epsilon(1, Sensitivity.of()).error_law().variance
     many = IntegerLaplace.for_epsilon(1, Sensitivity.of()).release(np.zeros((20_000, 50), np.int64))
     assert many.mean(axis=1).var() == pytest.approx(variance / 50, rel=0.1)  # 10 standard errors

@@ -39,7 +39,7 @@ SMALL = apply("lt", VALUES, number(40))
 def fixed_noise(seed: int) -> list[int]:
     """One draw for each cell: the law's own quantiles, in an order of their own."""
     shares = (np.arange(CELLS) + 0.5) / CELLS
-    drawn = law_of(IntegerLaplace(F(SCALE), Sensitivity.of()).error()).inverse(shares)
+    drawn = law_of(IntegerLaplace(F(SCALE), Sensitivity.of()).error_law()).inverse(shares)
     return [int(each) for each in np.random.default_rng(seed).permutation(drawn)]
 
 

@@ -17,8 +17,8 @@ from dither.answer.evaluate import Given, evaluate
 from dither.answer.intervals import Noises, affine_half, interval, level_of
 from dither.answer.sums import sum_bound
 from dither.errors import ParameterError
+from dither.laws import GaussianErrorLaw, LaplaceErrorLaw
 from dither.privacy import noise
-from dither.privacy.mechanisms.error import GaussianError, LaplaceError
 from dither.question.expressions import Apply, Constant, Noisy
 from dither.question.recipe import Atom
 from dither.question.shapes import affine, ratio
@@ -65,8 +65,8 @@ def cell(size: int) -> tuple[int, ...]:
 
 def laws(family: str):
     if family == "laplace":
-        return [LaplaceError(F(6 * largest)) for largest in LARGEST]
-    return [GaussianError(F(5 * largest)) for largest in LARGEST]
+        return [LaplaceErrorLaw(F(6 * largest)) for largest in LARGEST]
+    return [GaussianErrorLaw(F(5 * largest)) for largest in LARGEST]
 
 
 def noises_for(errors):
@@ -79,8 +79,8 @@ def released(exact, errors, repetitions):
     """Real noise from the real samplers."""
     columns = []
     for value, error in zip(exact, errors, strict=True):
-        draw = noise.discrete_laplace if isinstance(error, LaplaceError) else noise.discrete_gaussian
-        scale = error.scale if isinstance(error, LaplaceError) else error.sigma
+        draw = noise.discrete_laplace if isinstance(error, LaplaceErrorLaw) else noise.discrete_gaussian
+        scale = error.scale if isinstance(error, LaplaceErrorLaw) else error.sigma
         columns.append((value + draw(scale, repetitions)).astype(np.float64))
     return Given(tuple(columns), {}, {})
 
@@ -121,7 +121,7 @@ def test_ends_are_not_just_far_away(family):
 def test_planted_half_the_noise_is_caught():
     """The test above fails for intervals that think the noise is half as large."""
     exact, errors = cell(2000), laws("laplace")
-    too_small = noises_for([LaplaceError(error.scale / 2) for error in errors])
+    too_small = noises_for([LaplaceErrorLaw(error.scale / 2) for error in errors])
     for name in ("count", "average", "variance"):
         at = released(exact, errors, 3000 if name != "variance" else 600)
         found = covered(FORMULAS[name], exact, at, too_small, F(9, 10))
@@ -142,7 +142,7 @@ def test_sums_of_laplace_noise_against_the_closed_form():
     """P(|b1 L + b2 L'| > x) = (b1^2 e^(-x/b1) - b2^2 e^(-x/b2)) / (b1^2 - b2^2) for continuous Laplace noise."""
     b1, b2 = 5000.0, 2000.0
     tail = lambda x: (b1**2 * math.exp(-x / b1) - b2**2 * math.exp(-x / b2)) / (b1**2 - b2**2)
-    noises = noises_for([LaplaceError(F(5000)), LaplaceError(F(2000))])
+    noises = noises_for([LaplaceErrorLaw(F(5000)), LaplaceErrorLaw(F(2000))])
     for level in (F(1, 2), F(9, 10), F(99, 100), F(999, 1000)):
         exact = brentq(lambda x, level=level: tail(x) - float(1 - level), 0, 200_000)
         half = affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, level)
@@ -154,14 +154,14 @@ def test_ratios_of_gaussian_noise_against_fiellers_closed_form():
     s, t, n, d = 3000.0, 500.0, 41_000.0, 9_000.0
     z = norm.ppf(0.975)
     roots = np.roots([d**2 - z**2 * t**2, -2 * n * d, n**2 - z**2 * s**2])
-    noises = noises_for([GaussianError(F(3000)), GaussianError(F(500))])
+    noises = noises_for([GaussianErrorLaw(F(3000)), GaussianErrorLaw(F(500))])
     at = Given((np.array([n]), np.array([d])), {}, {})
     low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, F(95, 100))
     assert low[0] == pytest.approx(min(roots), rel=0.01) and high[0] == pytest.approx(max(roots), rel=0.01)
 
 
 def test_a_denominator_that_may_be_zero_gives_no_bound():
-    noises = noises_for([LaplaceError(F(100)), LaplaceError(F(10))])
+    noises = noises_for([LaplaceErrorLaw(F(100)), LaplaceErrorLaw(F(10))])
     at = Given((np.array([500.0, 500.0]), np.array([12.0, 400.0])), {}, {})
     low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, F(95, 100))
     assert np.isnan([low[0], high[0]]).all() and np.isfinite([low[1], high[1]]).all()
@@ -180,12 +180,12 @@ def test_intervals_are_the_same_every_time_and_nest():
 
 def test_the_same_released_number_twice_is_one_noise():
     """Two atoms at one place: their difference has no noise at all."""
-    error = law_of(LaplaceError(F(10)))
+    error = law_of(LaplaceErrorLaw(F(10)))
     noises = Noises((Atom("a"), Atom("a")), (error, error), ((0, 0), (0, 0)))
     assert affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, F(95, 100)) == 0
 
 
-ERRORS = [LaplaceError(F(1, 2)), LaplaceError(F(20)), GaussianError(F(3)), GaussianError(F(500))]
+ERRORS = [LaplaceErrorLaw(F(1, 2)), LaplaceErrorLaw(F(20)), GaussianErrorLaw(F(3)), GaussianErrorLaw(F(500))]
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -203,7 +203,10 @@ def test_points_follow_the_law(error):
 
 def test_sums_of_many_noises_against_direct_convolution():
     """Laws by their mass functions, convolved term by term in float64 without FFT; never below, seldom above."""
-    for errors in ([LaplaceError(F(1, 2))] * 9, [GaussianError(F(3)), LaplaceError(F(4)), GaussianError(F(90))] * 3):
+    for errors in (
+        [LaplaceErrorLaw(F(1, 2))] * 9,
+        [GaussianErrorLaw(F(3)), LaplaceErrorLaw(F(4)), GaussianErrorLaw(F(90))] * 3,
+    ):
         law, places = np.ones(1), 0
         for error in errors:
             reach = error.interval(1 - F(1, 10**14))
@@ -221,7 +224,7 @@ def test_levels_beyond_the_points_against_the_closed_form(level):
     b1, b2 = 5000.0, 2000.0
     tail = lambda x: (b1**2 * math.exp(-x / b1) - b2**2 * math.exp(-x / b2)) / (b1**2 - b2**2)
     exact = brentq(lambda x: tail(x) - float(1 - level), 0, 400_000)
-    noises = noises_for([LaplaceError(F(5000)), LaplaceError(F(2000))])
+    noises = noises_for([LaplaceErrorLaw(F(5000)), LaplaceErrorLaw(F(2000))])
     half = affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, level)
     assert exact <= half * (1 + 1e-3) and half <= exact * 1.01  # the continuous law, to a step of the integers
 
@@ -230,7 +233,7 @@ def test_ratios_beyond_the_points_against_fiellers_closed_form():
     s, t, n, d = 3000.0, 500.0, 41_000.0, 9_000.0
     z = norm.isf(5e-7)
     roots = np.roots([d**2 - z**2 * t**2, -2 * n * d, n**2 - z**2 * s**2])
-    noises = noises_for([GaussianError(F(3000)), GaussianError(F(500))])
+    noises = noises_for([GaussianErrorLaw(F(3000)), GaussianErrorLaw(F(500))])
     at = Given((np.array([n]), np.array([d])), {}, {})
     low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, 1 - F(1, 10**6))
     assert low[0] <= min(roots) + 1e-3 and high[0] >= max(roots) - 1e-3
@@ -239,7 +242,7 @@ def test_ratios_beyond_the_points_against_fiellers_closed_form():
 
 def test_blocks_are_the_same_points():
     """A block after the first holds the points that follow, and tails kept over blocks are those of all at once."""
-    law = (law_of(LaplaceError(F(6))), law_of(GaussianError(F(40))))
+    law = (law_of(LaplaceErrorLaw(F(6))), law_of(GaussianErrorLaw(F(40))))
     whole = draws.noise(law, 4096)
     parts = [draws.noise(law, 1024, start) for start in range(0, 4096, 1024)]
     assert sorted(map(tuple, whole)) == sorted(map(tuple, np.concatenate(parts)))

@@ -21,7 +21,7 @@ from dither.answer.draws import law_of
 from dither.answer.evaluate import Given, evaluate
 from dither.answer.intervals import Noises, interval
 from dither.answer.result import build_result
-from dither.privacy.mechanisms.error import LaplaceError
+from dither.laws import LaplaceErrorLaw
 from dither.question.expressions import Constant
 from dither.question.recipe import Atom, Output
 
@@ -112,7 +112,7 @@ def test_the_coefficient_of_determination_is_covered_where_nothing_is_correlated
 def test_a_sum_less_a_square_is_covered_where_the_square_makes_the_noise():
     """It is written as a variance is, but its first number has next to no noise: points around it missed."""
     formula = apply("subtract", TOTAL, apply("divide", apply("multiply", COUNT, COUNT), VALUES))
-    errors = [LaplaceError(F(40)), LaplaceError(F(1, 10)), LaplaceError(F(1))]
+    errors = [LaplaceErrorLaw(F(40)), LaplaceErrorLaw(F(1, 10)), LaplaceErrorLaw(F(1))]
     noises = Noises((Atom("x"),) * 3, tuple(map(law_of, errors)), ((0, 0), (1, 0), (2, 0)))
     low, high = interval(formula, fixed_release((0, 50, 100), errors, 400), noises, F(9, 10))
     assert ((low <= 50) & (high >= 50)).mean() >= 0.9
@@ -137,7 +137,7 @@ def test_every_value_between_the_inner_ends_lies_between_the_outer_ones(name, mo
     for low, high in RANGES:
         middle = (low + high) / 2
         monkeypatch.setattr("dither.answer.intervals.affine_half", lambda *_, half=high - middle: half)
-        noises = rates.noises_for([LaplaceError(F(1))])
+        noises = rates.noises_for([LaplaceErrorLaw(F(1))])
         outer_low, outer_high = interval(MAPPED[name], Given((np.array([middle]),), {}, {}), noises, LEVEL)
         values = evaluate(MAPPED[name], Given((np.linspace(low, high, 1001),), {}, {}))
         values = values[np.isfinite(values)]

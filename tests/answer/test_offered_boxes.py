@@ -8,7 +8,6 @@ import asked
 import pytest
 
 from dither.answer.choose_mechanism import choose_mechanisms
-from dither.answer.intervals import seen
 from dither.answer.split import demands, split, weighted
 from dither.privacy.kernel.request import Price, Request
 
@@ -79,7 +78,7 @@ def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     alone = con.kernel.price(Request(weighted(recipe.queries, wanted, "laplace", {}), price, "total"))
     for one, other in zip(recipe.sets[0].places, boxed.recipe.sets[0].places, strict=True):
         before, after = (
-            seen(priced.steps[query].mechanism, column).error().variance
+            priced.steps[query].mechanism.error_law(column).variance
             for priced, (query, column) in ((alone, one), (boxed.priced, other))
         )
         assert after < 0.9 * before

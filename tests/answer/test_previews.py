@@ -70,9 +70,9 @@ class TestFigures:
     def test_joint_intervals_hold_together(self):
         """4,000 times 50 cells: all inside at once as often as said."""
         level = joint_level(F(9, 10), 50)
-        from dither.privacy.mechanisms.error import LaplaceError
+        from dither.laws import LaplaceErrorLaw
 
-        half = LaplaceError(F(30)).interval(level)
+        half = LaplaceErrorLaw(F(30)).interval(level)
         together = (np.abs(noise.discrete_laplace(30, (4000, 50))) <= half).all(axis=1).sum()
         assert binom.ppf(1e-9, 4000, 0.9) <= together <= binom.isf(1e-9, 4000, 0.93)
 
@@ -80,7 +80,7 @@ class TestFigures:
         shown = con.preview(KEYS, epsilon=1)
         keys = next(e for e in con.kernel.price(con.request(KEYS, epsilon=1)).steps if e.step.family.endswith("keys"))
         assert shown.smallest_group == keys.mechanism.size_shown(F(95, 100)) and shown.rows is None
-        assert keys.mechanism.error().chance(shown.smallest_group) >= 0.95
+        assert keys.mechanism.error_law().chance(shown.smallest_group) >= 0.95
         assert f"a group of {shown.smallest_group:,} persons is shown with 95%" in " ".join(str(shown).split())
 
     def test_what_is_left(self, con):
@@ -232,9 +232,9 @@ class TestChoices:
 def _half_width(con, sql, fewest, candidates):
     mechanisms = [each.mechanism for each in con.kernel.price(con.request(sql, epsilon=F(1, 20))).steps]
     level = 1 - F(5, 100) * F(fewest, candidates)
-    sides = [side for each in mechanisms for side in _sides(each)]
-    return max(side.error().interval(level) for side in sides)
+    laws = [law for mechanism in mechanisms for law in _laws(mechanism)]
+    return max(law.interval(level) for law in laws)
 
 
-def _sides(mechanism):
-    return [mechanism.side(i) for i in range(len(mechanism.sides))] if hasattr(mechanism, "sides") else [mechanism]
+def _laws(mechanism):
+    return [mechanism.error_law(column) for column in range(len(getattr(mechanism, "sides", (1,))))]

@@ -12,8 +12,8 @@ import pytest
 from dither.answer import ratios
 from dither.answer.draws import law_of
 from dither.answer.ratios import _angles, _bounds, _inverted, _outermost
+from dither.laws import GaussianErrorLaw, LaplaceErrorLaw
 from dither.privacy.mechanisms import IntegerBox
-from dither.privacy.mechanisms.error import GaussianError, LaplaceError
 
 
 def kept(phi, x, y, bounds):
@@ -54,9 +54,9 @@ def test_many_rows_are_taken_in_pieces(monkeypatch):
 
 
 PAIRS = [
-    (LaplaceError(F(3)), GaussianError(F(1, 2))),  # the table of points held 93.6 % at 95 %, and 78.3 % at 80 %
-    (GaussianError(F(1)), GaussianError(F(2))),
-    (LaplaceError(F(1, 2)), LaplaceError(F(2))),
+    (LaplaceErrorLaw(F(3)), GaussianErrorLaw(F(1, 2))),  # the table of points held 93.6 % at 95 %, and 78.3 % at 80 %
+    (GaussianErrorLaw(F(1)), GaussianErrorLaw(F(2))),
+    (LaplaceErrorLaw(F(1, 2)), LaplaceErrorLaw(F(2))),
 ]
 
 
@@ -82,7 +82,7 @@ def test_independent_noise_keeps_its_bound_at_every_angle(errors, level):
 def test_numbers_of_a_box_keep_their_bound_at_every_angle(scale, level):
     """Up to 4 % of a miss open; 15 % and 10 % were, at angles between those of the table."""
     box = IntegerBox(scale, (1, 1), 1)
-    laws = tuple(replace(law_of(box.side(i).error()), joint=0) for i in range(2))
+    laws = tuple(replace(law_of(box.error_law(i)), joint=0) for i in range(2))
     places = np.arange(-math.ceil(30 * scale), math.ceil(30 * scale) + 1)
     mass = np.exp(-np.maximum.outer(np.abs(places), np.abs(places)) / float(scale))
     mass /= mass.sum()

@@ -273,7 +273,7 @@ class TestReleases:
         exact = kernel.measure(priced, measurer)
         drawn = [kernel.randomise(priced, exact)[0][0] - 50 for _ in range(2000)]
         variance = sum(z * z for z in drawn) / len(drawn)
-        expected = priced.steps[0].mechanism.error().variance
+        expected = priced.steps[0].mechanism.error_law().variance
         assert priced.steps[0].mechanism.scale == 30
         assert abs(variance / expected - 1) < 7 * (5 / 2000) ** 0.5
 

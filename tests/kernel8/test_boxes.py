@@ -201,7 +201,7 @@ class TestIntervals:
     WEIGHTS = np.array([1.0, -1.0, 0.05])
 
     def laws(self, joint):
-        found = [law_of(self.BOX.side(column).error()) for column in range(3)]
+        found = [law_of(self.BOX.error_law(column)) for column in range(3)]
         return tuple(type(law)(law.error, law.deviation, joint(i)) for i, law in enumerate(found))
 
     @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])

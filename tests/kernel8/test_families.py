@@ -40,14 +40,15 @@ from dither.plan.algebra import (
 from dither.plan.grids import points_between, points_of
 from dither.plan.sensitivity import Reach, touched
 from dither.privacy.kernel import calibrate as calibrate_module
-from dither.privacy.kernel.calibrate import _ranges, calibrate, loss_of, root_down
+from dither.privacy.kernel.calibrate import calibrate, loss_of
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.randomise import randomise
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge
 from dither.privacy.ledger.rules import Rule, charge_pure
 from dither.privacy.losses import BoundedRange
-from dither.privacy.mechanisms import Grid
+from dither.privacy.mechanisms import QuantileGrid
+from dither.privacy.mechanisms.quantile_families import choose_ranges, root_down
 from dither.privacy.noise import SystemSource
 from dither.state import State
 
@@ -145,7 +146,7 @@ class TestMeasured:
 
     def test_the_grid_is_the_mechanisms_grid(self):
         for low, high in [(0, 0), (0, 110), (-5, 10**7), (0, 10**9), (-(10**15), 3 * 10**15), (7, 7 + 2**20)]:
-            ours, theirs = points_between(low, high), Grid.between(low, high)
+            ours, theirs = points_between(low, high), QuantileGrid.between(low, high)
             assert (ours.low, ours.step, ours.count) == (theirs.low, theirs.step, theirs.cells)
             for value in (low, low + 1, (low + high) // 2, high):
                 if low <= value <= high:
@@ -275,7 +276,8 @@ class TestPrices:
         assert once.mechanism.rows_per_unit == each.mechanism.rows_per_unit
 
     def test_of_the_two_ways_the_one_with_less_noise_is_taken(self):
-        ways = {(r.rows, r.cells, r.rows_per_cell): [_ranges(r, is_rho) for is_rho in (False, True)] for r in (
+        measures = ("epsilon", "rho")
+        ways = {(r.rows, r.cells, r.rows_per_cell): [choose_ranges(r, measure) for measure in measures] for r in (
             Reach(10, 10, 10), Reach(10, 10, 1), Reach(12, 3, 4), Reach(20, 1, 10))}  # fmt: skip
         assert ways[10, 10, 10] == [(10, 1), (10, 1)]
         assert ways[10, 10, 1] == [(10, 1), (1, 10)]

@@ -14,10 +14,10 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError
+from dither.laws import BoxErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import IntegerBox, box
-from dither.privacy.mechanisms.box_error import BoxError
 from dither.privacy.noise import box as sampler
 from dither.privacy.noise import discrete_laplace
 from sources import Refusing
@@ -106,12 +106,12 @@ def test_the_charged_loss_never_exceeds_the_price_asked(epsilon, sides, rows):
 
 def test_one_number_of_a_box_has_its_own_scale_sensitivity_and_error():
     both = IntegerBox.for_epsilon(Fraction(1, 2), (1, 500), rows=3, unit="person")
-    assert both.scale == 6 and both.side(1).scale == 3000
-    assert both.side(1).sensitivity == Sensitivity.of(cells=3, largest=1500, l1=1500)
-    assert both.side(1).error() == BoxError((1, 500), Fraction(6), 1)
+    assert both.scale == 6 and both.error_law(1).noise_scale == 3000
+    assert both.column_sensitivity(1) == Sensitivity.of(cells=3, largest=1500, l1=1500)
+    assert both.error_law(1) == BoxErrorLaw((1, 500), Fraction(6), 1)
     for column in (-1, 2, None):
         with pytest.raises(ParameterError, match="no number"):
-            both.side(column)
+            both.error_law(column)
 
 
 @pytest.mark.parametrize(

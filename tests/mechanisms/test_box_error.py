@@ -10,8 +10,8 @@ from mpmath import mp, mpf
 from planted import Bug
 
 from case_lists import mark_rest
-from dither.privacy.mechanisms import box_error
-from dither.privacy.mechanisms.box_error import BoxError
+from dither.laws import BoxErrorLaw
+from dither.laws import box as box_error
 
 
 def test_shells_and_a_plain_sum_over_all_integers_agree():
@@ -48,7 +48,7 @@ def laws():
     for sides, scale in LAWS:
         exact = Lattice(sides, Fraction(scale), 760)
         for column in {0, len(sides) - 1}:
-            yield BoxError(sides, Fraction(scale), column), exact, column
+            yield BoxErrorLaw(sides, Fraction(scale), column), exact, column
 
 
 def places(law):
@@ -88,7 +88,7 @@ def test_box_tails_and_intervals_are_tight():
 
 
 def test_a_tail_too_small_for_a_float_is_still_above_zero():
-    law = BoxError((1, 3), Fraction(1, 2), 0)
+    law = BoxErrorLaw((1, 3), Fraction(1, 2), 0)
     assert 0 < law.tail(10**6) <= law.tail(400) < 1e-290
 
 
@@ -106,7 +106,7 @@ def test_units_beyond_the_floats_have_tails_and_intervals_that_hold(sides, scale
     count = len(sides)
     with mp.workdps(40):
         for column in range(count):
-            law, unit = BoxError(sides, Fraction(scale), column), sides[column] * scale
+            law, unit = BoxErrorLaw(sides, Fraction(scale), column), sides[column] * scale
             if unit < 1000:
                 continue
             for x in (0.01, 1, 4, 20, 79.9, 80.1, 200, 640):
@@ -126,12 +126,12 @@ def test_the_variance_is_that_of_the_lattice_and_half_of_two_laplaces():
         with mp.workdps(40):
             exact = Lattice(sides, scale, 200 if scale > Fraction(1, 100) else 760)
             for column in range(len(sides)):
-                assert BoxError(sides, scale, column).variance == pytest.approx(
+                assert BoxErrorLaw(sides, scale, column).variance == pytest.approx(
                     float(exact.variance(column)), rel=1 / 200, abs=0
                 )
     for count, share in ((2, Fraction(1, 2)), (3, Fraction(10, 27)), (4, Fraction(5, 16))):
         laplaces = 2 * (count * 7 * 1000) ** 2  # each number at the scale that its part of the price buys
-        law = BoxError((7,) * count, Fraction(1000), 1)
+        law = BoxErrorLaw((7,) * count, Fraction(1000), 1)
         assert law.variance == pytest.approx((count + 1) * (count + 2) / 3 * 7000**2, rel=1e-4)
         assert law.variance / laplaces == pytest.approx(float(share), rel=1e-4)
 
@@ -148,7 +148,7 @@ BOXES = [((1, 3), Fraction(1, 2)), ((1, 2, 2), Fraction(3)), ((1, 40), Fraction(
 @pytest.mark.parametrize(("sides", "scale"), mark_rest(BOXES, quick=2))
 def test_noise_at_points_of_the_cube_follows_the_law_of_several_numbers(sides, scale):
     points, law = cube(1 << 18, 3), Lattice(sides, scale, 60)
-    both = BoxError(sides, scale, 0).together((0, 1), points)
+    both = BoxErrorLaw(sides, scale, 0).draw_together((0, 1), points)
     assert np.array_equal(both, np.rint(both))
     for column in (0, 1):
         for t in (1, 2, int(2 * sides[column] * scale), int(6 * sides[column] * scale)):
@@ -164,8 +164,8 @@ def test_noise_at_points_of_the_cube_follows_the_law_of_several_numbers(sides, s
 
 
 def test_noise_at_the_faces_of_the_cube_stays_within_its_box():
-    law = BoxError((1, 3), Fraction(7), 0)
-    corners = law.together((0, 1), np.array([[0.5, 0.0, 1.0], [0.5, 1.0, 0.0], [0.0, 1.0, 1.0]]))
+    law = BoxErrorLaw((1, 3), Fraction(7), 0)
+    corners = law.draw_together((0, 1), np.array([[0.5, 0.0, 1.0], [0.5, 1.0, 0.0], [0.0, 1.0, 1.0]]))
     assert corners[0].tolist() == (-corners[1]).tolist() and corners[0, 1] > 0
     assert corners[2].tolist() == [0, 0]
 
@@ -189,6 +189,6 @@ BUGS = {
     "box-nothing-beyond": Bug(
         "what lies beyond the last place of the mixture left out",
         test_box_tails_and_intervals_hold,
-        ((BoxError, "_beyond", lambda *_: 0.0), *UNREMEMBERED),
+        ((BoxErrorLaw, "_beyond", lambda *_: 0.0), *UNREMEMBERED),
     ),
 }

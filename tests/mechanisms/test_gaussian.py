@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from dither import ParameterError
+from dither.laws import GaussianErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.charges.conversions import epsilon_from_rho
 from dither.privacy.charges.lattice import delta_discrete_gaussian
@@ -24,7 +25,6 @@ from dither.privacy.losses import (
     Pure,
 )
 from dither.privacy.mechanisms import IntegerGaussian
-from dither.privacy.mechanisms.error import GaussianError
 from evidence import assert_counts, gaussian_tail
 from sources import Refusing
 
@@ -161,7 +161,7 @@ def test_inexact_values_are_refused_before_anything_is_drawn(values):
 def test_the_interval_covers_its_level_and_one_less_would_not(sigma, level):
     with mp.workdps(40):
         goal = mpf(level.numerator) / level.denominator
-        half = GaussianError(sigma).interval(level)
+        half = GaussianErrorLaw(sigma).interval(level)
         assert 1 - 2 * gaussian_tail(sigma, half + 1) >= goal
         assert half == 0 or 1 - 2 * gaussian_tail(sigma, half) < goal + (1 - goal) * mpf("1e-11")
 
@@ -170,7 +170,7 @@ def test_the_interval_covers_its_level_and_one_less_would_not(sigma, level):
 def test_the_interval_of_wide_noise_covers_its_level(sigma):
     with mp.workdps(60):
         for level in ("0.5", "0.95", "0.99999999999999999999"):
-            half = GaussianError(Fraction(sigma)).interval(level)
+            half = GaussianErrorLaw(Fraction(sigma)).interval(level)
             assert 1 - 2 * gaussian_tail(Fraction(sigma), half + 1) >= mpf(level)
             shorter = half - max(2, half // 10**9)
             assert 1 - 2 * gaussian_tail(Fraction(sigma), shorter) < mpf(level)
@@ -178,7 +178,7 @@ def test_the_interval_of_wide_noise_covers_its_level(sigma):
 
 @pytest.mark.parametrize("sigma", ["1/10", "1/2", "1", "12"])
 def test_the_error_law_agrees_with_brute_force(sigma):
-    law = GaussianError(Fraction(sigma))
+    law = GaussianErrorLaw(Fraction(sigma))
     with mp.workdps(40):
         s = mpf(law.sigma.numerator) / law.sigma.denominator
         mass = {k: mp.exp(-(mpf(k) ** 2) / (2 * s * s)) for k in range(-int(30 * s) - 4, int(30 * s) + 5)}
@@ -199,5 +199,5 @@ def test_the_error_law_agrees_with_brute_force(sigma):
 @given(st.integers(1, 10**5), st.sampled_from(["0.5", "0.95", "0.999999"]))
 def test_a_wanted_interval_is_met_with_the_most_noise(half_width, level):
     mechanism = IntegerGaussian.for_interval(half_width, level, ONE)
-    assert mechanism.error().interval(level) <= half_width
-    assert GaussianError(mechanism.sigma * (1 + Fraction(1, 2**12))).interval(level) > half_width - 2
+    assert mechanism.error_law().interval(level) <= half_width
+    assert GaussianErrorLaw(mechanism.sigma * (1 + Fraction(1, 2**12))).interval(level) > half_width - 2

@@ -12,10 +12,10 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError, PrivacyWarning
+from dither.laws import LaplaceErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Laplace, Pure
 from dither.privacy.mechanisms import staircase
-from dither.privacy.mechanisms.error import LaplaceError
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.staircase import Staircase, StaircaseError
@@ -26,10 +26,10 @@ ONE = Sensitivity.of(largest=1)
 
 def test_numbers_of_two_sided_geometric():
     """fundamentals-and-local.md 3: eps 0.5: variance 7.8354, E|Z| 1.9190; applications.md 1.1 at eps 0.05."""
-    law = IntegerLaplace.for_epsilon(0.5, ONE).error()
+    law = IntegerLaplace.for_epsilon(0.5, ONE).error_law()
     assert abs(law.variance - 7.8354) < 5e-5
     assert abs(sum(abs(z) * law.pmf(z) for z in range(-200, 201)) - 1.9190) < 5e-5
-    law = IntegerLaplace.for_epsilon(0.05, ONE).error()
+    law = IntegerLaplace.for_epsilon(0.05, ONE).error_law()
     assert abs(math.sqrt(law.variance) - 28.28) < 5e-3
     assert abs(sum(law.pmf(z) for z in range(-2, 3)) - 0.118) < 1e-3
     assert abs(law.tail(12) - 0.563) < 2e-3
@@ -186,7 +186,7 @@ def test_refusals_and_warning():
     with pytest.warns(PrivacyWarning):
         IntegerGaussian.for_epsilon_delta(1, 1e-3, ONE, public_size=1000)
     assert TruncatedGeometric.for_epsilon(1, low=4, high=4).release([9]).tolist() == [4]
-    assert abs(LaplaceError(Fraction(2)).variance - 7.8354) < 5e-5
+    assert abs(LaplaceErrorLaw(Fraction(2)).variance - 7.8354) < 5e-5
 
 
 def clamp_the_noise(self, values, *, source=None):

@@ -83,7 +83,7 @@ def test_key_selection_follows_its_law():
         shown = keys.release(np.full(40_000, owners), source=Seeded(owners))
         chance = optimal(1, Fraction(1, 20), owners)[-1]
         assert_law(shown.astype(int), [1 - chance, chance])
-        assert abs(keys.error().chance(owners) - float(chance)) < 1e-15
+        assert abs(keys.error_law().chance(owners) - float(chance)) < 1e-15
 
 
 def test_thresholds_of_the_spec():

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from dither import ParameterError
+from dither.laws import LaplaceErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import BoundedRange, DiscreteLaplace, Gaussian, Laplace, Pure
 from dither.privacy.mechanisms import IntegerLaplace
 from dither.privacy.mechanisms.additive import add, exact_integers, round_down, round_up
-from dither.privacy.mechanisms.error import LaplaceError
 from evidence import assert_counts
 from sources import Refusing
 
@@ -26,7 +26,7 @@ sensitivities = st.builds(lambda c, m: Sensitivity.of(cells=c, largest=m), st.in
 
 
 def test_a_histogram_at_half_an_epsilon_has_the_numbers_of_the_book():
-    law = IntegerLaplace.for_epsilon(0.5, ONE).error()
+    law = IntegerLaplace.for_epsilon(0.5, ONE).error_law()
     assert law.scale == 2
     assert law.variance == pytest.approx(7.8354, abs=5e-5)  # fundamentals-and-local.md 3: below the continuous 8
     assert sum(2 * k * law.pmf(k) for k in range(1, 400)) == pytest.approx(1.9190, abs=5e-5)
@@ -67,7 +67,7 @@ def test_an_integer_mechanism_emits_no_continuous_or_bounded_range_loss(sensitiv
 
 def test_a_pure_release_bounds_every_ratio_of_neighbours_exactly():
     # by the exact mass, not by sampling: log P(x - a) / P(x - b) for all |a - b| <= sensitivity
-    law = LaplaceError(Fraction(4))
+    law = LaplaceErrorLaw(Fraction(4))
     worst = max(math.log(law.pmf(x - shift) / law.pmf(x)) for x in range(-60, 60) for shift in range(-3, 4) if shift)
     assert worst == pytest.approx(float(3 / Fraction(4)), rel=1e-12)
 
@@ -161,7 +161,7 @@ def test_the_type_of_a_sum_depends_on_the_sum_alone(value, noise, fits):
 )
 def test_the_interval_covers_its_level_and_one_less_would_not(scale, level):
     with mp.workdps(40):
-        law = LaplaceError(scale)
+        law = LaplaceErrorLaw(scale)
         a = mp.exp(-mpf(scale.denominator) / scale.numerator)
 
         def covered(w: int) -> mpf:
@@ -175,7 +175,7 @@ def test_the_interval_covers_its_level_and_one_less_would_not(scale, level):
 
 @pytest.mark.parametrize("scale", ["1/1000", "1/3", "2", "40"])
 def test_the_error_law_agrees_with_brute_force(scale):
-    law = LaplaceError(Fraction(scale))
+    law = LaplaceErrorLaw(Fraction(scale))
     with mp.workdps(40):
         s = mpf(law.scale.numerator) / law.scale.denominator
         reach = int(100 * s) + 5
@@ -193,7 +193,7 @@ def test_the_error_law_agrees_with_brute_force(scale):
 @pytest.mark.parametrize("level", [0, 1, -0.1, 1.5, float("nan"), "0"])
 def test_a_confidence_outside_zero_and_one_is_refused(level):
     with pytest.raises(ParameterError, match="confidence"):
-        LaplaceError(Fraction(1)).interval(level)
+        LaplaceErrorLaw(Fraction(1)).interval(level)
     with pytest.raises(ParameterError, match="confidence"):
         IntegerLaplace.for_interval(10, level, ONE)
 
@@ -202,5 +202,5 @@ def test_a_confidence_outside_zero_and_one_is_refused(level):
 @given(st.integers(1, 10**6), st.sampled_from(["0.01", "0.5", "0.95", "0.999999"]))
 def test_a_wanted_interval_is_met_with_the_most_noise(half_width, level):
     mechanism = IntegerLaplace.for_interval(half_width, level, ONE)
-    assert mechanism.error().interval(level) <= half_width
-    assert LaplaceError(mechanism.scale * (1 + Fraction(1, 2**17))).interval(level) > half_width
+    assert mechanism.error_law().interval(level) <= half_width
+    assert LaplaceErrorLaw(mechanism.scale * (1 + Fraction(1, 2**17))).interval(level) > half_width

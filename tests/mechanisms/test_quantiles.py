@@ -15,7 +15,7 @@ from case_lists import mark_rest
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Repeated
 from dither.privacy.mechanisms import quantile, quantiles
-from dither.privacy.mechanisms.grid import Grid
+from dither.privacy.mechanisms.grid import QuantileGrid
 from dither.privacy.mechanisms.quantile import Quantile, rank_scores, rank_sensitivity
 from dither.privacy.mechanisms.quantiles import JointQuantiles, fair_half, spread_rows
 from dither.privacy.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
@@ -216,7 +216,7 @@ def test_tree_quantiles():
 
 def test_error_law_holds():
     mechanism, counts = Quantile(Fraction(1, 2), 1), np.ones(1001, int)
-    rows = mechanism.error().rows(cells=1001, confidence=0.9)
+    rows = mechanism.error_law().rows(cells=1001, confidence=0.9)
     misses = np.abs(draws(mechanism, counts, 600, 5) - 500) > rows
     assert misses.mean() < 0.1
 
@@ -228,17 +228,22 @@ def test_large_counts_do_not_wrap():
 
 
 def test_grids():
-    assert Grid.between(0, 110)[17] == 17 and Grid.between(0, 110).cells == 111
-    money = Grid.between(Fraction(0), Fraction(5000), Fraction(1, 100))
+    assert QuantileGrid.between(0, 110)[17] == 17 and QuantileGrid.between(0, 110).cells == 111
+    money = QuantileGrid.between(Fraction(0), Fraction(5000), Fraction(1, 100))
     assert money.cells == 500_001 and money[1] == Fraction(1, 100)
-    coarse = Grid.between(0, 10**7)
+    coarse = QuantileGrid.between(0, 10**7)
     assert coarse.step == 10 and coarse.cells == 10**6 + 1 <= 2**20
-    assert Grid.between(0, 3 * 10**6).step == 5
+    assert QuantileGrid.between(0, 3 * 10**6).step == 5
     assert [coarse.cell(v) for v in (-5, 0, 9, 10, 10**9)] == [0, 0, 0, 1, 10**6]
-    days = Grid.of([date(2026, 1, 1) + timedelta(i) for i in range(31)])
+    days = QuantileGrid.of([date(2026, 1, 1) + timedelta(i) for i in range(31)])
     assert days[days.cell(date(2026, 1, 20))] == date(2026, 1, 20)
     assert days.cell(date(2020, 1, 1)) == 0
-    for bad in (lambda: Grid.of([]), lambda: Grid.of([2, 1]), lambda: Grid.between(1, 0), lambda: Grid.between(0.5, 1)):
+    for bad in (
+        lambda: QuantileGrid.of([]),
+        lambda: QuantileGrid.of([2, 1]),
+        lambda: QuantileGrid.between(1, 0),
+        lambda: QuantileGrid.between(0.5, 1),
+    ):
         with pytest.raises(ParameterError):
             bad()
     with pytest.raises(IndexError):

@@ -31,10 +31,10 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.plan.analyse import analyse
-from dither.privacy.kernel import calibrate as calibrate_module
 from dither.privacy.kernel.calibrate import calibrate, loss_of
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.rules import Rule, charge
+from dither.privacy.mechanisms import quantile_families
 
 CATALOG = """\
 dither: 1
@@ -152,7 +152,7 @@ def test_no_neighbours_are_told_apart_better_than_was_charged(name, neighbours, 
 
 def test_the_search_finds_a_scale_for_the_rows_of_one_cell(monkeypatch):
     """The planted mistake: all cells together are one range, with the scale of one row."""
-    monkeypatch.setattr(calibrate_module, "_ranges", lambda reach, is_rho: (1, 1))
+    monkeypatch.setattr(quantile_families, "choose_ranges", lambda reach, measure: (1, 1))
     steps, epsilon, rho = searched("rows twice", "add_remove", Price(F(1)))
     loss = loss_of(steps)
     assert epsilon > charge(Rule("pure"), loss).amount and rho > charge(ZCDP, loss).amount

@@ -38,7 +38,7 @@ def _cumulant(measures: Sequence[Measure], step: float, c: float) -> float:
 
 
 @dataclass(frozen=True)
-class Grid:
+class LossGrid:
     """A composition on one side of the truth, tilted by c: good for epsilons near the one it was built for."""
 
     c: float
@@ -73,7 +73,7 @@ class Grid:
         return max(0.0, finite)
 
 
-def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: float, side: Side) -> Grid:
+def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: float, side: Side) -> LossGrid:
     level = _cumulant(measures, step, c)
     goal = log_delta - 34.0
     # Chernoff bounds on the mass above the window (plain and tilted) and on the tilted mass below it
@@ -115,7 +115,7 @@ def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: floa
     infinite = sum(item.count * item.infinite for item in measures)
     shift = sum(item.count * item.shift for item in measures)
     rounding = 1e-12 * (1 + abs(float(offset))) + UNIT * 8 * float(np.max(np.abs(places)))
-    return Grid(
+    return LossGrid(
         c,
         level + c * float(offset),
         places,

@@ -11,13 +11,14 @@ from typing import Any
 from dither.answer.alternatives import is_chosen_by_noise, noisy_values
 from dither.answer.blocks import cells_of
 from dither.answer.interval_notes import usable_quantiles
-from dither.answer.intervals import seen
 from dither.answer.quantile_intervals import NO_BANDS, Bands, Ends, bought_level, widened, without_bands
 from dither.answer.split import boxed, demands, predicted_loss, split, weighted
-from dither.answer.together import Together, together
+from dither.answer.together import MOST_TOGETHER, Together, together
 from dither.errors import DitherError
+from dither.laws import ErrorLaw
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate
+from dither.privacy.kernel.families import Measure, joint_families, noise_families
 from dither.privacy.kernel.kernel import Kernel, Priced, delta_of_path
 from dither.privacy.kernel.request import Family, Price, Request
 from dither.privacy.ledger import LedgerView
@@ -90,7 +91,7 @@ def _cheapest(
     """
     offers = list[tuple[float, Recipe, Request]]()
     refused = list[DitherError]()
-    flips = all(each.rule in ("pure", "approx") for each in view.path)  # these add up epsilons
+    adds_epsilons = adds_up_epsilons(view)
     delta = delta_of_path(view.path)
 
     def mechanisms(request: Request) -> list[Any]:
@@ -98,15 +99,18 @@ def _cheapest(
 
     for family in families(view, price):
         try:
-            equal = mechanisms(Request(split(wide.queries, family, flips), price, pot))
+            equal = mechanisms(Request(split(wide.queries, family, adds_epsilons), price, pot))
             wanted = demands(recipe, equal, family, weights)
-            request = Request(weighted(wide.queries, wanted, family, weights, flips), price, pot)
+            request = Request(weighted(wide.queries, wanted, family, weights, adds_epsilons), price, pot)
             offers.append((predicted_loss(recipe, mechanisms(request), weights), wide, request))
-            if family == "laplace" and flips and (found := together(wide)) is not None:
-                steps = weighted(found.recipe.queries, boxed(wanted, found.places), "box", weights, flips=True)
+            for joint in joint_families("epsilon", adds_epsilons) if family == "laplace" else ():
+                if (found := together(wide, joint.numbers[1] or MOST_TOGETHER)) is None:
+                    continue
+                joint_wanted = boxed(wanted, found.places, joint.name)
+                steps = weighted(found.recipe.queries, joint_wanted, joint.name, weights, adds_epsilons)
                 request = Request(steps, price, pot)
-                noises = _noises(mechanisms(request), found)
-                offers.append((predicted_loss(recipe, equal, weights, noises), found.recipe, request))
+                laws = _marginal_laws(mechanisms(request), found)
+                offers.append((predicted_loss(recipe, equal, weights, laws), found.recipe, request))
         except DitherError as error:
             refused.append(error)
     if not offers:
@@ -115,10 +119,14 @@ def _cheapest(
     return chosen, kernel.price_at(request, view)
 
 
-def _noises(mechanisms: list[Any], found: Together) -> list[Any]:
-    """The noise of each number of a box. Boxes are for pots that add up epsilons: one that adds up rhos would take more
-    for a box than for Laplaces, since only its epsilon is known."""
-    return [seen(mechanisms[query], column) for query, column in found.places]
+def _marginal_laws(mechanisms: list[Any], found: Together) -> list[ErrorLaw]:
+    """The error law of each number of queries that were put together."""
+    return [mechanisms[query].error_law(column) for query, column in found.places]
+
+
+def adds_up_epsilons(view: LedgerView) -> bool:
+    """Whether every pot on the way up adds up epsilons: families of which only the epsilon is known are for these."""
+    return all(pot.rule in ("pure", "approx") for pot in view.path)
 
 
 def families(view: LedgerView, price: Price) -> list[Family]:
@@ -126,8 +134,8 @@ def families(view: LedgerView, price: Price) -> list[Family]:
 
     A pure pot cannot pay for Gaussian noise, wherever it stands on the way up.
     """
-    if price.epsilon is None:
-        return ["gaussian"]
     path = view.path
-    gaussian = path and path[0].filter.delta_per_question and all(pot.rule != "pure" for pot in path)
-    return ["laplace", "gaussian"] if gaussian else ["laplace"]
+    measures: set[Measure] = {"rho"} if price.epsilon is None else {"epsilon"}
+    if path and path[0].filter.delta_per_question and all(pot.rule != "pure" for pot in path):
+        measures.add("rho")
+    return [family.name for family in noise_families(measures, adds_up_epsilons(view))]

@@ -11,19 +11,14 @@ from typing import Any, Literal
 
 from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives, is_chosen_by_noise
 from dither.answer.interval_notes import interval_notes
-from dither.answer.intervals import ADDITIVE, noise_scale, seen
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.selection import Selection
+from dither.laws import AdditiveErrorLaw
+from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.kernel import Release
 from dither.question.expressions import Noisy
 from dither.question.recipe import Output, Recipe
 from dither.question.shapes import atoms_of
-
-_LAWS = {
-    "IntegerLaplace": "P(z) ~ exp(-|z| / scale) on multiples of the resolution",
-    "BoxSide": "P(z) ~ exp(-max |z_i| / scale_i) over the numbers of a cell, on multiples of the resolution",
-    "IntegerGaussian": "P(z) ~ exp(-z^2 / 2 scale^2) on multiples of the resolution",
-}
 
 OF_WHAT_IS_SHOWN = "an interval is that of the value shown, whichever it is; a constant that noise chose has none"
 TOO_MANY = f"more than {MOST_ALTERNATIVES} alternatives, chosen by noisy values: it has no intervals"
@@ -75,24 +70,35 @@ def describe(
         "steps": steps,
         "notes": tuple(dict.fromkeys(notes)),
     }
-    names = " and ".join(dict.fromkeys(type(each).__name__ for each in found))
-    alone: list[Any] = []
-    if isinstance(output.formula, Noisy):
-        places = (of.places[output.formula.atom] for of in recipe.sets)
-        alone = [seen(release.priced.steps[step].mechanism, place) for step, place in places]
-    if not isinstance(output.formula, Noisy) or not isinstance(alone[0], ADDITIVE):
+    names = " and ".join(dict.fromkeys(mechanism.stored_name for mechanism in found))
+    marginals = _marginals(output, recipe, release)
+    if not isinstance(output.formula, Noisy) or not marginals:
         return ResultColumn(name, role, mechanism=names or None, **common)
     unit = recipe.atoms[output.formula.atom].unit
     return ResultColumn(
         name,
         role,
         mechanism=names,
-        noise=_LAWS[type(alone[0]).__name__],
-        scale=max(map(noise_scale, alone)) * unit,
-        sensitivity=max(each.sensitivity.l1 for each in alone) * unit,
+        noise=marginals[0][0].formula,
+        scale=max(law.noise_scale for law, _ in marginals) * unit,
+        sensitivity=max(sensitivity.l1 for _, sensitivity in marginals) * unit,
         resolution=unit,
         **common,
     )
+
+
+def _marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
+    """The law and the sensitivity of a column that is one count or sum, in every grouping set; none for others."""
+    if not isinstance(output.formula, Noisy):
+        return []
+    marginals = []
+    for of in recipe.sets:
+        step, column = of.places[output.formula.atom]
+        mechanism = release.priced.steps[step].mechanism
+        law, sensitivity = mechanism.error_law(column), mechanism.column_sensitivity(column)
+        if isinstance(law, AdditiveErrorLaw) and sensitivity is not None:
+            marginals.append((law, sensitivity))
+    return marginals
 
 
 def _choice_notes(output: Output, selection: Selection, level: Fraction) -> list[str]:

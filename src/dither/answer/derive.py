@@ -5,7 +5,6 @@ The raw noisy integers stay in `raw`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -23,9 +22,9 @@ from dither.answer.evaluate import numbers
 from dither.answer.result import Result, column_named, names_of, noises_of
 from dither.answer.table import Rows, rows_shown
 from dither.errors import RefusedError
+from dither.laws import AdditiveErrorLaw
 from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
 from dither.privacy.kernel.kernel import Release
-from dither.privacy.mechanisms import IntegerBox, IntegerGaussian
 from dither.question.expressions import Noisy
 from dither.question.recipe import Output, Recipe
 from dither.question.shapes import affine
@@ -73,10 +72,9 @@ def _is_count(output: Output, recipe: Recipe) -> bool:
 def _empty_bias(result: Result, column: ResultColumn) -> float:
     """E max(0, noise)."""
     assert column.scale is not None
-    mechanism = result._release.priced.steps[column.steps[0]].mechanism
-    if isinstance(mechanism, IntegerBox):  # half of E|uniform in [-r, r]|, r of mean d + 1
-        return float(column.scale) * (len(mechanism.sides) + 1) / 4
-    return float(column.scale) * (1 / math.sqrt(2 * math.pi) if isinstance(mechanism, IntegerGaussian) else 0.5)
+    law = result._release.priced.steps[column.steps[0]].mechanism.error_law()
+    assert isinstance(law, AdditiveErrorLaw)
+    return float(column.scale) * law.positive_mean
 
 
 def consistent(result: Result, release: Release, recipe: Recipe) -> Result:

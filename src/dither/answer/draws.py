@@ -4,7 +4,8 @@ Points fill the unit cube evenly (a Kronecker sequence with the generalised gold
 image) and go through the inverse distribution function of each noise. A share of the points estimates a probability
 with an error far below that of as many random draws.
 
->>> law = law_of(LaplaceError(Fraction(2)))
+>>> from dither.laws import LaplaceErrorLaw
+>>> law = law_of(LaplaceErrorLaw(Fraction(2)))
 >>> law.inverse(np.array([0.01, 0.5, 0.99])).tolist(), round(law.deviation, 2)
 ([-8.0, 0.0, 8.0], 2.8)
 """
@@ -19,14 +20,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from dither.privacy.mechanisms.box_error import BoxError
-from dither.privacy.mechanisms.error import ErrorLaw, GaussianError, LaplaceError
+from dither.laws import AdditiveErrorLaw, Floats
 
-Floats = NDArray[np.float64]
-_TABLED = 64  # from here on P(noise <= k) is the normal's at k + 1/2, to 3e-6
 MOST = 1 << 20
 BLOCK = 1 << 20
 _WORK = 1 << 22
@@ -39,10 +35,10 @@ MOST_SIZES = 1 << 18
 class Law:
     """The law of the noise on one released number, in grid steps.
 
-    `joint` is the query of a box: noises of one box are uncorrelated, not independent.
+    `joint` is the query whose numbers share their noise (a box): it is uncorrelated, not independent.
     """
 
-    error: ErrorLaw | BoxError
+    error: AdditiveErrorLaw
     deviation: float
     joint: int | None = None
 
@@ -52,36 +48,13 @@ class Law:
 
     def inverse(self, shares: Floats) -> Floats:
         """The smallest z with P(noise <= z) >= share, for every share."""
-        if isinstance(self.error, LaplaceError):
-            return _inverse_laplace(float(self.error.scale), shares)
-        assert isinstance(self.error, GaussianError), "a number of a box is drawn with the others"
-        return _inverse_gaussian(float(self.error.sigma), shares)
+        return self.error.inverse(shares)
 
 
 @lru_cache(maxsize=256)
-def law_of(error: ErrorLaw | BoxError) -> Law:
-    """The law behind a mechanism's `error()`."""
+def law_of(error: AdditiveErrorLaw) -> Law:
+    """The error law of a mechanism's number, with its deviation."""
     return Law(error, math.sqrt(error.variance))
-
-
-def _inverse_laplace(scale: float, shares: Floats) -> Floats:
-    a = math.exp(-1 / scale)
-    tail = np.minimum(shares, 1 - shares)
-    size = -scale * np.log(tail * (1 + a))  # P(noise <= -z) = a^z / (1 + a)
-    return np.where(
-        shares > a / (1 + a), np.maximum(0.0, np.ceil(size - 1 - 1e-9)) + 0.0, -np.maximum(1.0, np.floor(size))
-    )
-
-
-def _inverse_gaussian(sigma: float, shares: Floats) -> Floats:
-    if sigma > _TABLED:
-        wide: Floats = np.rint(sigma * ndtri(shares))
-        return wide
-    reach = math.ceil(9 * sigma) + 1
-    places = np.arange(-reach, reach + 1)
-    mass = np.exp(-0.5 * (places / sigma) ** 2)
-    running = np.cumsum(mass) / mass.sum()
-    return np.minimum(np.searchsorted(running, shares), 2 * reach).astype(np.float64) - reach
 
 
 @lru_cache(maxsize=8)
@@ -130,7 +103,7 @@ def sizes_at(laws: tuple[Law, ...], count: int) -> Floats:
 
 
 def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> Floats:
-    """Noise at the points, one row for every point: numbers of one box together, all others independent.
+    """Noise at the points, one row for every point: numbers that share their noise together, all others independent.
 
     The size of the first box rises from point to point (of `total`). Its tail is then a run of neighbours, which fill
     the other directions evenly; a direction of its own would leave the few points of a tail where they happen to lie.
@@ -147,8 +120,8 @@ def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> 
     for group in groups:
         mine, error = shares[:, at : at + _dimensions(group)], laws[group[0][0]].error
         places = [place for place, _ in group]
-        if isinstance(error, BoxError):
-            found[:, places] = error.together(tuple(column for _, column in group), mine)
+        if error.is_joint:
+            found[:, places] = error.draw_together(tuple(column for _, column in group), mine)
         else:
             found[:, places[0]] = laws[places[0]].inverse(mine[:, 0])
         at += _dimensions(group)
@@ -156,11 +129,11 @@ def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> 
 
 
 def _groups(laws: tuple[Law, ...]) -> list[list[tuple[int, int]]]:
-    """The places of laws that are drawn together, with their columns in the box; -1 for what is in none."""
+    """The places of laws that are drawn together, with their numbers of the cell; -1 for noise of its own."""
     found: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
     for place, law in enumerate(laws):
-        if isinstance(law.error, BoxError):
-            found.setdefault(("box", law.joint), []).append((place, law.error.column))
+        if law.error.is_joint:
+            found.setdefault(("joint", law.joint), []).append((place, law.error.column))
         else:
             found["one", place] = [(place, -1)]
     return list(found.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
@@ -28,8 +29,8 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import analyse
 from dither.plan.facts import NO_FACTS, Facts
+from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.kernel import Priced
-from dither.privacy.mechanisms import IntegerBox
 from dither.publish.text import as_text
 from dither.question.recipe import Recipe
 from dither.surfaces import escape_html, make_rich_cell, make_rich_text
@@ -61,6 +62,7 @@ class ExplainedStep:
     mechanism: str
     scale: float | None
     share: Fraction
+    describes: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ class Explanation:
             cells = [str(i), step.asks, step.sensitivity, step.mechanism, scale, f"{float(step.share):.1%}"]
             table.add_row(*map(make_rich_cell, cells))
         yield table
+        for i, step in enumerate(self.steps):
+            yield make_rich_cell(f"step {i}: {step.describes}")
         shown: list[tuple[str, ...]] = []
         for i, step in enumerate(self.steps):
             if step.plan not in shown:
@@ -106,33 +110,26 @@ def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, catalog:
                 tuple(tree(query.plan)),
                 stability(query, catalog, facts),
                 _moved(each),
-                type(mechanism).__name__,
-                _scale(mechanism),
+                mechanism.stored_name,
+                _scale(mechanism.parameters),
                 each.step.weight / total,
+                mechanism.describe(),
             )
         )
     return Explanation(sql, tuple(steps), preview)
 
 
-def _moved(each: Any) -> str:
+def _moved(calibrated: Calibrated) -> str:
     """How far one unit moves a step, in the terms of its mechanism."""
-    mechanism = each.mechanism
-    if (moved := getattr(mechanism, "sensitivity", None)) is not None:
-        return f"L1 {moved.l1:,}, L2 {moved.l2_squared**0.5:,.4g}, cells {moved.l0:,}"
-    if isinstance(mechanism, IntegerBox):
-        return f"{mechanism.rows:,} rows of at most ({', '.join(f'{side:,}' for side in mechanism.sides)})"
-    if isinstance(each.step.query, Keys):
-        return f"{mechanism.moved:,} keys"
-    cells = "in all cells together" if each.copies == 1 and each.cells > 1 else f"in each of {each.copies:,} cells"
-    return f"{mechanism.rows_per_unit:,} rows {cells}"
+    words = calibrated.mechanism.describe_sensitivity()
+    if not isinstance(calibrated.step.query, Quantiles):
+        return words
+    is_together = calibrated.copies == 1 and calibrated.cells > 1
+    return f"{words} in all cells together" if is_together else f"{words} in each of {calibrated.copies:,} cells"
 
 
-def _scale(mechanism: Any) -> float | None:
-    for name in ("scale", "sigma"):
-        found = getattr(mechanism, name, None)
-        if isinstance(found, (int, float, Fraction)):
-            return float(found)
-    return None
+def _scale(parameters: Mapping[str, Fraction]) -> float | None:
+    return next(map(float, parameters.values()), None)
 
 
 def asks(query: Query) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dither.answer.alternatives import noisy_values
 from dither.answer.interval_shapes import Reading, base_level, has_interval, quantiles_used
-from dither.answer.quantile_intervals import Bands
+from dither.answer.quantile_intervals import Bands, rank_laws
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
 from dither.question.shapes import affine, atoms_of
@@ -43,13 +43,14 @@ def interval_notes(formula: Formula, bands: Bands, level: Fraction, mechanisms: 
     """What a reader must know about the quantiles of a column, and whether it has an interval at all."""
     reading = Reading(frozenset(atom for atom, _ in bands.cells))
     values = list(noisy_values(formula))
+    laws = [law for mechanism in mechanisms for law in rank_laws(mechanism)]
     notes = []
     for atom in atoms_of(formula):
         bounded = [value for value in values if atom in quantiles_used(value, reading)]
         is_bound = any(
             base_level(value, reading, level) == level or _is_bounded(value, bands, reading, level) for value in bounded
         )
-        notes.append(bands.note(atom, level, mechanisms, is_bound))
+        notes.append(bands.note(atom, level, laws, is_bound))
     without = [value for value in values if not _is_bounded(value, bands, reading, level)]
     if any(affine(value) is None or len(atoms_of(value)) > 1 for value in without):
         notes.append(NO_INTERVAL if len(without) == len(values) else SOME_WITHOUT)

@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
-from typing import Any
 
 import numpy as np
 
@@ -65,8 +64,7 @@ from dither.answer.selection import pieces_of
 from dither.answer.sums import sum_bound
 from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
-from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
-from dither.privacy.mechanisms.box import BoxSide
+from dither.laws import AdditiveErrorLaw, HasErrorLaws
 from dither.question.expressions import Apply, Formula
 from dither.question.recipe import Atom
 from dither.question.shapes import Affine, affine, atoms_of, ratio
@@ -78,19 +76,6 @@ def level_of(confidence: Number) -> Fraction:
     if not 0 < level < 1 or not 0.0 < float(level) < 1.0:
         raise ParameterError(f"confidence must lie in (0, 1), got {number_text(level)}: choose e.g. 0.95")
     return level
-
-
-ADDITIVE = (IntegerLaplace, IntegerGaussian, BoxSide)
-
-
-def seen(mechanism: Any, column: int) -> Any:
-    """What a mechanism is for one of its numbers: itself, or a side of its box."""
-    return mechanism.side(column) if isinstance(mechanism, IntegerBox) else mechanism
-
-
-def noise_scale(mechanism: IntegerLaplace | IntegerGaussian | BoxSide) -> Fraction:
-    """The parameter of the noise, in grid steps: the scale of Laplace or box noise, the sigma of Gaussian noise."""
-    return mechanism.sigma if isinstance(mechanism, IntegerGaussian) else mechanism.scale
 
 
 @dataclass(frozen=True)
@@ -109,16 +94,16 @@ class Noises:
     def of(
         cls,
         atoms: Sequence[Atom],
-        mechanisms: Sequence[object],
+        mechanisms: Sequence[HasErrorLaws],
         places: Sequence[tuple[int, int]],
         bands: Bands = NO_BANDS,
     ) -> Noises:
         """From the mechanisms of a priced request, one for each query."""
         laws: list[Law | None] = []
         for query, column in places:
-            each = seen(mechanisms[query], column)
-            law = law_of(each.error()) if isinstance(each, ADDITIVE) else None
-            laws.append(replace(law, joint=query) if law is not None and isinstance(each, BoxSide) else law)
+            error = mechanisms[query].error_law(column)
+            law = law_of(error) if isinstance(error, AdditiveErrorLaw) else None
+            laws.append(replace(law, joint=query) if law is not None and law.error.is_joint else law)
         return cls(tuple(atoms), tuple(laws), tuple(places), bands)
 
     @cached_property

@@ -23,13 +23,14 @@ from dither.answer.alternatives import noisy_values
 from dither.answer.blocks import cells_of
 from dither.answer.evaluate import Given, evaluate, numbers
 from dither.answer.interval_notes import interval_notes
-from dither.answer.intervals import Noises, affine_half, interval, noise_scale, seen
+from dither.answer.intervals import Noises, affine_half, interval
 from dither.answer.preview_selection import foresee, limited, listed_rows
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import noises_of
 from dither.catalog import Catalog
 from dither.errors import ParameterError
-from dither.plan.algebra import Cells, Keys, Sum
+from dither.laws import KeyErrorLaw
+from dither.plan.algebra import Cells, Sum
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.keys import bounds
 from dither.privacy.kernel.kernel import Priced
@@ -215,7 +216,8 @@ def preview(
     mechanisms: list[Any] = [each.mechanism for each in priced.steps]
     price = priced.request.price
     measure = price.name if pot is None else pot.filter.measure
-    sizes = [mechanisms[i].size_shown(SURVIVES) for i, query in enumerate(recipe.queries) if isinstance(query, Keys)]
+    laws = [mechanism.error_law() for mechanism in mechanisms]
+    sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
     cells = [cells_of(recipe, of) for of in recipe.sets]
     return Preview(
         price.value,
@@ -260,10 +262,12 @@ def _column(
     foreseen = foresee(recipe, formula, terms.level)
     half = _widest(values, noises, at, foreseen.level)
     scale = sensitivity = None
-    if isinstance(formula, Noisy) and noises.laws[formula.atom] is not None:
+    law = noises.laws[formula.atom] if isinstance(formula, Noisy) else None
+    if isinstance(formula, Noisy) and law is not None:
         query, place = of.places[formula.atom]
-        mechanism, unit = seen(mechanisms[query], place), float(recipe.atoms[formula.atom].unit)
-        scale, sensitivity = float(noise_scale(mechanism)) * unit, mechanism.sensitivity.l1 * unit
+        unit = float(recipe.atoms[formula.atom].unit)
+        scale = float(law.error.noise_scale) * unit
+        sensitivity = mechanisms[query].column_sensitivity(place).l1 * unit
     notes = [output.note] if output.note else []
     level = foreseen.level or terms.level
     notes += interval_notes(formula, terms.bands, level, mechanisms)

@@ -9,7 +9,6 @@ null, and the rank error is said in words. Proof: docs/proofs/quantiles.md#ends.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,13 +17,12 @@ from typing import Any
 from dither.canonical import Number, exact, number_text
 from dither.catalog import Catalog
 from dither.errors import ParameterError
+from dither.laws import RankErrorLaw
 from dither.plan.algebra import Quantiles
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import points_of
-from dither.privacy.mechanisms import JointQuantiles, Quantile, QuantilesWithEnds
 from dither.question.recipe import Recipe
 
-_SPREAD = 64  # places that JointQuantiles spreads the rows of a cell over
 _USUAL = Fraction(95, 100)  # ends are bought at least at this level: a lower one is then free
 EIGHTH = Fraction(1, 8)
 """Of a quantile's price, for its ends: in ranks the quantile itself errs by a seventh more than without."""
@@ -81,23 +79,22 @@ class Bands:
     def get(self, atom: int) -> Band | None:
         return dict(self.of).get(atom)
 
-    def note(self, atom: int, level: Fraction, mechanisms: Sequence[Any], is_bound: bool = True) -> str:
+    def note(self, atom: int, level: Fraction, laws: Sequence[RankErrorLaw], is_bound: bool = True) -> str:
         """What a reader must know about the interval of a quantile; empty for other atoms.
 
-        `is_bound`: whether the ends of the quantile bound the column that reads it.
+        `laws` are those of all quantiles that the column reads. `is_bound`: whether the ends of the quantile bound it.
         """
         cells = dict(self.cells).get(atom)
         if cells is None:
             return ""
-        rows = max((rank_rows(each, cells, level) for each in mechanisms if _is_quantile(each)), default=0)
+        rows = max((law.rows(cells, level) for law in laws), default=0)
         rank = f"with {float(level) * 100:.4g}% confidence the rank is off by at most {rows:,} rows"
         band = self.get(atom)
         if band is None:
             return f"a private quantile: {rank}; no interval in values was bought"
         if not is_bound:
             return f"a private quantile: {rank}; its own interval does not bound this column"
-        ends = [each for each in mechanisms if isinstance(each, QuantilesWithEnds)]
-        away = max((each.rows(share) for each in ends for share in each.shares), default=0)
+        away = max((law.aimed_rows for law in laws), default=0)
         how = "two more private quantiles" if level <= band.level else "null, and known up to"
         how += "" if level <= band.level else f" {float(band.level) * 100:.4g}%: two more private quantiles"
         return (
@@ -107,10 +104,6 @@ class Bands:
 
 
 NO_BANDS = Bands()
-
-
-def _is_quantile(mechanism: Any) -> bool:
-    return isinstance(mechanism, (Quantile, JointQuantiles, QuantilesWithEnds))
 
 
 def quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
@@ -134,26 +127,16 @@ def without_bands(recipe: Recipe, catalog: Catalog, facts: Facts = NO_FACTS) -> 
     return Bands(tuple(found), coarse=tuple(coarse))
 
 
+def rank_laws(mechanism: Any) -> list[RankErrorLaw]:
+    """The error laws of all quantiles that a mechanism chooses; none where it chooses no quantiles."""
+    if not isinstance(mechanism.error_law(), RankErrorLaw):
+        return []
+    return [mechanism.error_law(column) for column in range(len(mechanism.shares))]
+
+
 def rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
     """By how many rows the rank of any answer is off at most, all choices on the way counted, at this level."""
-    if isinstance(mechanism, QuantilesWithEnds):
-        mechanism = mechanism.point
-    if isinstance(mechanism, Quantile):
-        return mechanism.error().rows(cells, level)
-    misses = math.log(float(cells * _SPREAD * 2 * mechanism.levels / (1 - level)))
-    return math.ceil(max(_path(mechanism, mechanism.shares, Fraction(0), Fraction(1))) * misses)
-
-
-def _path(mechanism: JointQuantiles, shares: tuple[Fraction, ...], start: Fraction, end: Fraction) -> list[float]:
-    """For each share the sum of scales (in rows) of the choices that lead to it, as the mechanism halves."""
-    if not shares:
-        return []
-    middle = len(shares) // 2
-    within = (shares[middle] - start) / (end - start)
-    here = float(mechanism.scale(within) / within.denominator)
-    below = _path(mechanism, shares[:middle], start, shares[middle])
-    above = _path(mechanism, shares[middle + 1 :], shares[middle], end)
-    return [*(here + each for each in below), here, *(here + each for each in above)]
+    return max(law.rows(cells, level) for law in rank_laws(mechanism))
 
 
 def bought_level(ends: Ends) -> Fraction:

@@ -30,6 +30,7 @@ from dither.answer.selection import Selection
 from dither.answer.table import Rows, column, rows_shown, selection_of
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
+from dither.laws import HasErrorLaws
 from dither.plan.algebra import Keys
 from dither.privacy.kernel.kernel import Release
 from dither.publish.commitment import commitment, fresh_nonce, plain
@@ -315,7 +316,7 @@ def _widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     return [max(own[step][at] if own[step] else steps[step].width for step, at in of) for of in places]
 
 
-def noises_of(recipe: Recipe, mechanisms: Sequence[object], bands: Bands = NO_BANDS) -> list[Noises]:
+def noises_of(recipe: Recipe, mechanisms: Sequence[HasErrorLaws], bands: Bands = NO_BANDS) -> list[Noises]:
     """The noise of every grouping set."""
     return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
 

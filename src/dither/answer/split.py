@@ -26,7 +26,9 @@ from typing import Any
 
 from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
-from dither.plan.algebra import Cells, Keys, Query
+from dither.laws import AdditiveErrorLaw, ErrorLaw, RankErrorLaw
+from dither.plan.algebra import Keys, Query
+from dither.privacy.kernel.families import FAMILIES, choose_family
 from dither.privacy.kernel.request import Family, Step
 from dither.question.expressions import Apply, Formula
 from dither.question.recipe import Recipe
@@ -38,22 +40,23 @@ MOST_WEIGHT = 10**30
 _DIGITS = 10_000
 
 
-def split(queries: tuple[Query, ...], family: Family = "laplace", flips: bool = False) -> tuple[Step, ...]:
+def split(
+    queries: tuple[Query, ...], family: Family = "laplace", allow_permute_and_flip: bool = False
+) -> tuple[Step, ...]:
     """Equal weights: what sensitivities are read from before the shares are known."""
-    return tuple(Step(query, family_of(query, family, flips), Fraction(1)) for query in queries)
+    return tuple(Step(query, family_of(query, family, allow_permute_and_flip), Fraction(1)) for query in queries)
 
 
-def family_of(query: Query, family: Family, flips: bool = False) -> Any:
+def family_of(query: Query, family: Family, allow_permute_and_flip: bool = False) -> Family:
     """The family that answers a query where counts and sums are answered by `family`.
 
-    `flips`: only epsilons are added up, so that one quantile may be chosen by permute-and-flip, which errs less than
-    the exponential mechanism for one epsilon, and has no smaller rho.
+    `allow_permute_and_flip`: only epsilons are added up, so that one quantile may be chosen by permute-and-flip, which
+    errs less than the exponential mechanism for one epsilon, and has no smaller rho.
     """
-    if isinstance(query, Cells):
-        return "laplace" if family == "box" and len(query.columns) == 1 else family
-    if isinstance(query, Keys):
-        return "gaussian_keys" if family == "gaussian" else "geometric_keys"
-    return "permute_and_flip" if flips and family != "gaussian" and len(query.shares) == 1 else "exponential"
+    noise = FAMILIES[family]
+    if noise.serves(query):
+        return family
+    return choose_family(query, noise.measures[0], allow_permute_and_flip).name
 
 
 def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, Fraction]:
@@ -82,10 +85,10 @@ def weighted(
     wanted: Sequence[float],
     family: Family,
     weights: Mapping[str, Fraction],
-    flips: bool = False,
+    allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
     """Steps whose shares make the loss least; `wanted` are the demands of the queries."""
-    power = 1 / 2 if family == "gaussian" else 1 / 3
+    power = 1 / (1 + FAMILIES[family].variance_power)
     shares = [demand**power for demand in wanted]
     selections = [i for i, query in enumerate(queries) if isinstance(query, Keys)]
     rest = sum(share for i, share in enumerate(shares) if i not in selections) or 1.0
@@ -94,18 +97,24 @@ def weighted(
         shares[i] = asked * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
     largest = max(shares)
     return tuple(
-        Step(query, family_of(query, family, flips), Fraction(max(1, round(_DIGITS * share / largest)), _DIGITS))
+        Step(
+            query,
+            family_of(query, family, allow_permute_and_flip),
+            Fraction(max(1, round(_DIGITS * share / largest)), _DIGITS),
+        )
         for query, share in zip(queries, shares, strict=True)
     )
 
 
-def boxed(wanted: Sequence[float], places: Sequence[tuple[int, int]]) -> list[float]:
+def boxed(wanted: Sequence[float], places: Sequence[tuple[int, int]], family: Family = "box") -> list[float]:
     """The demands of queries that were put together, from those of the queries before."""
+    joint_demand = FAMILIES[family].joint_demand
+    assert joint_demand is not None
     found = [0.0] * (1 + max(query for query, _ in places))
     for demand, (query, _) in zip(wanted, places, strict=True):
         found[query] += demand
     sides = [sum(query == place for query, _ in places) for place in range(len(found))]
-    return [demand * (d + 1) * (d + 2) / 6 for demand, d in zip(found, sides, strict=True)]
+    return [joint_demand(demand, numbers) for demand, numbers in zip(found, sides, strict=True)]
 
 
 def demands(recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]) -> list[float]:
@@ -156,33 +165,31 @@ def _add(
 
 def _moved(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
     """(importance times sensitivity)^2 of an atom, in its own units; a quantile stands for itself."""
-    sensitivity = getattr(mechanism, "sensitivity", None)
+    sensitivity = mechanism.column_sensitivity()
     if sensitivity is None:
         return 1.0
-    square = sensitivity.l1**2 if family == "laplace" else sensitivity.l2_squared
     of = recipe.atoms[atom]
-    return float(of.importance * of.unit) ** 2 * float(square)
+    return float(of.importance * of.unit) ** 2 * float(FAMILIES[family].squared_move(sensitivity))
 
 
 def predicted_loss(
     recipe: Recipe,
     mechanisms: Sequence[Any],
     weights: Mapping[str, Fraction],
-    noises: Sequence[Any] | None = None,
+    laws: Sequence[ErrorLaw] | None = None,
 ) -> float:
     """The loss of calibrated mechanisms, comparable between families: noise over the L1 sensitivity.
 
-    `noises`, where the noise is that of others than the mechanisms that tell the sensitivities.
+    `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
     """
     wanted = demands(recipe, mechanisms, "laplace", weights)
-    drawn = mechanisms if noises is None else noises
-    return sum(demand * _error(*pair) for demand, pair in zip(wanted, zip(mechanisms, drawn, strict=True), strict=True))
+    own = [mechanism.error_law() for mechanism in mechanisms] if laws is None else laws
+    errors = [_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
+    return sum(demand * error for demand, error in zip(wanted, errors, strict=True))
 
 
-def _error(mechanism: Any, noise: Any) -> float:
-    sensitivity = getattr(mechanism, "sensitivity", None)
-    if sensitivity is not None:
-        return float(noise.error().variance) / max(1.0, float(sensitivity.l1)) ** 2
-    if hasattr(noise, "size_shown"):
-        return 0.0
-    return float(noise.error().scale / noise.error().denominator) ** 2
+def _error(mechanism: Any, law: ErrorLaw) -> float:
+    """The squared error of one number: noise over the L1 sensitivity, or rows of a quantile; none for keys."""
+    if isinstance(law, AdditiveErrorLaw):
+        return float(law.variance) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2
+    return float(law.row_scale) ** 2 if isinstance(law, RankErrorLaw) else 0.0

@@ -7,7 +7,8 @@ symmetric: each side has half of the miss. Noises of one box are not independent
 Proof: docs/proofs/intervals.md#one-number-and-affine-functions.
 
 >>> from dither.answer.draws import law_of
->>> one = law_of(LaplaceError(Fraction(1000)))
+>>> from dither.laws import LaplaceErrorLaw
+>>> one = law_of(LaplaceErrorLaw(Fraction(1000)))
 >>> half = sum_bound((one, one), (1.0, 1.0), Fraction(999_999, 1_000_000))
 >>> one.half_width(Fraction(999_999, 1_000_000)) < half < 2 * one.half_width(Fraction(1_999_999, 2_000_000))
 True
@@ -20,15 +21,12 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfc
 
 from dither.answer.draws import Law
-from dither.privacy.mechanisms.error import GaussianError, LaplaceError
+from dither.laws import Floats
 
-Floats = NDArray[np.float64]
 _FLOAT_ERROR = 1e-11
 _LEAST_MISS = 1e-8
-_LARGE_SIGMA = 64
 _CUT = Fraction(1, 40)
 _MANY = 16
 
@@ -69,33 +67,7 @@ def sum_bound(laws: tuple[Law, ...], weights: tuple[float, ...], level: Fraction
 def _rounded_up(law: Law, weight: float, step: float, size: int) -> Floats:
     """P(noise rounded up = k step) for k = -size..size; all below counts as the lowest, all above is left out."""
     edges = np.arange(-size - 1, size + 1, dtype=np.float64) * step / weight
-    more = _above(law, np.floor(edges - np.abs(edges) * 1e-15 - 1e-9))
+    more = law.error.above(np.floor(edges - np.abs(edges) * 1e-15 - 1e-9))
     more[0] = 1.0
     found: Floats = more[:-1] - more[1:]
-    return found
-
-
-def _above(law: Law, at: Floats) -> Floats:
-    """P(noise > t) for whole t, or a little more."""
-    size = np.abs(at + 0.5) + 0.5  # noise > t >= 0 is noise >= t + 1; noise > t < 0 is not (noise >= |t|)
-    if isinstance(law.error, LaplaceError):
-        rate = 1 / float(law.error.scale)
-        upper = lower = np.exp(-size * rate) / (1 + np.exp(-rate))
-        return _from_tails(at, upper, lower)
-    assert isinstance(law.error, GaussianError)
-    sigma = float(law.error.sigma)
-    if sigma <= _LARGE_SIGMA:
-        places = np.arange(int(40 * sigma) + 2, dtype=np.float64)
-        mass = np.exp(-0.5 * (places / sigma) ** 2)
-        mass /= 2 * mass.sum() - 1
-        table = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
-        upper = lower = table[np.minimum(size, len(table) - 1).astype(np.int64)]
-        return _from_tails(at, upper, lower)
-    # sums of a falling function lie between integrals: P(N >= t) <= P(noise >= t) <= P(N >= t - 1)
-    upper, lower = (0.5 * erfc((size - less) / sigma / np.sqrt(2)) for less in (1, 0))
-    return _from_tails(at, upper, lower)
-
-
-def _from_tails(at: Floats, upper: Floats, lower: Floats) -> Floats:
-    found: Floats = np.where(at >= 0, upper, 1 - lower)
     return found

@@ -7,8 +7,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from dither.plan.algebra import Cells, Query
-from dither.privacy.mechanisms.box import MOST_SIDES
 from dither.question.recipe import Recipe
+
+MOST_TOGETHER = 4
+"""Numbers of one query, where the noise that they share has no limit of its own."""
 
 
 class Together(NamedTuple):
@@ -18,7 +20,7 @@ class Together(NamedTuple):
     places: tuple[tuple[int, int], ...]
 
 
-def together(recipe: Recipe) -> Together | None:
+def together(recipe: Recipe, most: int = MOST_TOGETHER) -> Together | None:
     """None where no two queries have rows and keys in common."""
     groups: dict[Any, list[int]] = {}
     for place, query in enumerate(recipe.queries):
@@ -29,7 +31,7 @@ def together(recipe: Recipe) -> Together | None:
     queries: list[Query] = []
     gone: dict[int, tuple[int, int]] = {}
     for group in groups.values():
-        for part in _parts(group):
+        for part in _parts(group, most):
             gone |= {place: (len(queries), column) for column, place in enumerate(part)}
             queries.append(_joined([recipe.queries[place] for place in part]))
     sets = tuple(
@@ -44,13 +46,13 @@ def together(recipe: Recipe) -> Together | None:
     return Together(replace(recipe, queries=tuple(queries), sets=sets), places)
 
 
-def _parts(group: list[int]) -> list[list[int]]:
+def _parts(group: list[int], most: int = MOST_TOGETHER) -> list[list[int]]:
     """As few parts as there can be, as equal as they can be.
 
     >>> _parts([0, 1, 2, 3, 4]), _parts([7])
     ([[0, 1, 2], [3, 4]], [[7]])
     """
-    parts = -(-len(group) // MOST_SIDES)
+    parts = -(-len(group) // most)
     ends = [-(-len(group) * part // parts) for part in range(parts + 1)]
     return [group[start:end] for start, end in pairwise(ends)]
 

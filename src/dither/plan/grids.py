@@ -1,7 +1,6 @@
-"""The public grid on which a quantile is answered: a column's bounds, coarsened by one stated rule.
+"""The public grid on which a quantile is answered: a column's bounds, coarsened by one stated rule (`coarse_step`).
 
-The step is the least of 1, 2, 5, 10, 20, 50, ... of the column's own steps that leaves at most 2**20 points. A value
-belongs to the last point at or below it.
+A value belongs to the last point at or below it.
 """
 
 from __future__ import annotations
@@ -32,14 +31,24 @@ class Points:
         return self.low + place * self.step
 
 
+def coarse_step(length: int, most: int = MOST_POINTS) -> int:
+    """The rule: the least of 1, 2, 5, 10, 20, 50, ... that leaves at most `most` points from 0 to `length`.
+
+    >>> coarse_step(110), coarse_step(3 * 10**6), coarse_step(10**9)
+    (1, 5, 1000)
+    """
+    step = 1
+    while length // step + 1 > most:
+        step = step * 5 // 2 if str(step)[0] == "2" else step * 2
+    return step
+
+
 def points_between(low: int, high: int, most: int = MOST_POINTS) -> Points:
     """
     >>> points_between(0, 110), points_between(0, 10**9).step
     (Points(low=0, high=110, step=1, count=111), 1000)
     """
-    step = 1
-    while (high - low) // step + 1 > most:
-        step = step * 5 // 2 if str(step)[0] == "2" else step * 2
+    step = coarse_step(high - low, most)
     return Points(low, high, step, (high - low) // step + 1)
 
 

@@ -23,7 +23,6 @@ from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.release import Release
 from dither.privacy.ledger import Incident, Pot
 from dither.privacy.ledger.pots import charge_of
-from dither.privacy.mechanisms import IntegerBox
 from dither.publish.budget import Reading
 from dither.version import LOSS_VERSION, __version__
 
@@ -182,20 +181,16 @@ def _pot(pot: Pot, release: Release) -> dict[str, Any]:
 def _mechanism(each: Calibrated) -> dict[str, Any]:
     mechanism = each.mechanism
     told: dict[str, Any] = {
-        "mechanism": type(mechanism).__name__,
+        "mechanism": mechanism.stored_name,
         "family": each.step.family,
         "share": number(each.step.weight),
         "answers": plan_json(each.step.query)["type"],
         "loss": each.loss().to_json(),
     }
-    for name in ("scale", "sigma"):
-        if isinstance(found := getattr(mechanism, name, None), Fraction):
-            told[name] = number(found)
-    if isinstance(mechanism, IntegerBox):
-        told["sensitivity"] = {"rows": mechanism.rows, "sides": list(mechanism.sides)}
-    elif (sensitivity := getattr(mechanism, "sensitivity", None)) is not None:
+    told |= {name: number(value) for name, value in mechanism.parameters.items()}
+    if sensitivity := mechanism.sensitivity_document():
         told["sensitivity"] = {
-            key: number(Fraction(getattr(sensitivity, key))) for key in ("l0", "l1", "l2_squared", "linf")
+            key: number(value) if isinstance(value, Fraction) else value for key, value in sensitivity.items()
         }
     return told
 

@@ -14,16 +14,7 @@ from numpy.typing import NDArray
 from dither.plan.algebra import Cells, Keys, Plan, Quantiles
 from dither.plan.grids import Points
 from dither.privacy.kernel.calibrate import Calibrated
-from dither.privacy.mechanisms import (
-    GaussianKeys,
-    IntegerBox,
-    IntegerGaussian,
-    IntegerLaplace,
-    JointQuantiles,
-    Quantile,
-    QuantilesWithEnds,
-    TruncatedGeometricKeys,
-)
+from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.noise import Words
 
 OpenKey: TypeAlias = tuple[str | None, ...]
@@ -36,47 +27,50 @@ _EMPTY = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 def randomise(steps: tuple[Calibrated, ...], exact: list[Exact], source: Words) -> Values:
     """One tuple per step: keys as tuples of labels; numbers by unlisted key, then cell, then column or share."""
     selected: dict[tuple[Plan, tuple[str, ...]], tuple[OpenKey, ...]] = {}
-    for each, found in zip(steps, exact, strict=True):
-        if isinstance(each.step.query, Keys):
-            selected[each.step.query.plan, each.step.query.keys] = _select(each, found, source)
-    return tuple(_step(each, found, selected, source) for each, found in zip(steps, exact, strict=True))
+    for calibrated, owners in zip(steps, exact, strict=True):
+        query = calibrated.step.query
+        if isinstance(query, Keys):
+            selected[query.plan, query.keys] = _select(calibrated, owners, source)
+    return tuple(
+        _release_step(calibrated, numbers, selected, source) for calibrated, numbers in zip(steps, exact, strict=True)
+    )
 
 
-def _select(each: Calibrated, owners: Exact, source: Words) -> tuple[OpenKey, ...]:
+def _select(calibrated: Calibrated, owners: Exact, source: Words) -> tuple[OpenKey, ...]:
     keys = sorted(owners, key=lambda labels: [(label is None, label or "") for label in labels])
     counts = np.array([owners[key] for key in keys], np.int64)
-    mechanism = each.mechanism
-    if isinstance(mechanism, GaussianKeys):
-        shown = mechanism.release(counts, source=source)[0]
-    else:
-        assert isinstance(mechanism, TruncatedGeometricKeys)
-        shown = mechanism.release(counts, source=source)
+    shown = calibrated.mechanism.release_exact(counts, source)
     return tuple(key for key, is_shown in zip(keys, shown, strict=True) if is_shown)
 
 
-def _step(
-    each: Calibrated,
-    found: Exact,
+def _release_step(
+    calibrated: Calibrated,
+    exact: Exact,
     selected: dict[tuple[Plan, tuple[str, ...]], tuple[OpenKey, ...]],
     source: Words,
 ) -> tuple[Any, ...]:
-    query = each.step.query
+    query = calibrated.step.query
     if isinstance(query, Keys):
         return selected[query.plan, query.keys]
     keys: tuple[OpenKey, ...] = ((),)
-    if each.unlisted:
-        keys = selected[query.plan, each.unlisted]
+    if calibrated.unlisted:
+        keys = selected[query.plan, calibrated.unlisted]
     if isinstance(query, Quantiles):
-        return tuple(value for key in keys for value in _quantiles(each, found.get(key, {}), source))
+        return tuple(value for key in keys for value in _release_quantiles(calibrated, exact.get(key, {}), source))
     assert isinstance(query, Cells)
-    shape = (each.cells, len(query.columns))
-    cells: list[NDArray[Any]] = [dense(found.get(key, {}), shape) for key in keys] if each.unlisted else [found[()]]
-    exact = np.concatenate(cells) if cells else np.zeros((0, shape[1]), object)
-    if not isinstance(each.mechanism, IntegerBox):  # numbers of one cell share their noise only in a box
-        assert isinstance(each.mechanism, (IntegerLaplace, IntegerGaussian))
-        exact = exact.ravel()
-    noisy = each.mechanism.release(exact, source=source).ravel().tolist()
-    return tuple(max(-each.width, min(each.width, value)) for value in noisy)
+    numbers = _cells_of(calibrated, exact, keys, len(query.columns))
+    noisy = calibrated.mechanism.release_exact(numbers, source)
+    return tuple(max(-calibrated.width, min(calibrated.width, value)) for value in noisy)
+
+
+def _cells_of(calibrated: Calibrated, exact: Exact, keys: tuple[OpenKey, ...], columns: int) -> NDArray[Any]:
+    """The exact numbers that get noise, one row for each cell: all declared cells, of selected keys alone."""
+    if not calibrated.unlisted:
+        cells: NDArray[Any] = exact[()]
+        return cells
+    if not keys:
+        return np.zeros((0, columns), object)
+    return np.concatenate([dense(exact.get(key, {}), (calibrated.cells, columns)) for key in keys])
 
 
 def dense(cells: dict[int, tuple[int, ...]], shape: tuple[int, int]) -> NDArray[Any]:
@@ -87,17 +81,13 @@ def dense(cells: dict[int, tuple[int, ...]], shape: tuple[int, int]) -> NDArray[
     return dense
 
 
-def _quantiles(each: Calibrated, histograms: dict[int, Any], source: Words) -> list[int]:
+def _release_quantiles(calibrated: Calibrated, histograms: dict[int, Any], source: Words) -> list[int]:
     """The values chosen in every cell, in grid integers."""
-    points, mechanism = each.points, each.mechanism
+    points = calibrated.points
     assert isinstance(points, Points)
     values: list[int] = []
-    for code in range(each.cells):
+    for code in range(calibrated.cells):
         places, counts = histograms.get(code, _EMPTY)
-        if isinstance(mechanism, Quantile):
-            values.append(points.value(mechanism.release_sparse(places, counts, cells=points.count, source=source)))
-        else:
-            assert isinstance(mechanism, (JointQuantiles, QuantilesWithEnds))
-            chosen = mechanism.release_sparse(places, counts, cells=points.count, source=source)
-            values += [points.value(place) for place in chosen]
+        histogram = SparseHistogram(places, counts, points.count)
+        values += [points.value(place) for place in calibrated.mechanism.release_exact(histogram, source)]
     return values

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from dither.canonical import digest, fraction_text, number_text
 from dither.errors import ParameterError
 from dither.plan.algebra import Query, to_json
 
-Family = Literal["laplace", "gaussian", "box", "geometric_keys", "gaussian_keys", "exponential", "permute_and_flip"]
-"""Counts and sums: laplace or gaussian, or box for two to four of the same rows and keys; keys: geometric_keys or
-gaussian_keys; quantiles: exponential or, for one quantile priced in epsilon, permute_and_flip."""
+Family: TypeAlias = str
+"""The name of a registered family of mechanisms (`families.py`); a request that names another is refused."""
 Context = Literal["asked", "dry_run"]
 MOST_PRICE = 10**100
 """The largest price; 1 / MOST_PRICE is the smallest. Nothing is bought beyond either, and floats hold both."""

@@ -8,7 +8,7 @@ from dither.privacy.mechanisms.clipped_moments import ClippedMoments
 from dither.privacy.mechanisms.exponential import ExponentialMechanism
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
-from dither.privacy.mechanisms.grid import Grid
+from dither.privacy.mechanisms.grid import QuantileGrid
 from dither.privacy.mechanisms.histogram import bounded_histogram, histogram_sensitivity
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from dither.privacy.mechanisms.laplace import IntegerLaplace
@@ -30,7 +30,6 @@ __all__ = [
     "ExponentialMechanism",
     "FlippedQuantile",
     "GaussianKeys",
-    "Grid",
     "IntegerBox",
     "IntegerGaussian",
     "IntegerLaplace",
@@ -38,6 +37,7 @@ __all__ = [
     "PermuteAndFlip",
     "PrivateSelection",
     "Quantile",
+    "QuantileGrid",
     "QuantilesWithEnds",
     "RandomisedResponse",
     "ReportNoisyMax",

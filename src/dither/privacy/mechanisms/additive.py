@@ -1,17 +1,70 @@
-"""What every mechanism that adds integer noise shares: exact input, exact sum, rounding of scales against us."""
+"""What every mechanism that adds integer noise shares: exact input, exact sum, rounding of scales against us.
+
+A mechanism with one noise for every number inherits `AdditiveNoise` and defines `loss`, `error_law` and `release`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.canonical import number_text
 from dither.errors import ParameterError
+from dither.laws import AdditiveErrorLaw
 from dither.plan.norms import Sensitivity
+from dither.privacy.noise import Words
 
 _DIGITS = 20
+
+
+class AdditiveNoise:
+    """What the kernel asks of independent noise on every number, from `sensitivity`, `error_law` and `release`."""
+
+    noise_name: ClassVar[str]
+    """Its noise in words, such as "integer Laplace noise"."""
+    parameter_name: ClassVar[str] = "scale"
+    """What certificates call the parameter of the noise."""
+    sensitivity: Sensitivity
+
+    def error_law(self, column: int = 0) -> AdditiveErrorLaw:
+        """The law of the error of each number."""
+        raise NotImplementedError
+
+    def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
+        """`values` plus noise: integers of the same shape."""
+        raise NotImplementedError
+
+    def release_exact(self, exact: Any, source: Words) -> list[int]:
+        """The numbers of all cells plus noise, cell by cell."""
+        noisy: list[int] = self.release(exact, source=source).ravel().tolist()
+        return noisy
+
+    def column_sensitivity(self, column: int = 0) -> Sensitivity:
+        """How far one unit moves the numbers: one bound for all of them together."""
+        return self.sensitivity
+
+    @property
+    def parameters(self) -> Mapping[str, Fraction]:
+        """The parameter of the noise, by the name that certificates show."""
+        return {self.parameter_name: self.error_law().noise_scale}
+
+    def describe(self) -> str:
+        """The noise and its parameter, in words."""
+        scale = number_text(self.error_law().noise_scale)
+        return f"{self.noise_name} of {self.parameter_name} {scale} on every count or sum"
+
+    def describe_sensitivity(self) -> str:
+        """How far one unit moves the numbers, in words."""
+        moved = self.sensitivity
+        return f"L1 {moved.l1:,}, L2 {moved.l2_squared**0.5:,.4g}, cells {moved.l0:,}"
+
+    def sensitivity_document(self) -> Mapping[str, Any]:
+        """How far one unit moves the numbers, in all norms."""
+        return {norm: Fraction(getattr(self.sensitivity, norm)) for norm in ("l0", "l1", "l2_squared", "linf")}
 
 
 def exact_integers(values: Any) -> NDArray[Any]:
@@ -66,15 +119,15 @@ def round_up(number: Fraction) -> Fraction:
     >>> round_up(Fraction(1, 3)) >= Fraction(1, 3), round_up(Fraction(10))
     (True, Fraction(10, 1))
     """
-    return _grid(number, up=True)
+    return _round_bits(number, up=True)
 
 
 def round_down(number: Fraction) -> Fraction:
     """The largest number with 20 significant bits that is at most `number` (which is positive)."""
-    return _grid(number, up=False)
+    return _round_bits(number, up=False)
 
 
-def _grid(number: Fraction, *, up: bool) -> Fraction:
+def _round_bits(number: Fraction, *, up: bool) -> Fraction:
     step = Fraction(2) ** (number.numerator.bit_length() - number.denominator.bit_length() - _DIGITS)
     if number >= step * 2**_DIGITS:  # the two lengths leave one bit open
         step *= 2

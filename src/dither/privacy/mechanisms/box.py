@@ -9,12 +9,13 @@ Guarantee: Pure(rows / scale). Hardt and Talwar 2010; Awan and Slavkovic 2021. P
 >>> both = IntegerBox.for_epsilon(1, sides=(1, 500), rows=10)
 >>> both.scale, both.loss()
 (Fraction(10, 1), Pure(epsilon=1, neighbours='add_remove', unit='unit'))
->>> both.side(0).scale, both.side(1).scale, both.release([[100, 2000]]).shape
+>>> both.error_law(0).noise_scale, both.error_law(1).noise_scale, both.release([[100, 2000]]).shape
 (Fraction(10, 1), Fraction(5000, 1), (1, 2))
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -23,10 +24,10 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
+from dither.laws import BoxErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, exact_integers, round_up
-from dither.privacy.mechanisms.box_error import BoxError
 from dither.privacy.noise.box import box_noise
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 from dither.privacy.noise.source import Words, check_source
@@ -69,11 +70,37 @@ class IntegerBox:
         """What one release costs."""
         return Pure(self.rows / self.scale, neighbours=self.neighbours, unit=self.unit)
 
-    def side(self, column: int) -> BoxSide:
-        """One number of each cell, seen by itself."""
-        if column not in range(len(self.sides)):
-            raise ParameterError(f"a box of {len(self.sides)} sides has no number {column!r}")
-        return BoxSide(self, column)
+    def error_law(self, column: int = 0) -> BoxErrorLaw:
+        """The law of the error of one number of each cell, whatever the others are."""
+        return BoxErrorLaw(self.sides, self.scale, column)
+
+    def column_sensitivity(self, column: int = 0) -> Sensitivity:
+        """How far one unit moves one number over all cells."""
+        moved = self.sides[column] * self.rows
+        return Sensitivity.of(cells=self.rows, largest=moved, l1=moved)
+
+    @property
+    def parameters(self) -> Mapping[str, Fraction]:
+        """The scale of the box."""
+        return {"scale": self.scale}
+
+    def describe(self) -> str:
+        """The noise and its parameter, in words."""
+        scale = number_text(self.scale)
+        return f"box noise of scale {scale} on {len(self.sides)} counts or sums of each cell together"
+
+    def describe_sensitivity(self) -> str:
+        """How far one unit moves the numbers of all cells together, in words."""
+        return f"{self.rows:,} rows of at most ({', '.join(f'{side:,}' for side in self.sides)})"
+
+    def sensitivity_document(self) -> Mapping[str, Any]:
+        """How far one unit moves the numbers of all cells together."""
+        return {"rows": self.rows, "sides": list(self.sides)}
+
+    def release_exact(self, exact: Any, source: Words) -> list[int]:
+        """The numbers of all cells plus noise, cell by cell."""
+        noisy: list[int] = self.release(exact, source=source).ravel().tolist()
+        return noisy
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values`, one row for each cell, plus noise: integers of the same shape."""
@@ -89,26 +116,3 @@ def _whole(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ParameterError(f"{name} must be a whole number from 1 on, got {quote(value)}")
     return value
-
-
-@dataclass(frozen=True)
-class BoxSide:
-    """One number of every cell of a box."""
-
-    box: IntegerBox
-    column: int
-
-    @property
-    def scale(self) -> Fraction:
-        """The scale of the noise in the number's own steps."""
-        return self.box.sides[self.column] * self.box.scale
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """How far one unit moves this number over all cells."""
-        moved = self.box.sides[self.column] * self.box.rows
-        return Sensitivity.of(cells=self.box.rows, largest=moved, l1=moved)
-
-    def error(self) -> BoxError:
-        """The law of the error of this number."""
-        return BoxError(self.box.sides, self.box.scale, self.column)

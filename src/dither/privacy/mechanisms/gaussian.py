@@ -21,22 +21,31 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, number_text, positive
 from dither.errors import ParameterError
+from dither.laws import GaussianErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.charges.conversions import rho_for
 from dither.privacy.charges.lattice import delta_discrete_gaussian
 from dither.privacy.losses import DiscreteGaussian, DiscreteGaussianVector, Loss, Neighbours, Pure
-from dither.privacy.mechanisms.additive import add, check_sensitivity, exact_integers, round_down, round_up
+from dither.privacy.mechanisms.additive import (
+    AdditiveNoise,
+    add,
+    check_sensitivity,
+    exact_integers,
+    round_down,
+    round_up,
+)
 from dither.privacy.mechanisms.delta import small_delta
-from dither.privacy.mechanisms.error import GaussianError
 from dither.privacy.noise import Words, discrete_gaussian
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 
 
 @dataclass(frozen=True)
-class IntegerGaussian:
+class IntegerGaussian(AdditiveNoise):
     """Adds independent integer Gaussian noise of one sigma to every cell."""
 
     stored_name: ClassVar[str] = "IntegerGaussian"  # in digests of stored releases: never changes
+    noise_name: ClassVar[str] = "integer Gaussian noise"
+    parameter_name: ClassVar[str] = "sigma"
 
     sigma: Fraction
     sensitivity: Sensitivity
@@ -90,13 +99,13 @@ class IntegerGaussian:
         """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
         wanted = positive(half_width, "half_width")
         low, high = SMALLEST, LARGEST
-        if GaussianError(low).interval(confidence) > wanted:
+        if GaussianErrorLaw(low).interval(confidence) > wanted:
             raise ParameterError(f"no sigma gives an interval of {half_width}: allow a wider one")
         while high - low > low / 2**19:
             middle = round_down((low + high) / 2)
             if middle in (low, high):
                 break
-            low, high = (middle, high) if GaussianError(middle).interval(confidence) <= wanted else (low, middle)
+            low, high = (middle, high) if GaussianErrorLaw(middle).interval(confidence) <= wanted else (low, middle)
         return cls(low, sensitivity, **towards)
 
     def loss(self) -> Loss:
@@ -108,9 +117,9 @@ class IntegerGaussian:
             return DiscreteGaussian(self.sigma, self.sensitivity.linf, **towards)
         return DiscreteGaussianVector(self.sigma, self.sensitivity.l2_squared, **towards)
 
-    def error(self) -> GaussianError:
-        """The law of the error of each cell."""
-        return GaussianError(self.sigma)
+    def error_law(self, column: int = 0) -> GaussianErrorLaw:
+        """The law of the error of each number."""
+        return GaussianErrorLaw(self.sigma)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values` plus noise: integers of the same shape."""

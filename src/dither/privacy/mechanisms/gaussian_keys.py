@@ -17,6 +17,7 @@ Proof: docs/proofs/key-selection.md#gaussian-threshold.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -28,14 +29,14 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
+from dither.laws import KeyThresholdLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.charges.conversions import rho_for
 from dither.privacy.losses import ZCDP, Neighbours
 from dither.privacy.mechanisms.additive import add
 from dither.privacy.mechanisms.delta import small_delta
-from dither.privacy.mechanisms.error import GaussianError
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
-from dither.privacy.mechanisms.key_selection import check_groups, owner_counts
+from dither.privacy.mechanisms.key_selection import OwnersOfKeys, check_groups, owner_counts
 from dither.privacy.noise import Words, discrete_gaussian
 from dither.privacy.noise.samplers import SMALLEST
 from dither.privacy.noise.table import Law
@@ -46,7 +47,7 @@ _EXACT_POWERS = 256
 
 
 @dataclass(frozen=True)
-class GaussianKeys:
+class GaussianKeys(OwnersOfKeys):
     """Shows keys whose noisy number of distinct owners reaches a threshold."""
 
     stored_name: ClassVar[str] = "GaussianKeys"  # in digests of stored releases: never changes
@@ -107,14 +108,28 @@ class GaussianKeys:
         delta = _lone(self.sigma, self.threshold, self.moved)
         return ZCDP(rho, delta, neighbours=self.neighbours, unit=self.unit)
 
-    def error(self) -> GaussianError:
-        """The law of the noise that is added before the threshold."""
-        return GaussianError(self.sigma)
+    def error_law(self, column: int = 0) -> KeyThresholdLaw:
+        """The chance of a key to be shown, by its number of owners."""
+        return KeyThresholdLaw(self.sigma, self.threshold)
 
     def size_shown(self, probability: Number) -> int:
         """The smallest number of owners with at least this chance to be shown."""
-        level = float(exact(probability, "probability"))
-        return max(1, self.threshold + self.error().quantile(level))
+        return self.error_law().size_shown(probability)
+
+    @property
+    def parameters(self) -> Mapping[str, Fraction]:
+        """The sigma of the noise before the threshold."""
+        return {"sigma": self.sigma}
+
+    def describe(self) -> str:
+        """The rule, in words."""
+        noise = f"integer Gaussian noise of sigma {number_text(self.sigma)} on the owners of every key"
+        return f"{noise}, which is shown from {self.threshold:,} on"
+
+    def release_exact(self, exact: Any, source: Words) -> list[int]:
+        """1 for every key that is shown, else 0; the noisy counts stay here."""
+        shown, _ = self.release(exact, source=source)
+        return [int(is_shown) for is_shown in shown]
 
     def release(self, counts: Any, *, source: Words | None = None) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         """(which keys to show, the noisy count of every key): only the counts of keys shown may leave."""

@@ -1,11 +1,11 @@
 """A public grid for quantiles: the values that may be answered, in order, known before any data is seen.
 
-A large domain is coarsened by one stated rule: the step is the least of 1, 2, 5, 10, 20, 50, ... resolutions that
-leaves at most 2**20 cells. A value belongs to the last grid point at or below it, after clamping to the ends.
+A large domain is coarsened by the rule of `dither.plan.grids.coarse_step`. A value belongs to the last grid point at
+or below it, after clamping to the ends.
 
->>> Grid.between(0, 110)[35], Grid.between(0, 10**9).step
+>>> QuantileGrid.between(0, 110)[35], QuantileGrid.between(0, 10**9).step
 (35, 1000)
->>> Grid.of(["low", "middle", "top"])[1]
+>>> QuantileGrid.of(["low", "middle", "top"])[1]
 'middle'
 """
 
@@ -15,17 +15,16 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any
 
 from dither.canonical import quote
 from dither.errors import ParameterError
-
-MOST_CELLS = 1 << 20
+from dither.plan.grids import MOST_POINTS, coarse_step
 
 
 @dataclass(frozen=True)
-class Grid:
+class QuantileGrid:
     """Either low, low + step, ... (`cells` of them) or an explicit increasing tuple of any ordered type."""
 
     low: Any
@@ -35,8 +34,8 @@ class Grid:
 
     @classmethod
     def between(
-        cls, low: int | Fraction, high: int | Fraction, resolution: int | Fraction = 1, most: int = MOST_CELLS
-    ) -> Grid:
+        cls, low: int | Fraction, high: int | Fraction, resolution: int | Fraction = 1, most: int = MOST_POINTS
+    ) -> QuantileGrid:
         """The points from low to high, coarsened to at most `most` cells."""
         if any(isinstance(x, float) for x in (low, high, resolution)) or not (resolution > 0 and low <= high):
             raise ParameterError(
@@ -44,16 +43,12 @@ class Grid:
             )
         if most < 1:
             raise ParameterError(f"most must be positive, got {quote(most)}")
-        for exponent in count():
-            for digit in (1, 2, 5):
-                step = digit * 10**exponent * resolution
-                cells = int((Fraction(high) - Fraction(low)) // Fraction(step)) + 1
-                if cells <= most:
-                    return cls(low, step, cells)
-        raise AssertionError("unreachable")
+        length = int((Fraction(high) - Fraction(low)) // Fraction(resolution))
+        step = coarse_step(length, most)
+        return cls(low, step * resolution, length // step + 1)
 
     @classmethod
-    def of(cls, values: Sequence[Any]) -> Grid:
+    def of(cls, values: Sequence[Any]) -> QuantileGrid:
         """Exactly these values, of any ordered type (dates, decimals, text in its collation), strictly increasing."""
         if not len(values) or any(not a < b for a, b in pairwise(values)):
             raise ParameterError("the values of a grid must be strictly increasing, and at least one")

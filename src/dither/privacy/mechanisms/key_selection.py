@@ -19,6 +19,7 @@ Repeated(loss=Approx(epsilon=1/3, delta=1/3000000), count=3, neighbours='add_rem
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -27,8 +28,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact, number_text, positive, quote
+from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
+from dither.laws import KeyChanceLaw
 from dither.privacy.charges.logarithms import log_up
 from dither.privacy.losses import Approx, Loss, Neighbours
 from dither.privacy.mechanisms.additive import exact_integers
@@ -56,23 +58,28 @@ def owner_counts(counts: Any) -> NDArray[Any]:
     return given
 
 
+class OwnersOfKeys:
+    """What the kernel asks of a mechanism that selects keys: one unit moves at most `moved` of them."""
+
+    @property
+    def moved(self) -> int:
+        """How many keys one unit moves."""
+        raise NotImplementedError
+
+    def column_sensitivity(self, column: int = 0) -> None:
+        """Keys have none."""
+
+    def describe_sensitivity(self) -> str:
+        """How many keys one unit moves, in words."""
+        return f"{self.moved:,} keys"
+
+    def sensitivity_document(self) -> Mapping[str, Any]:
+        """Nothing: the loss says it."""
+        return {}
+
+
 @dataclass(frozen=True)
-class KeyChance:
-    """The chance of a key to be shown, by its number of owners; chances[n] for n = 0, 1, ... and 1 beyond."""
-
-    chances: tuple[float, ...]
-
-    def chance(self, owners: int) -> float:
-        return self.chances[owners] if owners < len(self.chances) else 1.0
-
-    def size_shown(self, probability: Number) -> int:
-        """The smallest number of owners with at least this chance to be shown."""
-        level = float(exact(probability, "probability"))
-        return next((n for n, chance in enumerate(self.chances) if chance >= level), len(self.chances))
-
-
-@dataclass(frozen=True)
-class TruncatedGeometricKeys:
+class TruncatedGeometricKeys(OwnersOfKeys):
     """The optimal rule of which keys to show, for one price and at most `groups` keys per unit."""
 
     stored_name: ClassVar[str] = "TruncatedGeometricKeys"  # in digests of stored releases: never changes
@@ -111,13 +118,28 @@ class TruncatedGeometricKeys:
         """Per key; beyond e^64 a larger epsilon shows nothing sooner, and the rule of a smaller one is within it."""
         return min(self.epsilon / self.moved, Fraction(64)), self.delta / self.moved
 
-    def error(self) -> KeyChance:
+    def error_law(self, column: int = 0) -> KeyChanceLaw:
         """The chance of a key to be shown, by its number of owners."""
-        return KeyChance(tuple(word / 2.0**64 for word in _words(*self._rule)))
+        return KeyChanceLaw(_words(*self._rule))
 
     def size_shown(self, probability: Number) -> int:
         """The smallest number of owners with at least this chance to be shown."""
-        return self.error().size_shown(probability)
+        return self.error_law().size_shown(probability)
+
+    @property
+    def parameters(self) -> Mapping[str, Fraction]:
+        """None beside its loss."""
+        return {}
+
+    def describe(self) -> str:
+        """The rule, in words."""
+        half = self.size_shown(Fraction(1, 2))
+        return f"truncated geometric threshold on the owners of every key: {half:,} are shown with chance 1/2"
+
+    def release_exact(self, exact: Any, source: Words) -> list[int]:
+        """1 for every key that is shown, else 0."""
+        shown: list[int] = self.release(exact, source=source).astype(np.int64).tolist()
+        return shown
 
     def release(self, counts: Any, *, source: Words | None = None) -> NDArray[np.bool_]:
         """Which keys to show; `counts` are the distinct owners of each, after the limit of `groups` per unit."""

@@ -6,7 +6,7 @@ Proof: docs/proofs/integer-noise.md, theorem 1.
 >>> count = IntegerLaplace.for_epsilon(0.5, Sensitivity.of(largest=1))
 >>> count.scale, count.loss()
 (Fraction(2, 1), DiscreteLaplace(scale=2, sensitivity=1, neighbours='add_remove', unit='unit'))
->>> count.error().interval(0.95)
+>>> count.error_law().interval(0.95)
 6
 """
 
@@ -20,19 +20,27 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, number_text, positive
 from dither.errors import ParameterError
+from dither.laws import LaplaceErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
-from dither.privacy.mechanisms.additive import add, check_sensitivity, exact_integers, round_down, round_up
-from dither.privacy.mechanisms.error import LaplaceError
+from dither.privacy.mechanisms.additive import (
+    AdditiveNoise,
+    add,
+    check_sensitivity,
+    exact_integers,
+    round_down,
+    round_up,
+)
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 
 
 @dataclass(frozen=True)
-class IntegerLaplace:
+class IntegerLaplace(AdditiveNoise):
     """Adds independent integer Laplace noise of one scale to every cell."""
 
     stored_name: ClassVar[str] = "IntegerLaplace"  # in digests of stored releases: never changes
+    noise_name: ClassVar[str] = "integer Laplace noise"
 
     scale: Fraction
     sensitivity: Sensitivity
@@ -60,13 +68,13 @@ class IntegerLaplace:
         """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
         wanted = positive(half_width, "half_width")
         low, high = SMALLEST, LARGEST
-        if LaplaceError(low).interval(confidence) > wanted:
+        if LaplaceErrorLaw(low).interval(confidence) > wanted:
             raise ParameterError(f"no scale gives an interval of {half_width}: allow a wider one")
         while high - low > low / 2**19:
             middle = round_down((low + high) / 2)
             if middle in (low, high):
                 break
-            low, high = (middle, high) if LaplaceError(middle).interval(confidence) <= wanted else (low, middle)
+            low, high = (middle, high) if LaplaceErrorLaw(middle).interval(confidence) <= wanted else (low, middle)
         return cls(low, sensitivity, **towards)
 
     def loss(self) -> Loss:
@@ -77,9 +85,9 @@ class IntegerLaplace:
             return DiscreteLaplace(self.scale, self.sensitivity.linf, neighbours=self.neighbours, unit=self.unit)
         return Pure(self.sensitivity.l1 / self.scale, neighbours=self.neighbours, unit=self.unit)
 
-    def error(self) -> LaplaceError:
-        """The law of the error of each cell."""
-        return LaplaceError(self.scale)
+    def error_law(self, column: int = 0) -> LaplaceErrorLaw:
+        """The law of the error of each number."""
+        return LaplaceErrorLaw(self.scale)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values` plus noise: integers of the same shape."""

@@ -15,13 +15,13 @@ error. Proof: docs/proofs/quantiles.md#one-quantile.
 (2, BoundedRange(epsilon=1, neighbours='add_remove', unit='unit'))
 >>> median.release_sparse([3, 10**15], [5000, 9000], cells=10**16)
 1000000000000000
->>> median.error().rows(cells=1000, confidence=0.95)
+>>> median.error_law().rows(cells=1000, confidence=0.95)
 10
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -31,11 +31,12 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, exact, positive, quote
+from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
+from dither.laws import QuantileErrorLaw
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import exact_integers
-from dither.privacy.mechanisms.selection import SelectionError
+from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.noise import Words, argmax_exponential, argmax_gumbel, uniform_below
 from dither.privacy.noise.enclosed import decide
 from dither.privacy.noise.enclosure import Enclosure, exp_minus
@@ -84,23 +85,32 @@ def rank_scores(
     return score
 
 
+class RowsOfUnits:
+    """What the kernel asks of a mechanism that chooses quantiles: one unit moves at most `rows_per_unit` rows."""
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many rows one unit moves."""
+        raise NotImplementedError
+
+    def column_sensitivity(self, column: int = 0) -> None:
+        """A quantile has none: its rank moves, not its value."""
+
+    def describe_sensitivity(self) -> str:
+        """How many rows one unit moves, in words."""
+        return f"{self.rows_per_unit:,} rows"
+
+    def sensitivity_document(self) -> Mapping[str, Any]:
+        """Nothing: the loss says it."""
+        return {}
+
+
 @dataclass(frozen=True)
-class QuantileError:
-    """How many rows the rank of the answer may miss by; depends on the public number of cells, not on the data."""
-
-    scale: Fraction
-    denominator: int
-
-    def rows(self, cells: int, confidence: Number) -> int:
-        """With at least this confidence the answer is a q-quantile of the data after moving this many rows."""
-        return -(-SelectionError(self.scale).shortfall(cells, confidence) // self.denominator)
-
-
-@dataclass(frozen=True)
-class Quantile:
+class Quantile(RowsOfUnits):
     """One q-quantile for one price."""
 
     stored_name: ClassVar[str] = "Quantile"  # in digests of stored releases: never changes
+    _chosen_by: ClassVar[str] = "exponential mechanism"
 
     q: Fraction
     epsilon: Fraction
@@ -123,9 +133,27 @@ class Quantile:
         """What one quantile costs."""
         return BoundedRange(self.epsilon, neighbours=self.neighbours, unit=self.unit)
 
-    def error(self) -> QuantileError:
+    def error_law(self, column: int = 0) -> QuantileErrorLaw:
         """How far the rank of the answer may be off."""
-        return QuantileError(self.scale, self.q.denominator)
+        return QuantileErrorLaw(self.scale, self.q.denominator)
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """The share, as the only one."""
+        return (self.q,)
+
+    @property
+    def parameters(self) -> Mapping[str, Fraction]:
+        """The scale of the choice."""
+        return {"scale": self.scale}
+
+    def describe(self) -> str:
+        """The choice and its scale, in words."""
+        return f"{self._chosen_by} of scale {number_text(self.scale)} over ranks, for the {self.q} quantile"
+
+    def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
+        """The chosen cell, as the only one."""
+        return [self.release_sparse(exact.places, exact.counts, cells=exact.cells, source=source)]
 
     def release(self, counts: Any, *, source: Words | None = None) -> int:
         """The chosen cell; `counts` are the rows in every cell of the public grid."""
@@ -153,6 +181,7 @@ class FlippedQuantile(Quantile):
     """
 
     stored_name: ClassVar[str] = "FlippedQuantile"  # in digests of stored releases: never changes
+    _chosen_by: ClassVar[str] = "permute-and-flip"
 
     def loss(self) -> Loss:
         """What one quantile costs, and nothing tighter."""

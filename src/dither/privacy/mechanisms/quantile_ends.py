@@ -15,7 +15,8 @@ Proof: docs/proofs/quantiles.md#ends.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -23,10 +24,12 @@ import numpy as np
 
 from dither.canonical import positive, quote
 from dither.errors import ParameterError
+from dither.laws import JointQuantileErrorLaw, QuantileErrorLaw
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, compose
+from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.mechanisms.quantile import (
     Quantile,
-    QuantileError,
+    RowsOfUnits,
     check_places,
     choose,
     histogram,
@@ -38,7 +41,7 @@ from dither.privacy.noise.source import check_source
 
 
 @dataclass(frozen=True)
-class QuantilesWithEnds:
+class QuantilesWithEnds(RowsOfUnits):
     """The quantiles of `point`, and two ends for each at `epsilon_each`, over a public grid of `cells`."""
 
     stored_name: ClassVar[str] = "QuantilesWithEnds"  # in digests of stored releases: never changes
@@ -56,7 +59,7 @@ class QuantilesWithEnds:
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
-        return (self.point.q,) if isinstance(self.point, Quantile) else self.point.shares
+        return self.point.shares
 
     @property
     def rows_per_unit(self) -> int:
@@ -75,9 +78,23 @@ class QuantilesWithEnds:
         end = BoundedRange(self.epsilon_each, neighbours=self.neighbours, unit=self.unit)
         return compose(self.point.loss(), end * (2 * len(self.shares)))
 
-    def error(self) -> QuantileError:
-        """How far the rank of the quantile itself may be off."""
-        return self.point.error()
+    def error_law(self, column: int = 0) -> QuantileErrorLaw | JointQuantileErrorLaw:
+        """How far the rank of the quantile itself may be off, and how far away its ends are aimed."""
+        share = column % len(self.shares)
+        return replace(self.point.error_law(share), aimed_rows=self.rows(self.shares[share]))
+
+    @property
+    def parameters(self) -> Mapping[str, Fraction]:
+        """None: quantiles and ends have scales of their own."""
+        return {}
+
+    def describe(self) -> str:
+        """The quantiles and their ends, in words."""
+        return f"{self.point.describe()}, and two more choices around each for its interval"
+
+    def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
+        """The chosen cells: all shares, then all lower ends, then all upper ones."""
+        return self.release_sparse(exact.places, exact.counts, cells=exact.cells, source=source)
 
     def scale(self, share: Fraction) -> Fraction:
         """Scores of an end are divided by this before noise is added."""

@@ -16,7 +16,7 @@ Repeated(loss=BoundedRange(epsilon=2), count=2, neighbours='add_remove', unit='u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -27,9 +27,12 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, positive
 from dither.errors import ParameterError
+from dither.laws import JointQuantileErrorLaw
+from dither.laws.ranks import SPREAD
 from dither.privacy.losses import BoundedRange, Loss, Neighbours
+from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.mechanisms.quantile import (
-    QuantileError,
+    RowsOfUnits,
     check_places,
     check_rows,
     check_share,
@@ -41,11 +44,12 @@ from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
 
 _HALVINGS = 6
+assert 1 << _HALVINGS == SPREAD
 _FEW = 32  # rows in a cell up to which each row draws its own place
 
 
 @dataclass(frozen=True)
-class JointQuantiles:
+class JointQuantiles(RowsOfUnits):
     """Several quantiles of one column for one price."""
 
     stored_name: ClassVar[str] = "JointQuantiles"  # in digests of stored releases: never changes
@@ -85,10 +89,39 @@ class JointQuantiles:
         moved = rank_sensitivity(share, "add_remove") * (2 if self.neighbours == "replace" else 1)
         return 2 * self.rows_per_unit * moved * self.levels / self.epsilon
 
-    def error(self) -> QuantileError:
-        """How far the rank of the first (middle) answer may be off; later ones add one such error for each level."""
-        middle = self.shares[len(self.shares) // 2]
-        return QuantileError(self.scale(middle), middle.denominator)
+    def error_law(self, column: int = 0) -> JointQuantileErrorLaw:
+        """How far the rank of one answer may be off: the choices that lead to it add up."""
+        return JointQuantileErrorLaw(self._scales_to(column), self.levels)
+
+    def _scales_to(self, column: int) -> tuple[Fraction, ...]:
+        """The scales (in rows) of the choices that lead to a share, as `_split` halves."""
+        first, last = 0, len(self.shares)
+        start, end = Fraction(0), Fraction(1)
+        scales: list[Fraction] = []
+        while True:
+            middle = first + (last - first) // 2
+            within = (self.shares[middle] - start) / (end - start)
+            scales.append(self.scale(within) / within.denominator)
+            if column == middle:
+                return tuple(scales)
+            if column < middle:
+                last, end = middle, self.shares[middle]
+            else:
+                first, start = middle + 1, self.shares[middle]
+
+    @property
+    def parameters(self) -> Mapping[str, Fraction]:
+        """None: every choice has a scale of its own."""
+        return {}
+
+    def describe(self) -> str:
+        """The choices, in words."""
+        shares = ", ".join(map(str, self.shares))
+        return f"exponential mechanism over ranks in {self.levels} rounds, for the {shares} quantiles together"
+
+    def release_exact(self, exact: SparseHistogram, source: Words) -> list[int]:
+        """The chosen cells in order."""
+        return self.release_sparse(exact.places, exact.counts, cells=exact.cells, source=source)
 
     def release(self, counts: Any, *, source: Words | None = None) -> list[int]:
         """The chosen cells in order; `counts` are the rows in every cell of the public grid."""

@@ -27,9 +27,9 @@ from typing import Any
 
 from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
+from dither.laws import LaplaceErrorLaw
 from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import exact_integers, round_up
-from dither.privacy.mechanisms.error import LaplaceError
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 from dither.privacy.noise.source import check_source
@@ -43,8 +43,8 @@ Answer = bool | int | None
 class SparseVectorError:
     """Noise on the threshold and on each query: a miss or hit is right up to the sum of both."""
 
-    threshold: LaplaceError
-    query: LaplaceError
+    threshold: LaplaceErrorLaw
+    query: LaplaceErrorLaw
 
     def margin(self, queries: int, confidence: Number) -> int:
         """With this confidence every one of `queries` answers is right for values this far from their threshold."""
@@ -121,7 +121,7 @@ class SparseVector:
 
     def error(self) -> SparseVectorError:
         """How far from its threshold a value must be for its answer to be right."""
-        return SparseVectorError(LaplaceError(self.threshold_scale), LaplaceError(self.query_scale))
+        return SparseVectorError(LaplaceErrorLaw(self.threshold_scale), LaplaceErrorLaw(self.query_scale))
 
     def start(self, *, source: Words | None = None) -> SparseVectorRun:
         """A run, in which each query may depend on the answers before it."""

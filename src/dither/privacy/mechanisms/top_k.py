@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
+from dither.laws import SelectionErrorLaw
 from dither.privacy.losses import Loss
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.mechanisms.exponential import ExponentialMechanism
 from dither.privacy.mechanisms.noisy_max import ReportNoisyMax
 from dither.privacy.mechanisms.permute_and_flip import PermuteAndFlip
-from dither.privacy.mechanisms.selection import SelectionError
 from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
 
@@ -55,7 +55,7 @@ class TopK:
         """What all k choices cost."""
         return self.each.loss() if self.k == 1 else self.each.loss() * self.k
 
-    def error(self) -> SelectionError:
+    def error(self) -> SelectionErrorLaw:
         """How far each choice may fall short of the best that was left."""
         return self.each.error()
 

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError
+from dither.laws import AdditiveErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss
 from dither.privacy.mechanisms.additive import add, exact_integers
-from dither.privacy.mechanisms.error import ErrorLaw
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.noise import Words
@@ -50,7 +50,7 @@ class PrefixError:
     """The error of one prefix: the sum of `noises` independent draws of one law."""
 
     noises: int
-    each: ErrorLaw
+    each: AdditiveErrorLaw
 
     @property
     def variance(self) -> float:
@@ -106,7 +106,7 @@ class TreeCounter:
         """The error of the running sum up to `step` (1 to steps)."""
         if not 1 <= step <= self.steps:
             raise ParameterError(f"step must lie between 1 and {self.steps}, got {quote(step)}")
-        return PrefixError(step.bit_count(), self.noise.error())
+        return PrefixError(step.bit_count(), self.noise.error_law())
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """The noisy running sums after step 1, 2, ..., steps."""

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, quote
 from dither.errors import ParameterError
+from dither.laws import LaplaceErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss, Neighbours
 from dither.privacy.mechanisms.additive import exact_integers
-from dither.privacy.mechanisms.error import LaplaceError
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.noise import Words
 
@@ -49,11 +49,11 @@ class TruncatedError:
         a = math.exp(-1 / float(self.scale))
         if answer in (self.low, self.high):
             return math.exp(-abs(count - answer) / float(self.scale)) / (1 + a)
-        return LaplaceError(self.scale).pmf(answer - count)
+        return LaplaceErrorLaw(self.scale).pmf(answer - count)
 
     def interval(self, confidence: Number) -> int:
         """Half-width around the answer that holds a count inside the bounds: clamping moves it no further away."""
-        return LaplaceError(self.scale).interval(confidence)
+        return LaplaceErrorLaw(self.scale).interval(confidence)
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dither.canonical import Number
-from dither.privacy.mechanisms.error import _GUARD, _miss
+from dither.canonical import Number, quote
+from dither.errors import ParameterError
+from dither.laws.base import GUARD, AdditiveErrorLaw, Floats, find_half_width, read_miss
+from dither.stored import stored
 
-Floats = NDArray[np.float64]
 _REACH = 80.0  # e^-80 is 1e-35
 _FARTHEST = 700.0  # e^-700 is 1e-304: float64 ends soon after
 _NODES = 1 << 15
@@ -69,25 +69,45 @@ def _ahead(sides: tuple[int, ...], scale: Fraction, column: int) -> _Ahead:
 
 def _floor(x: Floats, towards: int) -> Floats:
     """floor(x), or a neighbour of it on the safe side where float64 cannot tell."""
-    return np.maximum(0.0, np.floor(x * (1 + towards * _GUARD) + towards * _GUARD))
+    return np.maximum(0.0, np.floor(x * (1 + towards * GUARD) + towards * GUARD))
 
 
+@stored("box_error", sides="sides", scale="scale", column="column")
 @dataclass(frozen=True)
-class BoxError:
+class BoxErrorLaw(AdditiveErrorLaw):
     """One number of a cell with noise P(z) ~ exp(-max_i(|z_i| / side_i) / scale).
 
-    >>> law = BoxError((1, 500), Fraction(10), 0)
+    >>> law = BoxErrorLaw((1, 500), Fraction(10), 0)
     >>> round(law.variance), law.interval(0.95)
     (400, 41)
     """
+
+    is_joint: ClassVar[bool] = True
+    formula: ClassVar[str] = (
+        "P(z) ~ exp(-max |z_i| / scale_i) over the numbers of a cell, on multiples of the resolution"
+    )
 
     sides: tuple[int, ...]
     scale: Fraction
     column: int
 
+    def __post_init__(self) -> None:
+        if self.column not in range(len(self.sides)):
+            raise ParameterError(f"a box of {len(self.sides)} sides has no number {quote(self.column)}")
+
+    @property
+    def noise_scale(self) -> Fraction:
+        """The scale in the number's own steps: its side times the scale of the box."""
+        return self.sides[self.column] * self.scale
+
+    @property
+    def positive_mean(self) -> float:
+        """Half of E|uniform in [-r, r]|, r of mean d + 1."""
+        return (len(self.sides) + 1) / 4
+
     @property
     def _unit(self) -> float:
-        return float(self.sides[self.column] * self.scale)
+        return float(self.noise_scale)
 
     @property
     def variance(self) -> float:
@@ -116,9 +136,9 @@ class BoxError:
 
     def interval(self, confidence: Number) -> int:
         """A half-width that holds the noise with at least this probability: the smallest, to one or a part in 300."""
-        return _interval(self, _miss(confidence))
+        return _interval(self, read_miss(confidence))
 
-    def together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
+    def draw_together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
         """Noise of some numbers of a cell at points of the unit cube: one share for r, then one for each number."""
         found = _mixture(self.sides, self.scale)
         weights = np.append(0.0, np.cumsum(found.mass * (found.least + found.most)))
@@ -128,11 +148,5 @@ class BoxError:
 
 
 @lru_cache(maxsize=256)
-def _interval(law: BoxError, miss: float) -> int:
-    low, high = -1, max(1, int(law._unit))
-    while law.tail(high + 1) > miss:
-        low, high = high, 2 * high
-    while high - low > max(1, high >> 17):
-        middle = (low + high) // 2
-        low, high = (low, middle) if law.tail(middle + 1) <= miss else (middle, high)
-    return high
+def _interval(law: BoxErrorLaw, miss: float) -> int:
+    return find_half_width(law, miss, max(1, int(law._unit)))

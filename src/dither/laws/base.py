@@ -1,0 +1,150 @@
+"""What every error law can say: three kinds of answers, three kinds of laws. Public; no data enters.
+
+* `AdditiveErrorLaw`: integer noise on one released number, symmetric about 0.
+* `RankErrorLaw`: by how many rows the rank of a released quantile may be off.
+* `KeyErrorLaw`: how many owners a key needs to be shown.
+
+A law is plain frozen data with a stored kind (`documents.py`), so that a reader who has no mechanism can use it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dither.canonical import Number, exact
+from dither.errors import ParameterError
+
+Floats = NDArray[np.float64]
+GUARD = 1e-12
+"""The part of a miss that the rounding of float64 may take."""
+_FARTHEST = 1 << 70
+"""Further out than any noise that can be drawn."""
+
+
+class ErrorLaw:
+    """The law of the error of one released number, key or quantile."""
+
+
+class HasErrorLaws(Protocol):
+    """Anything that says the law of each number that it releases: every mechanism of the kernel does."""
+
+    def error_law(self, column: int = 0) -> ErrorLaw: ...
+
+
+class AdditiveErrorLaw(ErrorLaw):
+    """Symmetric integer noise on one number. A law must define the first five; the rest follows from `above`.
+
+    `interval(c)` is the smallest whole number w whose P(|noise| <= w) certainly reaches c: coverage is at least the
+    level, also after the rounding of float64, for which the miss 1 - c is made smaller by one part in 1e12.
+    """
+
+    is_joint: ClassVar[bool] = False
+    """Whether the numbers of a cell share their noise: `column` and `draw_together` then say how."""
+    formula: ClassVar[str]
+    """P(z) in one line."""
+    column: int
+    """The number of the cell that a joint law speaks of; other laws have none."""
+
+    @property
+    def noise_scale(self) -> Fraction:
+        """The parameter of the noise, in steps of the number's grid."""
+        raise NotImplementedError
+
+    @property
+    def variance(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def positive_mean(self) -> float:
+        """E max(0, noise), as a multiple of `noise_scale`."""
+        raise NotImplementedError
+
+    def above(self, t: Floats) -> Floats:
+        """P(noise > t) for whole t, or a little more."""
+        raise NotImplementedError
+
+    @property
+    def reach(self) -> Fraction:
+        """So far out noise may be cut off: it gets there with a chance below e^-99."""
+        return 100 * self.noise_scale
+
+    def tail(self, t: int) -> float:
+        """P(|noise| >= t), or a little above it."""
+        return 1.0 if t <= 0 else min(1.0, 2 * float(self.above(np.array([float(t - 1)]))[0]))
+
+    def interval(self, confidence: Number) -> int:
+        """The half-width that holds the noise with at least this probability."""
+        return find_half_width(self, read_miss(confidence), max(1, int(self.noise_scale)))
+
+    def inverse(self, shares: Floats) -> Floats:
+        """The smallest z with P(noise <= z) >= share, for every share."""
+        low, high = np.full(shares.shape, -float(_FARTHEST)), np.full(shares.shape, float(_FARTHEST))
+        for _ in range(_FARTHEST.bit_length() + 1):
+            middle = np.floor((low + high) / 2)
+            is_enough = self.above(middle) <= 1 - shares
+            low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+        return high + 0.0
+
+    def draw_together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
+        """Noise of some numbers of a cell at points of the unit cube: one share in common, then one for each number."""
+        raise NotImplementedError("the noise of this number is its own")
+
+
+class RankErrorLaw(ErrorLaw):
+    """How far the rank of a quantile may be off, in rows; depends on the public number of cells, not on the data."""
+
+    aimed_rows: int
+    """The ends of the quantile's interval are aimed so many rows away from it; 0 where it has no ends."""
+
+    @property
+    def row_scale(self) -> Fraction:
+        """The scale of the first choice, in rows."""
+        raise NotImplementedError
+
+    def rows(self, cells: int, confidence: Number) -> int:
+        """With at least this confidence the answer is a q-quantile of the data after moving this many rows."""
+        raise NotImplementedError
+
+
+class KeyErrorLaw(ErrorLaw):
+    """The chance of a key to be shown, by its number of owners."""
+
+    def size_shown(self, probability: Number) -> int:
+        """The smallest number of owners with at least this chance to be shown."""
+        raise NotImplementedError
+
+
+def read_miss(confidence: Number) -> float:
+    """1 - confidence, a little less, from the exact number: 1 - 0.99999999999999999999 is not 0."""
+    level = exact(confidence, "confidence")
+    if not 0 < level < 1:
+        raise ParameterError(f"confidence must lie in (0, 1), got {confidence}: choose e.g. 0.95")
+    if level > 1 - Fraction(1, 10**280):
+        raise ParameterError("confidence must be at most 1 - 1e-280: choose e.g. 0.95")
+    return float(1 - level) * (1 - GUARD)
+
+
+def find_half_width(law: AdditiveErrorLaw, miss: float, start: int) -> int:
+    """The smallest w with P(|noise| > w) <= miss, to one or a part in 2**17; the search doubles from `start`."""
+    low, high = -1, start
+    while law.tail(high + 1) > miss:
+        low, high = high, 2 * high
+    while high - low > max(1, high >> 17):
+        middle = (low + high) // 2
+        low, high = (low, middle) if law.tail(middle + 1) <= miss else (middle, high)
+    return high
+
+
+def from_tails(t: Floats, upper: Floats, lower: Floats) -> Floats:
+    """P(noise > t) from P(noise >= size) where t >= 0 (an upper bound of it), else from 1 minus a lower bound."""
+    return np.where(t >= 0, upper, 1 - lower)
+
+
+def tail_size(t: Floats) -> Floats:
+    """noise > t >= 0 is noise >= t + 1; noise > t < 0 is not (noise >= |t|)."""
+    size: Floats = np.abs(t + 0.5) + 0.5
+    return size

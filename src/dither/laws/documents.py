@@ -1,0 +1,82 @@
+"""Error laws as canonical JSON, and back: they go to readers who have no mechanism. Numbers are exact.
+
+>>> law_to_json(LaplaceErrorLaw(Fraction(1, 3)))
+{'type': 'laplace_error', 'v': 1, 'scale': '1/3'}
+>>> law_from_json({"type": "gaussian_error", "v": 1, "sigma": "3/1"})
+GaussianErrorLaw(sigma=Fraction(3, 1))
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, get_type_hints
+
+from dither.canonical import exact, fraction_text, positive, quote
+from dither.errors import ParameterError
+from dither.laws.base import ErrorLaw
+from dither.laws.box import BoxErrorLaw
+from dither.laws.gaussian import GaussianErrorLaw
+from dither.laws.keys import KeyChanceLaw, KeyThresholdLaw
+from dither.laws.laplace import LaplaceErrorLaw
+from dither.laws.ranks import JointQuantileErrorLaw, QuantileErrorLaw, SelectionErrorLaw
+from dither.stored import stored_items, stored_keys, stored_name
+
+LAWS: tuple[type[ErrorLaw], ...] = (
+    LaplaceErrorLaw,
+    GaussianErrorLaw,
+    BoxErrorLaw,
+    SelectionErrorLaw,
+    QuantileErrorLaw,
+    JointQuantileErrorLaw,
+    KeyChanceLaw,
+    KeyThresholdLaw,
+)
+"""Every law that is written and read; a new one gets a line here."""
+_VERSION = 1
+_MOST_NUMBERS = 1 << 20
+"""Of a list: more than any law has."""
+_FROM_ZERO = {"column", "aimed_rows", "words"}
+"""Keys of whole numbers that may be 0; every other number of a law is positive."""
+
+
+def law_to_json(law: ErrorLaw) -> dict[str, Any]:
+    """The law as a tree of text, integers and lists, with its stored kind."""
+    values = {key: _write(value) for key, value in stored_items(law)}
+    return {"type": stored_name(type(law)), "v": _VERSION, **values}
+
+
+def law_from_json(tree: Any) -> ErrorLaw:
+    """The law that `law_to_json` wrote; unknown kinds, versions, keys and numbers are refused."""
+    kinds = {stored_name(kind): kind for kind in LAWS}
+    name = tree.get("type") if isinstance(tree, dict) else tree
+    if not isinstance(tree, dict) or not isinstance(name, str) or name not in kinds:
+        raise ParameterError(f"no error law of type {quote(name)}: it needs a newer dither")
+    if type(tree.get("v")) is not int or tree["v"] != _VERSION:
+        raise ParameterError(f"error law {name} version {quote(tree.get('v'))} needs a newer dither")
+    keys = stored_keys(kinds[name])
+    if set(tree) != {*keys, "type", "v"}:
+        raise ParameterError(f"error law {name} has the keys {sorted(keys)}, got {quote(sorted(map(str, tree)))}")
+    hints = get_type_hints(kinds[name])
+    values = {attribute: _read(tree[key], hints[attribute], f"{name}.{key}", key) for key, attribute in keys.items()}
+    return kinds[name](**values)
+
+
+def _write(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_write(number) for number in value]
+    return fraction_text(value) if isinstance(value, Fraction) else int(value)
+
+
+def _read(value: Any, hint: Any, name: str, key: str) -> Any:
+    """A number of the kind that the field declares: a fraction as text, an integer, or a list of either."""
+    if hint is Fraction:
+        if not isinstance(value, str):
+            raise ParameterError(f"{name} must be a fraction written as 'p/q', got {quote(value)}")
+        return positive(value, name)
+    if hint is int:
+        if type(value) is not int or value < (key not in _FROM_ZERO):
+            raise ParameterError(f"{name} must be a whole number, and not too small, got {quote(value)}")
+        return int(exact(value, name))
+    if not isinstance(value, list) or not 1 <= len(value) <= _MOST_NUMBERS:
+        raise ParameterError(f"{name} must be a list of 1 to {_MOST_NUMBERS:,} numbers, got {quote(value)}")
+    return tuple(_read(number, hint.__args__[0], name, key) for number in value)

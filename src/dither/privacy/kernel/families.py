@@ -1,0 +1,193 @@
+"""The registry of families: which mechanism answers which type of query, in which measure, and how it is built.
+
+The kernel calibrates and releases by this table, and the split of a price reads from it how errors scale. A new family
+is one line in `FAMILIES`; docs/how-to/add-a-mechanism.md adds one.
+
+Every family builds a mechanism whose loss is at most the step's share of the price, rounded against us:
+
+    laplace            scale = D1 / epsilon_i
+    gaussian           sigma = sqrt(D2 / (2 rho_i))
+    box                scale = rows / epsilon_i
+    geometric_keys     the optimal rule at epsilon_i and delta_i, for at most m keys of one unit
+    gaussian_keys      sigma = sqrt(m / (2 rho_i)), then the lowest threshold for delta_i
+    permute_and_flip, exponential    one range for the rows of a unit: `mechanisms/quantile_families.py`
+
+Proof: docs/proofs/kernel.md#calibration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from dither.errors import RefusedError
+from dither.plan.algebra import Cells, Keys, Quantiles, Query
+from dither.plan.norms import Sensitivity
+from dither.plan.sensitivity import box, touched
+from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox
+from dither.privacy.mechanisms.gaussian import IntegerGaussian
+from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
+from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
+from dither.privacy.mechanisms.laplace import IntegerLaplace
+from dither.privacy.mechanisms.quantile_families import build_by_exponential, build_by_permute_and_flip
+from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
+
+__all__ = [
+    "FAMILIES",
+    "Measure",
+    "MechanismFamily",
+    "choose_family",
+    "count_numbers",
+    "joint_families",
+    "noise_families",
+]
+_NO_RULE = "a node without a rule is refused"
+
+
+@dataclass(frozen=True)
+class MechanismFamily:
+    """One way to answer one type of query.
+
+    `measures` are those in which its price can be stated; `numbers` is how many numbers of a cell one mechanism serves,
+    from the fewest to the most (None: any number). `needs_epsilon_pots`: only its epsilon is known (a pot that adds up
+    rhos would take more for it than for Laplace noise), so it is offered only where all pots add up epsilons.
+
+    For the split of a price: the variance of its noise falls as share^-variance_power, and is in proportion to the
+    square of the `norm` of the sensitivity. `joint_demand(demand, d)` is the error of one noise for d numbers, where
+    `demand` is that of Laplace noise for each of them at the same epsilon.
+    """
+
+    name: str
+    answers: type[Cells] | type[Keys] | type[Quantiles]
+    measures: tuple[Measure, ...]
+    build: Callable[[StepTerms], Built]
+    numbers: tuple[int, int | None] = (1, None)
+    needs_epsilon_pots: bool = False
+    variance_power: int = 2
+    norm: Literal["l1", "l2"] = "l1"
+    joint_demand: Callable[[float, int], float] | None = None
+
+    def serves(self, query: Query) -> bool:
+        """Whether it answers this type of query, with so many numbers in a cell."""
+        fewest, most = self.numbers
+        return (
+            type(query) is self.answers
+            and fewest <= count_numbers(query)
+            and (most is None or count_numbers(query) <= most)
+        )
+
+    def squared_move(self, sensitivity: Sensitivity) -> int:
+        """The square of what one unit can move, in the norm that the noise is calibrated to."""
+        return sensitivity.l1**2 if self.norm == "l1" else sensitivity.l2_squared
+
+
+def count_numbers(query: Query) -> int:
+    """Numbers that a query asks for in each cell."""
+    if isinstance(query, Cells):
+        return len(query.columns)
+    return len(query.shares) if isinstance(query, Quantiles) else 1
+
+
+def build_laplace(terms: StepTerms) -> Built:
+    """Laplace noise of scale D1 / epsilon_i."""
+    return Built(IntegerLaplace.for_epsilon(terms.share, terms.sensitivity(), **terms.adjacency))
+
+
+def build_gaussian(terms: StepTerms) -> Built:
+    """Gaussian noise of sigma^2 = D2 / (2 rho_i)."""
+    return Built(IntegerGaussian.for_rho(terms.share, terms.sensitivity(), **terms.adjacency))
+
+
+def build_box(terms: StepTerms) -> Built:
+    """Box noise of scale rows / epsilon_i."""
+    query = terms.query
+    assert isinstance(query, Cells)
+    if not 2 <= len(query.columns) <= MOST_SIDES:
+        raise RefusedError(f"box noise is for 2 to {MOST_SIDES} numbers, got {len(query.columns)}", rule=_NO_RULE)
+    moved = box(query, terms.catalog, terms.facts)
+    return Built(IntegerBox.for_epsilon(terms.share, moved.sides, moved.rows, **terms.adjacency))
+
+
+def build_geometric_keys(terms: StepTerms) -> Built:
+    """The optimal key selection at epsilon_i and delta_i."""
+    return Built(TruncatedGeometricKeys(terms.share, terms.delta, _keys_per_unit(terms), **terms.adjacency))
+
+
+def build_gaussian_keys(terms: StepTerms) -> Built:
+    """Key selection by Gaussian noise at rho_i and delta_i."""
+    return Built(GaussianKeys.for_rho(terms.share, terms.delta, groups=_keys_per_unit(terms), **terms.adjacency))
+
+
+def _keys_per_unit(terms: StepTerms) -> int:
+    """At most so many keys per unit; the mechanism itself doubles them under replace."""
+    cells = touched(terms.query, terms.catalog, terms.facts).cells
+    return -(-cells // 2) if terms.catalog.neighbours == "replace" else cells
+
+
+def _box_demand(demand: float, numbers: int) -> float:
+    """(d+1)(d+2)/6: the variance of a box of d numbers against that of Laplace noise at the same epsilon."""
+    return demand * (numbers + 1) * (numbers + 2) / 6
+
+
+FAMILIES: dict[str, MechanismFamily] = {
+    family.name: family
+    for family in (
+        MechanismFamily("laplace", Cells, ("epsilon",), build_laplace),
+        MechanismFamily("gaussian", Cells, ("rho",), build_gaussian, variance_power=1, norm="l2"),
+        MechanismFamily(
+            "box",
+            Cells,
+            ("epsilon",),
+            build_box,
+            numbers=(2, MOST_SIDES),
+            needs_epsilon_pots=True,
+            joint_demand=_box_demand,
+        ),
+        MechanismFamily("geometric_keys", Keys, ("epsilon",), build_geometric_keys),
+        MechanismFamily("gaussian_keys", Keys, ("rho",), build_gaussian_keys),
+        MechanismFamily(
+            "permute_and_flip",
+            Quantiles,
+            ("epsilon",),
+            build_by_permute_and_flip,
+            numbers=(1, 1),
+            needs_epsilon_pots=True,
+        ),
+        MechanismFamily("exponential", Quantiles, ("epsilon", "rho"), build_by_exponential),
+    )
+}
+"""By the name that requests, ledgers and certificates hold, which never changes. Where several could answer, the first
+one does: put a new one last, unless it is to replace another."""
+
+
+def choose_family(query: Query, measure: Measure, allow_epsilon_only: bool) -> MechanismFamily:
+    """The first family that can answer a query in this measure."""
+    for family in FAMILIES.values():
+        is_allowed = allow_epsilon_only or not family.needs_epsilon_pots
+        if is_allowed and measure in family.measures and family.serves(query):
+            return family
+    raise RefusedError(f"no rule for {type(query).__name__} in {measure}", rule=_NO_RULE)
+
+
+def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[MechanismFamily]:
+    """The families of noise on single counts and sums that prices in these measures can buy."""
+    return [
+        family
+        for family in FAMILIES.values()
+        if family.answers is Cells
+        and family.numbers[0] == 1
+        and measures & {*family.measures}
+        and (allow_epsilon_only or not family.needs_epsilon_pots)
+    ]
+
+
+def joint_families(measure: Measure, allow_epsilon_only: bool) -> list[MechanismFamily]:
+    """The families with one noise for several numbers of a cell."""
+    return [
+        family
+        for family in FAMILIES.values()
+        if family.joint_demand is not None
+        and measure in family.measures
+        and (allow_epsilon_only or not family.needs_epsilon_pots)
+    ]

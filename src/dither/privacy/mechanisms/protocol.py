@@ -1,0 +1,69 @@
+"""What the kernel asks of a mechanism: its loss, its error laws, its release, and words for people.
+
+A mechanism is built for one step of a request and answers one type of query. What it takes and gives depends on that
+type alone, so that the kernel needs to know no mechanism by name:
+
+* `Cells` (counts and sums): an array of exact integers, one row for each cell; integers, cell by cell.
+* `Keys`: the distinct owners of every candidate key; 1 for a key that is shown, else 0.
+* `Quantiles`: a `SparseHistogram` of one cell; the chosen places of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple, Protocol
+
+from dither.laws import ErrorLaw
+from dither.plan.norms import Sensitivity
+from dither.privacy.losses import Loss
+from dither.privacy.noise import Words
+
+
+class SparseHistogram(NamedTuple):
+    """The rows of one cell on a public grid: increasing places that hold rows, the rows there, the size of the grid."""
+
+    places: Any
+    counts: Any
+    cells: int
+
+
+class Mechanism(Protocol):
+    """What the kernel can release."""
+
+    @property
+    def stored_name(self) -> str:
+        """Its name in digests of stored releases and in certificates: never changes."""
+
+    def loss(self) -> Loss:
+        """What one release costs."""
+
+    def error_law(self, column: int = 0) -> ErrorLaw:
+        """The law of the error of one released number (of each cell), whatever the others are."""
+
+    def column_sensitivity(self, column: int = 0) -> Sensitivity | None:
+        """How far one unit moves this number over all cells; None where it is no count or sum."""
+
+    def release_exact(self, exact: Any, source: Words) -> list[int]:
+        """The answer to exact integers, with noise from the source of one release."""
+
+    def describe(self) -> str:
+        """What it does to which numbers, and with how much noise: for EXPLAIN."""
+
+    @property
+    def parameters(self) -> Mapping[str, Fraction]:
+        """The parameter of its noise by the name that certificates show; empty where it has several."""
+
+    def describe_sensitivity(self) -> str:
+        """How far one unit moves what it releases, in words: for EXPLAIN."""
+
+    def sensitivity_document(self) -> Mapping[str, Any]:
+        """The same as certificates show it; empty where the loss says it already."""
+
+
+class QuantileMechanism(Mechanism, Protocol):
+    """A mechanism for `Quantiles`: `error_law(i)` is that of the i-th share, a rank error."""
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """The shares that it answers, in order."""

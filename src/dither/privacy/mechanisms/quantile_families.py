@@ -1,0 +1,96 @@
+"""How quantiles are built from a share of the price: by the exponential mechanism, or by permute-and-flip.
+
+The choices in all cells together are one mechanism for the rows of a unit in all, or one for the rows in a cell for
+each of its g cells, whichever errs less (`choose_ranges`). m quantiles are `levels` bounded ranges of epsilon / levels
+each: rho = epsilon^2 / (8 levels). A part of the share buys the ends of intervals, where asked for: two more bounded
+ranges for each quantile. Proof: docs/proofs/kernel.md#calibration.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt
+
+from dither.errors import RefusedError
+from dither.plan.algebra import Quantiles
+from dither.plan.sensitivity import Reach, touched
+from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
+from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
+from dither.privacy.mechanisms.quantiles import JointQuantiles
+from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
+
+
+def build_by_exponential(terms: StepTerms) -> Built:
+    """One quantile by the exponential mechanism, or several by the joint one, in each cell."""
+    query = terms.query
+    assert isinstance(query, Quantiles)
+    rows, copies = _ranges_of(terms)
+    share = _share_of_points(query, terms.share / copies)
+    levels = len(query.shares).bit_length()
+    epsilon = epsilon_of_ranges(share, levels, terms.measure)
+    adjacency = (rows, terms.catalog.neighbours, terms.catalog.unit.label)
+    if len(query.shares) == 1:
+        return Built(_with_ends(terms, Quantile(query.shares[0], epsilon, *adjacency), copies), copies)
+    return Built(_with_ends(terms, JointQuantiles(query.shares, epsilon, *adjacency), copies), copies)
+
+
+def build_by_permute_and_flip(terms: StepTerms) -> Built:
+    """One quantile by permute-and-flip in each cell; its share is an epsilon."""
+    query = terms.query
+    assert isinstance(query, Quantiles)
+    rows, copies = _ranges_of(terms)
+    if len(query.shares) > 1:
+        raise RefusedError("permute-and-flip chooses one quantile", rule="a node without a rule is refused")
+    share = _share_of_points(query, terms.share / copies)
+    adjacency = (rows, terms.catalog.neighbours, terms.catalog.unit.label)
+    return Built(_with_ends(terms, FlippedQuantile(query.shares[0], share, *adjacency), copies), copies)
+
+
+def _share_of_points(query: Quantiles, share: Fraction) -> Fraction:
+    """What is left for the quantiles themselves."""
+    return share if query.ends is None else share * (1 - query.ends[1])
+
+
+def _with_ends(
+    terms: StepTerms, point: Quantile | JointQuantiles, copies: int
+) -> Quantile | JointQuantiles | QuantilesWithEnds:
+    """The quantiles with two ends for each, out of the part of the share that is for them."""
+    query = terms.query
+    assert isinstance(query, Quantiles) and terms.points is not None
+    if query.ends is None:
+        return point
+    level, for_ends = query.ends
+    share_of_end = terms.share / copies * for_ends / (2 * len(query.shares))
+    epsilon = epsilon_of_ranges(share_of_end, 1, terms.measure)
+    return QuantilesWithEnds(point, epsilon, level, terms.points.count)
+
+
+def _ranges_of(terms: StepTerms) -> tuple[int, int]:
+    return choose_ranges(touched(terms.query, terms.catalog, terms.facts), terms.measure)
+
+
+def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:
+    """(rows per unit, copies) of the exponential mechanism in each cell, with the smaller noise for one price.
+
+    Ranges of cells add up, and each is in proportion to the rows of the unit there: together they are one range for all
+    of its rows. Or g cells with at most r rows each. Noise goes with rows * copies in epsilon, rows^2 * copies in rho.
+    """
+    power = 2 if measure == "rho" else 1
+    together = (reach.rows, 1)
+    cell_by_cell = (reach.rows_per_cell, reach.cells)
+    return min(together, cell_by_cell, key=lambda pair: pair[0] ** power * pair[1])
+
+
+def epsilon_of_ranges(share: Fraction, levels: int, measure: Measure) -> Fraction:
+    """The epsilon of `levels` bounded ranges of epsilon / levels each: rho = epsilon^2 / (8 levels)."""
+    return root_down(8 * share * levels) if measure == "rho" else share
+
+
+def root_down(x: Fraction) -> Fraction:
+    """A rational at most sqrt(x), to about 60 bits.
+
+    >>> root_down(Fraction(9)), root_down(Fraction(2)) ** 2 < 2
+    (Fraction(3, 1), True)
+    """
+    shift = 64 + max(0, x.denominator.bit_length() - x.numerator.bit_length())
+    return Fraction(isqrt((x.numerator << (2 * shift)) // x.denominator), 1 << shift)
