@@ -7,6 +7,7 @@ from fractions import Fraction as F
 import asked
 import pytest
 
+from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.split import demands, split, weighted
 from dither.privacy.kernel.request import Price, Request
@@ -73,9 +74,11 @@ def test_numbers_of_different_keys_have_noises_of_their_own(con):
 def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     recipe, price = con.bind(sql), Price(F(1))
     boxed = choose_mechanisms(con.kernel, con.kernel.view("total"), recipe, price, "total", {})
-    equal = con.kernel.price(Request(split(recipe.queries), price, "total"))
+    equal = con.kernel.price(Request(split(recipe.queries, arrange_alone(recipe).shares), price, "total"))
     wanted = demands(recipe, [each.mechanism for each in equal.steps], "laplace", {})
-    alone = con.kernel.price(Request(weighted(recipe.queries, wanted, "laplace", {}), price, "total"))
+    alone = con.kernel.price(
+        Request(weighted(recipe.queries, arrange_alone(recipe).shares, wanted, "laplace", {}), price, "total")
+    )
     for one, other in zip(recipe.sets[0].places, boxed.recipe.sets[0].places, strict=True):
         before, after = (
             priced.steps[query].mechanism.error_law(column).variance

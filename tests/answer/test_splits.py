@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 from dither import ParameterError
+from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms, families
 from dither.answer.split import demands, predicted_loss, split, weighted
 from dither.plan.norms import Sensitivity
@@ -47,7 +48,7 @@ def best(demand, family):
 def test_the_shares_are_those_of_the_least_loss(family, weights):
     kind = IntegerLaplace if family == "laplace" else IntegerGaussian
     wished = demands(RECIPE, mechanisms(3, 150_000, 3, family=kind), family, weights)
-    found = weighted(RECIPE.queries, wished, family, weights)
+    found = weighted(RECIPE.queries, arrange_alone(RECIPE).shares, wished, family, weights)
     total = sum(step.weight for step in found)
     wanted = best(wished, family)
     assert [float(step.weight / total) for step in found] == pytest.approx(list(wanted), abs=2e-3)
@@ -55,7 +56,13 @@ def test_the_shares_are_those_of_the_least_loss(family, weights):
 
 def test_equal_demands_get_equal_shares_whatever_their_units():
     plain = handmade.by_ward()
-    found = weighted(plain.queries, demands(plain, mechanisms(3, 150_000, 3), "laplace", {}), "laplace", {})
+    found = weighted(
+        plain.queries,
+        arrange_alone(plain).shares,
+        demands(plain, mechanisms(3, 150_000, 3), "laplace", {}),
+        "laplace",
+        {},
+    )
     assert len({step.weight for step in found}) == 1
 
 
@@ -114,7 +121,7 @@ def test_weights_name_columns(tmp_path):
 
 
 def test_the_first_pass_is_equal():
-    assert {step.weight for step in split(RECIPE.queries)} == {F(1)}
+    assert {step.weight for step in split(RECIPE.queries, arrange_alone(RECIPE).shares)} == {F(1)}
 
 
 def test_averages_share_the_sum_and_the_count_that_were_asked_for(tmp_path):

@@ -9,18 +9,17 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.alternatives import is_chosen_by_noise, noisy_values
+from dither.answer.arrange import MOST_TOGETHER, arrange_alone, arrange_together, find_places
 from dither.answer.blocks import cells_of
 from dither.answer.interval_notes import usable_quantiles
 from dither.answer.quantile_intervals import NO_BANDS, Bands, Ends, bought_level, widened, without_bands
 from dither.answer.split import boxed, demands, predicted_loss, split, weighted
-from dither.answer.together import MOST_TOGETHER, Together, together
 from dither.errors import DitherError
-from dither.laws import ErrorLaw
 from dither.plan.facts import NO_FACTS, Facts
-from dither.privacy.kernel.calibrate import calibrate
+from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.families import Measure, joint_families, noise_families
 from dither.privacy.kernel.kernel import Kernel, Priced, delta_of_path
-from dither.privacy.kernel.request import Family, Price, Request
+from dither.privacy.kernel.request import Family, Price, Request, Step
 from dither.privacy.ledger import LedgerView
 from dither.question.recipe import Recipe
 
@@ -93,35 +92,36 @@ def _cheapest(
     refused = list[DitherError]()
     adds_epsilons = adds_up_epsilons(view)
     delta = delta_of_path(view.path)
+    plain = arrange_alone(recipe).recipe
+    alone = arrange_alone(wide)
 
-    def mechanisms(request: Request) -> list[Any]:
-        return [step.mechanism for step in calibrate(request, kernel.at.catalog, delta, kernel.at.facts)]
+    def calibrate_all(steps: tuple[Step, ...]) -> tuple[Request, list[Any]]:
+        request = Request(steps, price, pot)
+        return request, [step.mechanism for step in calibrate_request(request, kernel.at.analyses, delta)]
 
     for family in families(view, price):
         try:
-            equal = mechanisms(Request(split(wide.queries, family, adds_epsilons), price, pot))
-            wanted = demands(recipe, equal, family, weights)
-            request = Request(weighted(wide.queries, wanted, family, weights, adds_epsilons), price, pot)
-            offers.append((predicted_loss(recipe, mechanisms(request), weights), wide, request))
+            _, equal = calibrate_all(split(wide.queries, alone.shares, family, adds_epsilons))
+            wanted = demands(plain, equal, family, weights)
+            steps = weighted(wide.queries, alone.shares, wanted, family, weights, adds_epsilons)
+            request, mechanisms = calibrate_all(steps)
+            offers.append((predicted_loss(plain, mechanisms, weights), alone.recipe, request))
             for joint in joint_families("epsilon", adds_epsilons) if family == "laplace" else ():
-                if (found := together(wide, joint.numbers[1] or MOST_TOGETHER)) is None:
+                together = arrange_together(wide, joint.numbers[1] or MOST_TOGETHER)
+                if together is None:
                     continue
-                joint_wanted = boxed(wanted, found.places, joint.name)
-                steps = weighted(found.recipe.queries, joint_wanted, joint.name, weights, adds_epsilons)
-                request = Request(steps, price, pot)
-                laws = _marginal_laws(mechanisms(request), found)
-                offers.append((predicted_loss(recipe, equal, weights, laws), found.recipe, request))
+                places = find_places(alone, together)
+                joint_wanted = boxed(wanted, places, joint.name)
+                steps = weighted(wide.queries, together.shares, joint_wanted, joint.name, weights, adds_epsilons)
+                request, mechanisms = calibrate_all(steps)
+                laws = [mechanisms[step].error_law(column) for step, column in places]
+                offers.append((predicted_loss(plain, equal, weights, laws), together.recipe, request))
         except DitherError as error:
             refused.append(error)
     if not offers:
         raise refused[0]
-    _, chosen, request = min(offers, key=lambda each: each[0])
+    _, chosen, request = min(offers, key=lambda offer: offer[0])
     return chosen, kernel.price_at(request, view)
-
-
-def _marginal_laws(mechanisms: list[Any], found: Together) -> list[ErrorLaw]:
-    """The error law of each number of queries that were put together."""
-    return [mechanisms[query].error_law(column) for query, column in found.places]
 
 
 def adds_up_epsilons(view: LedgerView) -> bool:

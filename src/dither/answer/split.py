@@ -21,9 +21,11 @@ Quantiles err like 1/epsilon and split like noise. Key selection takes a quarter
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from dither.answer.arrange import Share
 from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.laws import AdditiveErrorLaw, ErrorLaw, RankErrorLaw
@@ -41,10 +43,19 @@ _DIGITS = 10_000
 
 
 def split(
-    queries: tuple[Query, ...], family: Family = "laplace", allow_permute_and_flip: bool = False
+    queries: Sequence[Query], shares: Sequence[Share], family: Family = "laplace", allow_permute_and_flip: bool = False
 ) -> tuple[Step, ...]:
-    """Equal weights: what sensitivities are read from before the shares are known."""
-    return tuple(Step(query, family_of(query, family, allow_permute_and_flip), Fraction(1)) for query in queries)
+    """Equal weights: what sensitivities are read from before the shares of the price are known."""
+    return tuple(_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares)
+
+
+def _step(
+    queries: Sequence[Query], share: Share, family: Family, weight: Fraction, allow_permute_and_flip: bool
+) -> Step:
+    """The step that releases the numbers of one noise, by the family that can."""
+    measured = queries[share.query]
+    step = Step(measured, family, weight, share.columns)
+    return replace(step, family=family_of(step.query, family, allow_permute_and_flip))
 
 
 def family_of(query: Query, family: Family, allow_permute_and_flip: bool = False) -> Family:
@@ -82,27 +93,26 @@ def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, F
 
 def weighted(
     queries: Sequence[Query],
+    shares: Sequence[Share],
     wanted: Sequence[float],
     family: Family,
     weights: Mapping[str, Fraction],
     allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
-    """Steps whose shares make the loss least; `wanted` are the demands of the queries."""
+    """Steps whose parts of the price make the loss least; `wanted` are the demands of the shares."""
     power = 1 / (1 + FAMILIES[family].variance_power)
-    shares = [demand**power for demand in wanted]
-    selections = [i for i, query in enumerate(queries) if isinstance(query, Keys)]
-    rest = sum(share for i, share in enumerate(shares) if i not in selections) or 1.0
+    parts = [demand**power for demand in wanted]
+    selections = [i for i, share in enumerate(shares) if isinstance(queries[share.query], Keys)]
+    rest = sum(part for i, part in enumerate(parts) if i not in selections) or 1.0
     for i in selections:
         asked = float(weights.get("keys", Fraction(1))) ** power
-        shares[i] = asked * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
-    largest = max(shares)
+        parts[i] = asked * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
+    largest = max(parts)
     return tuple(
-        Step(
-            query,
-            family_of(query, family, allow_permute_and_flip),
-            Fraction(max(1, round(_DIGITS * share / largest)), _DIGITS),
+        _step(
+            queries, share, family, Fraction(max(1, round(_DIGITS * part / largest)), _DIGITS), allow_permute_and_flip
         )
-        for query, share in zip(queries, shares, strict=True)
+        for share, part in zip(shares, parts, strict=True)
     )
 
 

@@ -1,8 +1,9 @@
-"""Queries of a question: for each grouping set, one per distinct aggregate, and one for keys without a list."""
+"""Queries of a question: for each grouping set one per set of rows, and one for keys without a list."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from dither.errors import RefusedError
 from dither.plan.algebra import (
@@ -44,26 +45,59 @@ class Answered:
     sets: tuple[GroupingSet, ...]
 
 
+class _Queries:
+    """The queries of a question: equal numbers once, all numbers over the same rows and keys in one query."""
+
+    def __init__(self) -> None:
+        self._columns: dict[Any, tuple[int, dict[Aggregate, int]]] = {}
+        self._queries: dict[Query, int] = {}
+        self._count = 0
+
+    def place_number(self, plan: Plan, keys: tuple[str, ...], aggregate: Aggregate) -> tuple[int, int]:
+        """The query that measures a number of each cell, and its column there."""
+        if (plan, keys) not in self._columns:
+            self._columns[plan, keys] = (self._next(), {})
+        query, columns = self._columns[plan, keys]
+        return query, columns.setdefault(aggregate, len(columns))
+
+    def place_query(self, query: Keys | Quantiles) -> int:
+        """The index of a query that is measured by itself."""
+        if query not in self._queries:
+            self._queries[query] = self._next()
+        return self._queries[query]
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+    def all(self) -> tuple[Query, ...]:
+        """Every query, in the order of the indexes."""
+        queries = {index: query for query, index in self._queries.items()}
+        for (plan, keys), (index, columns) in self._columns.items():
+            queries[index] = Cells(plan, keys, tuple(columns))
+        return tuple(queries[index] for index in range(self._count))
+
+
 def answered(question: Question, sets: Sets, at: Context) -> Answered:
-    """Equal queries are asked once."""
+    """Equal queries are asked once; counts and sums over the same rows and keys are columns of one query."""
     plan, names = _prepared(question)
     columns = at.analysed(plan).columns
     keys = tuple(
         KeyColumn(names[key.listed.of], key.listed.shown(columns[names[key.listed.of]]), key.listed.dated)
         for key in question.keys
     )
-    queries: dict[Query, int] = {}
-    made = []
-    for one in sets:
-        grouped = tuple(keys[place].column for place in one)
+    queries = _Queries()
+    grouping_sets = []
+    for indexes in sets:
+        grouped = tuple(keys[index].column for index in indexes)
         limited: Plan = LimitGroups(plan, grouped, question.groups) if question.groups and grouped else plan
         unlisted = tuple(name for name in grouped if columns[name].undeclared)
-        selection = queries.setdefault(Keys(limited, unlisted), len(queries)) if unlisted else None
-        places = tuple(_place(each, limited, grouped, names, question, queries) for each in question.atoms)
-        made.append(GroupingSet(one, selection, places))
-    for query in queries:
+        selection = queries.place_query(Keys(limited, unlisted)) if unlisted else None
+        places = tuple(_place(atom, limited, grouped, names, question, queries) for atom in question.atoms)
+        grouping_sets.append(GroupingSet(indexes, selection, places))
+    for query in queries.all():
         _check(query, at)
-    return Answered(tuple(queries), keys, tuple(made))
+    return Answered(queries.all(), keys, tuple(grouping_sets))
 
 
 def _prepared(question: Question) -> tuple[Plan, dict[Expression, str]]:
@@ -88,14 +122,14 @@ def _place(
     keys: tuple[str, ...],
     names: dict[Expression, str],
     question: Question,
-    queries: dict[Query, int],
+    queries: _Queries,
 ) -> tuple[int, int]:
     """The query that answers an atom, and where in it."""
     name = names[released.of] if released.of is not None else ""
     if released.kind == "quantile":
         shares = tuple(sorted({e.share for e in question.atoms if e.of == released.of and e.share is not None}))
         assert released.share is not None
-        return queries.setdefault(Quantiles(plan, keys, name, shares), len(queries)), shares.index(released.share)
+        return queries.place_query(Quantiles(plan, keys, name, shares)), shares.index(released.share)
     if released.kind == "units":
         plan = Filter(plan, Compare(name, "=", number(1).value)) if released.of is not None else plan
     aggregates: dict[str, Aggregate] = {
@@ -105,8 +139,7 @@ def _place(
         "units": CountUnits(),
         "sum": Sum(name),
     }
-    aggregate = aggregates[released.kind]
-    return queries.setdefault(Cells(plan, keys, (aggregate,)), len(queries)), 0
+    return queries.place_number(plan, keys, aggregates[released.kind])
 
 
 def _check(query: Query, at: Context) -> None:

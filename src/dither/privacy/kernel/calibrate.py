@@ -10,20 +10,18 @@ that will charge it. Proof: docs/proofs/kernel.md#calibration.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import prod
 
 from dither.canonical import number_text
 from dither.catalog import Catalog
 from dither.errors import ParameterError, RefusedError
 from dither.laws import AdditiveErrorLaw
-from dither.plan.algebra import Cells, CountDistinct, CountUnits, Keys, Quantiles, Query
+from dither.plan.algebra import Cells, CountDistinct, CountUnits, Keys, Quantiles
+from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.facts import NO_FACTS, Facts
-from dither.plan.grids import Points, points_of
-from dither.plan.keys import key_domains, open_keys
-from dither.plan.sensitivity import largest_value, touched
+from dither.plan.grids import Points
 from dither.privacy.charges.conversions import rho_for
 from dither.privacy.charges.logarithms import epsilon_up
 from dither.privacy.kernel.families import FAMILIES
@@ -72,8 +70,13 @@ class Calibrated:
 def calibrate(
     request: Request, catalog: Catalog, delta: Fraction = Fraction(0), facts: Facts = NO_FACTS
 ) -> tuple[Calibrated, ...]:
+    """As `calibrate_request`, with analyses of its own."""
+    return calibrate_request(request, Analyses(catalog, facts), delta)
+
+
+def calibrate_request(request: Request, analyses: Analyses, delta: Fraction) -> tuple[Calibrated, ...]:
     """One mechanism per step, so that all of them together cost at most the price; `delta` is the pot's share."""
-    check_keys(request, catalog, facts)
+    queries = check_keys(request, analyses)
     measure = _measure(request)
     selections = sum(isinstance(step.query, Keys) for step in request.steps)
     if selections and not delta:
@@ -83,18 +86,16 @@ def calibrate(
             "approx) or --delta-selection (rule zcdp)",
             rule="privacy-rules 14",
         )
-    _check_numbers(request, catalog, facts)
+    _check_numbers(queries)
     if measure == "rho" and selections:
         delta /= 2  # the other half is left for a conversion to epsilon
     budget = _budget(request.price, measure, delta)
     delta_of_selection = delta / selections if selections else Fraction(0)
     total = sum((step.weight for step in request.steps), Fraction(0))
+    unit = analyses.catalog.unit.label
     return tuple(
-        calibrate_step(
-            step,
-            StepTerms(step.query, measure, budget * step.weight / total, delta_of_selection, catalog, facts),
-        )
-        for step in request.steps
+        calibrate_step(step, StepTerms(analysed, measure, budget * step.weight / total, delta_of_selection, unit))
+        for step, analysed in zip(request.steps, queries, strict=True)
     )
 
 
@@ -120,42 +121,64 @@ def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
     return price.epsilon
 
 
-def check_keys(request: Request, catalog: Catalog, facts: Facts) -> None:
-    """Every step has a family of its kind; unlisted keys leave only through a selection over the same rows and keys."""
+def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
+    """The analysed query of every step. Each step has a family of its kind, and unlisted keys leave only through a
+    selection over the same rows and keys."""
     asked = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
     if asked > MOST_COLUMNS:
         raise RefusedError(f"{asked} aggregates in one request: at most {MOST_COLUMNS}", rule="work is bounded")
     selections = [step.query for step in request.steps if isinstance(step.query, Keys)]
     if len({(query.plan, query.keys) for query in selections}) != len(selections):
         raise RefusedError("a selection of keys twice", rule=_NO_RULE)
+    queries = [_check_step(step, selections, analyses) for step in request.steps]
+    _check_columns(request)
+    return queries
+
+
+def _check_columns(request: Request) -> None:
+    """Every column that is measured is one that some step answers, so that its rules were checked."""
+    answered: dict[str, set[int]] = {}
     for step in request.steps:
-        query = step.query
-        family = FAMILIES.get(step.family) if isinstance(step.family, str) else None
-        if family is None or type(query) is not family.answers:
-            raise RefusedError(f"no rule for {type(query).__name__} by {step.family!r}", rule=_NO_RULE)
-        unlisted = open_keys(query, catalog, facts)
-        if isinstance(query, Keys):
-            if not query.keys or unlisted != query.keys:
-                raise RefusedError("listed keys are all returned, never selected", rule="listed keys are all returned")
-        elif unlisted and not any((one.plan, one.keys) == (query.plan, unlisted) for one in selections):
-            raise RefusedError(
-                f"{', '.join(unlisted)} needs a selection of keys over the same rows",
-                rule="undeclared keys go through key selection",
-            )
+        if isinstance(step.measured, Cells):
+            columns = range(len(step.measured.columns)) if step.columns is None else step.columns
+            answered.setdefault(step.measured.hash, set()).update(columns)
+    for step in request.steps:
+        if isinstance(step.measured, Cells) and len(answered[step.measured.hash]) < len(step.measured.columns):
+            raise RefusedError("a column is measured that no step answers", rule=_NO_RULE)
 
 
-def _check_numbers(request: Request, catalog: Catalog, facts: Facts) -> None:
+def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> AnalysedQuery:
+    query = step.query
+    family = FAMILIES.get(step.family) if isinstance(step.family, str) else None
+    if family is None or type(query) is not family.answers:
+        raise RefusedError(f"no rule for {type(query).__name__} by {step.family!r}", rule=_NO_RULE)
+    analysed = analyses.analyse_query(query)
+    if isinstance(query, Keys):
+        if not query.keys or analysed.unlisted != query.keys:
+            raise RefusedError("listed keys are all returned, never selected", rule="listed keys are all returned")
+    elif analysed.unlisted and not any(
+        (selection.plan, selection.keys) == (query.plan, analysed.unlisted) for selection in selections
+    ):
+        raise RefusedError(
+            f"{', '.join(analysed.unlisted)} needs a selection of keys over the same rows",
+            rule="undeclared keys go through key selection",
+        )
+    return analysed
+
+
+def _check_numbers(queries: list[AnalysedQuery]) -> None:
     """All declared cells of all steps together are few enough to be held, and so is what one unit adds to memory.
 
     Counting distinct values or owners holds every row's value: a unit whose rows a self-join multiplied would show in
     the memory, and near its end in a failure.
     """
     numbers = held = 0
-    for step in request.steps:
-        distinct = [one for one in getattr(step.query, "columns", ()) if isinstance(one, (CountDistinct, CountUnits))]
-        held += touched(step.query, catalog, facts).rows * (len(distinct) + isinstance(step.query, (Keys, Quantiles)))
-        each = len(getattr(step.query, "columns", ())) or getattr(step.query, "width", 1)
-        numbers += each * prod(domain.codes for domain in key_domains(step.query, catalog, facts))
+    for analysed in queries:
+        query = analysed.query
+        columns = query.columns if isinstance(query, Cells) else ()
+        distinct = sum(isinstance(column, (CountDistinct, CountUnits)) for column in columns)
+        held += analysed.reach.rows * (distinct + isinstance(query, (Keys, Quantiles)))
+        numbers += analysed.width * analysed.cells
     if numbers > MOST_NUMBERS:
         raise RefusedError(
             f"{numbers:,} numbers in one answer: at most {MOST_NUMBERS:,}. Group by fewer keys", rule="work is bounded"
@@ -236,31 +259,27 @@ def first_step(holds: Callable[[int], bool], most: int) -> int | None:
 
 def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
     """The mechanism that the step's family builds for its share, and the public shape of what it releases."""
-    query, catalog, facts = step.query, terms.catalog, terms.facts
-    if isinstance(query, Quantiles):
-        terms = replace(terms, points=points_of(query, catalog, facts))
+    analysed = terms.analysed
+    if isinstance(terms.query, Quantiles):
+        _ = analysed.points  # refused before a mechanism is built
     mechanism, copies = FAMILIES[step.family].build(terms)
-    if isinstance(query, Keys):
+    if isinstance(terms.query, Keys):
         return Calibrated(step, mechanism, 0, copies)
-    unlisted = open_keys(query, catalog, facts)
-    if isinstance(query, Quantiles):
-        points = terms.points
-        assert points is not None
-        cells = _count_quantile_cells(query, catalog, facts)
-        return Calibrated(step, mechanism, _width_of_points(points), copies, cells, unlisted, points)
-    widths = _widths(query, mechanism, catalog, facts)
-    cells = _count_cells(query, catalog, facts)
-    return Calibrated(step, mechanism, max(widths), copies, cells, unlisted, widths=widths)
+    if isinstance(terms.query, Quantiles):
+        width = _width_of_points(analysed.points)
+        cells = _count_quantile_cells(analysed)
+        return Calibrated(step, mechanism, width, copies, cells, analysed.unlisted, analysed.points)
+    widths = _widths(analysed, mechanism)
+    return Calibrated(step, mechanism, max(widths), copies, _count_cells(analysed), analysed.unlisted, widths=widths)
 
 
-def _widths(query: Cells, mechanism: Mechanism, catalog: Catalog, facts: Facts) -> tuple[int, ...]:
+def _widths(analysed: AnalysedQuery, mechanism: Mechanism) -> tuple[int, ...]:
     """For each number the width that holds its largest value and its noise."""
     widths = []
-    for column, aggregate in enumerate(query.columns):
+    for column, largest in enumerate(analysed.largest_values):
         law = mechanism.error_law(column)
         assert isinstance(law, AdditiveErrorLaw)
-        is_narrow = largest_value(aggregate, query, catalog, facts) + law.reach < _INT64
-        widths.append(_INT64 if is_narrow else _DECIMAL)
+        widths.append(_INT64 if largest + law.reach < _INT64 else _DECIMAL)
     return tuple(widths)
 
 
@@ -268,8 +287,8 @@ def _width_of_points(points: Points) -> int:
     return _INT64 if max(abs(points.low), abs(points.high)) <= _INT64 else _DECIMAL
 
 
-def _count_quantile_cells(query: Quantiles, catalog: Catalog, facts: Facts) -> int:
-    cells = _count_cells(query, catalog, facts)
+def _count_quantile_cells(analysed: AnalysedQuery) -> int:
+    cells = _count_cells(analysed)
     if cells > MOST_QUANTILE_CELLS:
         raise RefusedError(
             f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
@@ -278,15 +297,15 @@ def _count_quantile_cells(query: Quantiles, catalog: Catalog, facts: Facts) -> i
     return cells
 
 
-def _count_cells(query: Query, catalog: Catalog, facts: Facts) -> int:
+def _count_cells(analysed: AnalysedQuery) -> int:
     """Cells of the listed keys; few, where each unlisted key has so many."""
-    cells = prod(domain.codes for domain in key_domains(query, catalog, facts))
-    if cells > MOST_CELLS_PER_KEY and open_keys(query, catalog, facts):
+    if analysed.cells > MOST_CELLS_PER_KEY and analysed.unlisted:
         raise RefusedError(
-            f"{cells} declared keys for each key that is not listed: at most {MOST_CELLS_PER_KEY}. Group by fewer",
+            f"{analysed.cells} declared keys for each key that is not listed: at most {MOST_CELLS_PER_KEY}. Group by "
+            "fewer",
             rule="work is bounded",
         )
-    return cells
+    return analysed.cells
 
 
 def loss_of(calibrated: tuple[Calibrated, ...]) -> Loss:

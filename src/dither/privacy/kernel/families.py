@@ -24,7 +24,6 @@ from typing import Literal
 from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.plan.norms import Sensitivity
-from dither.plan.sensitivity import box, touched
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
@@ -91,12 +90,12 @@ def count_numbers(query: Query) -> int:
 
 def build_laplace(terms: StepTerms) -> Built:
     """Laplace noise of scale D1 / epsilon_i."""
-    return Built(IntegerLaplace.for_epsilon(terms.share, terms.sensitivity(), **terms.adjacency))
+    return Built(IntegerLaplace.for_epsilon(terms.share, terms.analysed.sensitivity, **terms.adjacency))
 
 
 def build_gaussian(terms: StepTerms) -> Built:
     """Gaussian noise of sigma^2 = D2 / (2 rho_i)."""
-    return Built(IntegerGaussian.for_rho(terms.share, terms.sensitivity(), **terms.adjacency))
+    return Built(IntegerGaussian.for_rho(terms.share, terms.analysed.sensitivity, **terms.adjacency))
 
 
 def build_box(terms: StepTerms) -> Built:
@@ -105,7 +104,7 @@ def build_box(terms: StepTerms) -> Built:
     assert isinstance(query, Cells)
     if not 2 <= len(query.columns) <= MOST_SIDES:
         raise RefusedError(f"box noise is for 2 to {MOST_SIDES} numbers, got {len(query.columns)}", rule=_NO_RULE)
-    moved = box(query, terms.catalog, terms.facts)
+    moved = terms.analysed.box
     return Built(IntegerBox.for_epsilon(terms.share, moved.sides, moved.rows, **terms.adjacency))
 
 
@@ -121,8 +120,8 @@ def build_gaussian_keys(terms: StepTerms) -> Built:
 
 def _keys_per_unit(terms: StepTerms) -> int:
     """At most so many keys per unit; the mechanism itself doubles them under replace."""
-    cells = touched(terms.query, terms.catalog, terms.facts).cells
-    return -(-cells // 2) if terms.catalog.neighbours == "replace" else cells
+    cells = terms.analysed.reach.cells
+    return -(-cells // 2) if terms.analysed.neighbours == "replace" else cells
 
 
 def _box_demand(demand: float, numbers: int) -> float:

@@ -24,7 +24,7 @@ from dither.data.engines.scratch import remove_spilled
 from dither.data.measure import Measurer
 from dither.data.register.generated import write_generated
 from dither.errors import RefusedError, UnavailableError
-from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.calibrate import calibrate_request, loss_of
 from dither.privacy.kernel.cores import no_core_dumps
 from dither.privacy.kernel.incidents import Incidents
 from dither.privacy.kernel.parts import check_parts
@@ -32,7 +32,7 @@ from dither.privacy.kernel.randomise import Exact, randomise
 from dither.privacy.kernel.release import Priced, Release, Values, Version, load_arrow, repeat_key, to_bytes
 from dither.privacy.kernel.repeats import repeated
 from dither.privacy.kernel.request import Request
-from dither.privacy.kernel.statements import statements, step_by_step
+from dither.privacy.kernel.statements import statements, take_apart
 from dither.privacy.kernel.uninterrupted import Uninterrupted
 from dither.privacy.kernel.versions import newest
 from dither.privacy.kernel.windows import paying
@@ -106,7 +106,7 @@ class Kernel:
         refuse_shared_pots(view)
         check_parts(request, path, at.catalog, at.number)
         delta = delta_of_path(path)
-        steps = calibrate(request, at.catalog, delta, at.facts)
+        steps = calibrate_request(request, at.analyses, delta)
         loss = loss_of(steps)
         return Priced(request, steps, loss, at, repeat_key(request, steps, loss, delta, at), view)
 
@@ -130,7 +130,7 @@ class Kernel:
 
         Samples of units are drawn by the key of this release.
         """
-        return step_by_step(priced, [measurer.measure(query, key) for query in statements(priced)])
+        return take_apart(priced, [measurer.measure(query, key) for query in statements(priced)])
 
     def randomise(self, priced: Priced, exact: list[Exact]) -> Values:
         """RANDOMISE: noise from a source of this release alone; the noisy sum saturates at its public width."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from dither.canonical import digest, fraction_text, number_text
 from dither.errors import ParameterError
-from dither.plan.algebra import Query, to_json
+from dither.plan.algebra import Cells, Query, to_json
 
 Family: TypeAlias = str
 """The name of a registered family of mechanisms (`families.py`); a request that names another is refused."""
@@ -55,15 +56,34 @@ class Price:
 
 @dataclass(frozen=True)
 class Step:
-    """One query, the family of mechanisms to answer it by, and its share of the price."""
+    """Numbers that share one noise: columns of a measured query, their family of mechanisms, their share of the price.
 
-    query: Query
+    Steps that name the same `measured` query are answered by one statement. `columns` are indexes of its columns; None
+    means all that it has.
+    """
+
+    measured: Query
     family: Family
     weight: Fraction
+    columns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.weight <= 0:
             raise ParameterError(f"the weight of a step must be positive, got {self.weight}")
+        if self.columns is not None:
+            most = len(self.measured.columns) if isinstance(self.measured, Cells) else 0
+            numbers = [column for column in self.columns if type(column) is int and 0 <= column < most]
+            if not numbers or len(set(numbers)) != len(self.columns):
+                raise ParameterError(f"a step has different columns of its query, which has {most}")
+
+    @cached_property
+    def query(self) -> Query:
+        """What this step answers: the measured query with the columns of the step alone."""
+        if self.columns is None:
+            return self.measured
+        assert isinstance(self.measured, Cells)
+        chosen = tuple(self.measured.columns[column] for column in self.columns)
+        return Cells(self.measured.plan, self.measured.keys, chosen)
 
 
 @dataclass(frozen=True)

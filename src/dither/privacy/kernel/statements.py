@@ -1,4 +1,4 @@
-"""Which statements answer the steps of a request: counts and sums over the same rows and keys share one."""
+"""Which statements answer the steps of a request: steps over the same measured query share one."""
 
 from __future__ import annotations
 
@@ -7,38 +7,29 @@ from typing import Any
 from dither.plan.algebra import Cells, Query
 from dither.privacy.kernel.randomise import Exact
 from dither.privacy.kernel.release import Priced
+from dither.privacy.kernel.request import Step
 
 
 def statements(priced: Priced) -> list[Query]:
-    """What is measured: counts and sums over the same rows and keys together, everything else by itself."""
-    together: dict[Any, Query] = {}
-    for query in (each.step.query for each in priced.steps):
-        known = together.get(_rows_of(query))
-        if isinstance(query, Cells) and isinstance(known, Cells):
-            query = Cells(query.plan, query.keys, known.columns + query.columns)
-        together[_rows_of(query)] = query
-    return list(together.values())
+    """What is measured, each query once. Queries are told apart by their hashes: `==` confuses 1 and True."""
+    return list({calibrated.step.measured.hash: calibrated.step.measured for calibrated in priced.steps}.values())
 
 
-def step_by_step(priced: Priced, measured: list[Any]) -> list[Exact]:
-    """What the statements found, taken apart again: exact integers for each step."""
-    found = {_rows_of(query): numbers for query, numbers in zip(statements(priced), measured, strict=True)}
-    taken = dict.fromkeys(found, 0)
-    exact: list[Exact] = []
-    for query in (each.step.query for each in priced.steps):
-        where = _rows_of(query)
-        if not isinstance(query, Cells):
-            exact.append(found[where])
-            continue
-        mine = slice(taken[where], taken[where] + len(query.columns))
-        taken[where] = mine.stop
-        if isinstance(found[where], dict):  # by unlisted key, the cells that hold rows
-            exact.append({key: {code: row[mine] for code, row in at.items()} for key, at in found[where].items()})
-        else:
-            exact.append({(): found[where][:, mine]})
-    return exact
+def take_apart(priced: Priced, measured: list[Any]) -> list[Exact]:
+    """What the statements measured, as exact integers for each step."""
+    by_hash = {query.hash: numbers for query, numbers in zip(statements(priced), measured, strict=True)}
+    return [_numbers_of(calibrated.step, by_hash[calibrated.step.measured.hash]) for calibrated in priced.steps]
 
 
-def _rows_of(query: Query) -> Any:
-    """What queries share that are measured in one statement."""
-    return (query.plan, query.keys) if isinstance(query, Cells) else query
+def _numbers_of(step: Step, measured: Any) -> Exact:
+    """The columns of one step; by unlisted key, where there are any, the cells that hold rows."""
+    if not isinstance(step.measured, Cells):
+        exact: Exact = measured
+        return exact
+    columns = list(range(len(step.measured.columns)) if step.columns is None else step.columns)
+    if not isinstance(measured, dict):
+        return {(): measured[:, columns]}
+    return {
+        key: {code: tuple(row[column] for column in columns) for code, row in cells.items()}
+        for key, cells in measured.items()
+    }

@@ -13,7 +13,7 @@ from math import isqrt
 
 from dither.errors import RefusedError
 from dither.plan.algebra import Quantiles
-from dither.plan.sensitivity import Reach, touched
+from dither.plan.sensitivity import Reach
 from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantiles import JointQuantiles
@@ -28,7 +28,7 @@ def build_by_exponential(terms: StepTerms) -> Built:
     share = _share_of_points(query, terms.share / copies)
     levels = len(query.shares).bit_length()
     epsilon = epsilon_of_ranges(share, levels, terms.measure)
-    adjacency = (rows, terms.catalog.neighbours, terms.catalog.unit.label)
+    adjacency = (rows, terms.analysed.neighbours, terms.unit)
     if len(query.shares) == 1:
         return Built(_with_ends(terms, Quantile(query.shares[0], epsilon, *adjacency), copies), copies)
     return Built(_with_ends(terms, JointQuantiles(query.shares, epsilon, *adjacency), copies), copies)
@@ -42,7 +42,7 @@ def build_by_permute_and_flip(terms: StepTerms) -> Built:
     if len(query.shares) > 1:
         raise RefusedError("permute-and-flip chooses one quantile", rule="a node without a rule is refused")
     share = _share_of_points(query, terms.share / copies)
-    adjacency = (rows, terms.catalog.neighbours, terms.catalog.unit.label)
+    adjacency = (rows, terms.analysed.neighbours, terms.unit)
     return Built(_with_ends(terms, FlippedQuantile(query.shares[0], share, *adjacency), copies), copies)
 
 
@@ -56,17 +56,17 @@ def _with_ends(
 ) -> Quantile | JointQuantiles | QuantilesWithEnds:
     """The quantiles with two ends for each, out of the part of the share that is for them."""
     query = terms.query
-    assert isinstance(query, Quantiles) and terms.points is not None
+    assert isinstance(query, Quantiles)
     if query.ends is None:
         return point
     level, for_ends = query.ends
     share_of_end = terms.share / copies * for_ends / (2 * len(query.shares))
     epsilon = epsilon_of_ranges(share_of_end, 1, terms.measure)
-    return QuantilesWithEnds(point, epsilon, level, terms.points.count)
+    return QuantilesWithEnds(point, epsilon, level, terms.analysed.points.count)
 
 
 def _ranges_of(terms: StepTerms) -> tuple[int, int]:
-    return choose_ranges(touched(terms.query, terms.catalog, terms.facts), terms.measure)
+    return choose_ranges(terms.analysed.reach, terms.measure)
 
 
 def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:

@@ -6,12 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dither.catalog import Catalog
-from dither.plan.algebra import Cells, Query
-from dither.plan.facts import Facts
-from dither.plan.grids import Points
-from dither.plan.norms import Sensitivity
-from dither.plan.sensitivity import sensitivity
+from dither.plan.algebra import Query
+from dither.plan.analysed_query import AnalysedQuery
 from dither.privacy.mechanisms.protocol import Mechanism
 
 Measure: TypeAlias = Literal["epsilon", "rho"]
@@ -19,28 +15,23 @@ Measure: TypeAlias = Literal["epsilon", "rho"]
 
 @dataclass(frozen=True)
 class StepTerms:
-    """One step of a request: `share` is an epsilon or a rho, by `measure`; `delta` is what its selection of keys has.
+    """One step of a request: `share` is an epsilon or a rho, by `measure`; `delta` is for its selection of keys."""
 
-    `points` is the grid of a quantile.
-    """
-
-    query: Query
+    analysed: AnalysedQuery
     measure: Measure
     share: Fraction
     delta: Fraction
-    catalog: Catalog
-    facts: Facts
-    points: Points | None = None
+    unit: str
+
+    @property
+    def query(self) -> Query:
+        """What the step asks for."""
+        return self.analysed.query
 
     @property
     def adjacency(self) -> dict[str, Any]:
         """Whom the guarantee protects, from what change."""
-        return {"neighbours": self.catalog.neighbours, "unit": self.catalog.unit.label}
-
-    def sensitivity(self) -> Sensitivity:
-        """How far one unit moves the counts and sums."""
-        assert isinstance(self.query, Cells)
-        return sensitivity(self.query, self.catalog, self.facts)
+        return {"neighbours": self.analysed.neighbours, "unit": self.unit}
 
 
 class Built(NamedTuple):

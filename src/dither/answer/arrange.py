@@ -1,0 +1,120 @@
+"""Which numbers of a question share a noise: each has its own, or several of the same rows and keys have one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from dither.plan.algebra import Cells, Query
+from dither.question.recipe import Recipe
+
+MOST_TOGETHER = 4
+"""Numbers of one noise, where the family that they share has no limit of its own."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Numbers that share one noise: columns of a query, or all that a query of quantiles or keys asks for."""
+
+    query: int
+    columns: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """A recipe with one query per noise, in the order of the request's steps, and what each noise is for.
+
+    The places of its grouping sets say in which step an atom is released, and as which number of a cell there.
+    """
+
+    recipe: Recipe
+    shares: tuple[Share, ...]
+
+
+def arrange_alone(recipe: Recipe) -> Arranged:
+    """Every number with a noise of its own, in the order in which the question names them."""
+    return _arrange(recipe, _list_numbers(recipe))
+
+
+def arrange_together(recipe: Recipe, most: int = MOST_TOGETHER) -> Arranged | None:
+    """At most `most` numbers of the same rows and keys with one noise; None where no two numbers have the same."""
+    groups: dict[int, list[int | None]] = {}
+    for query, column in _list_numbers(recipe):
+        groups.setdefault(query, []).append(column)
+    if all(len(columns) == 1 for columns in groups.values()):
+        return None
+    shares = [(query, run) for query, columns in groups.items() for run in _divide(columns, most)]
+    return _arrange_shares(recipe, tuple(_share(recipe, query, run) for query, run in shares))
+
+
+def find_places(alone: Arranged, together: Arranged) -> list[tuple[int, int]]:
+    """For each number that has a noise of its own: its step among those that share one, and its place there."""
+    steps = _steps_of(together.shares)
+    return [steps[share.query, None if share.columns is None else share.columns[0]] for share in alone.shares]
+
+
+def _list_numbers(recipe: Recipe) -> list[tuple[int, int | None]]:
+    """Each number once, as (query, column), in the order in which the question names them; quantiles and keys whole."""
+    numbers: dict[tuple[int, int | None], None] = {}
+    for grouping in recipe.sets:
+        if grouping.selection is not None:
+            numbers[grouping.selection, None] = None
+        for query, column in grouping.places:
+            numbers[query, column if isinstance(recipe.queries[query], Cells) else None] = None
+    return list(numbers)
+
+
+def _arrange(recipe: Recipe, numbers: list[tuple[int, int | None]]) -> Arranged:
+    return _arrange_shares(recipe, tuple(_share(recipe, query, [column]) for query, column in numbers))
+
+
+def _share(recipe: Recipe, query: int, columns: list[int | None]) -> Share:
+    if not isinstance(recipe.queries[query], Cells):
+        return Share(query, None)
+    return Share(query, tuple(column for column in columns if column is not None))
+
+
+def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
+    steps = _steps_of(shares)
+
+    def place(query: int, column: int) -> tuple[int, int]:
+        if isinstance(recipe.queries[query], Cells):
+            return steps[query, column]
+        return steps[query, None][0], column
+
+    sets = tuple(
+        replace(
+            grouping,
+            selection=None if grouping.selection is None else steps[grouping.selection, None][0],
+            places=tuple(place(query, column) for query, column in grouping.places),
+        )
+        for grouping in recipe.sets
+    )
+    queries = tuple(_narrow(recipe.queries[share.query], share.columns) for share in shares)
+    return Arranged(replace(recipe, queries=queries, sets=sets), shares)
+
+
+def _steps_of(shares: tuple[Share, ...]) -> dict[tuple[int, int | None], tuple[int, int]]:
+    """Where each number is released: (step, place in a cell of it)."""
+    return {
+        (share.query, column): (step, place)
+        for step, share in enumerate(shares)
+        for place, column in enumerate(share.columns if share.columns is not None else (None,))
+    }
+
+
+def _narrow(query: Query, columns: tuple[int, ...] | None) -> Query:
+    if columns is None or not isinstance(query, Cells):
+        return query
+    return Cells(query.plan, query.keys, tuple(query.columns[column] for column in columns))
+
+
+def _divide(columns: list[int | None], most: int = MOST_TOGETHER) -> list[list[int | None]]:
+    """As few runs as there can be, as equal as they can be.
+
+    >>> _divide([0, 1, 2, 3, 4]), _divide([7])
+    ([[0, 1, 2], [3, 4]], [[7]])
+    """
+    runs = -(-len(columns) // most)
+    ends = [-(-len(columns) * run // runs) for run in range(runs + 1)]
+    return [columns[start:end] for start, end in pairwise(ends)]
