@@ -16,7 +16,6 @@ from typing import Any
 
 import duckdb
 
-import hospital
 from dither.audit import naive
 from dither.audit.naive_plans import Label, grouped, shown
 from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse, scalars
@@ -25,6 +24,7 @@ from dither.plan.analyse import analyse
 from dither.plan.keys import shown_keys
 from dither.question.expressions import Apply, Constant, Grouping, KeyValue, Noisy
 from dither.question.recipe import Recipe
+from tests import hospital
 
 CATALOG = """\
 dither: 1

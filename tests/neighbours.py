@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction as F
 from itertools import product
 
-import hospital
 from dither.audit import naive
 from dither.plan import algebra as a
 from dither.plan.algebra import Cells
@@ -18,6 +17,7 @@ from dither.plan.facts import NO_FACTS
 from dither.plan.keys import key_domains
 from dither.plan.sensitivity import box, largest_value, sensitivity
 from dither.plan.stability import Loose
+from tests import hospital
 
 
 def measured(both: hospital.Registered, query: Cells):

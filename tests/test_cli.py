@@ -7,9 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-import clinic
 from dither import __version__
 from dither.cli.main import app, main
+from tests import clinic
 
 run = CliRunner().invoke
 OPEN = ["--epsilon", "1", "--ceiling", "2", "--question", "How busy are the wards?", "--population",

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import clinic
 from dither import CatalogError, DitherError, ParameterError, local
 from dither.catalog.file.importing import import_catalog
 from dither.cli.main import app
@@ -20,7 +19,8 @@ from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace, SparseVec
 from dither.privacy.noise import discrete_laplace
 from dither.state import State
 from dither.steward import open_pot
-from time_guard import time_guard
+from tests import clinic
+from tests.time_guard import time_guard
 
 run = CliRunner().invoke
 QUESTION = "SELECT COUNT(*) AS n FROM visits"

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from case_lists import mark_rest
 from dither import ParameterError
 from dither.privacy.charges.bounds import Bounds
 from dither.privacy.charges.lattice import delta_discrete_gaussian, delta_discrete_laplace
-from evidence import gaussian_tail, laplace_tail
+from tests.case_lists import mark_rest
+from tests.evidence import gaussian_tail, laplace_tail
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from asked import connection
 
-import clinic_sql
 from dither import QueryError
 from dither.sql.bind import bind
+from tests import clinic_sql
+from tests.answer.asked import connection
 
 MIXED = [
     "SELECT COALESCE('x', COUNT(*)) AS y FROM visits",

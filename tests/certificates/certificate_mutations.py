@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from certificate_samples import digest_field, list_fields
+from tests.certificates.certificate_samples import digest_field, list_fields
 
 
 class Members(list):

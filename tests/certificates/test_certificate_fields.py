@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from certificate_samples import KEY, PUBLIC, sample_body, sign_version_one
 
-import clinic
 from dither import connect, steward
 from dither.errors import DitherError
 from dither.privacy import losses as ls
 from dither.publish import seal
 from dither.publish.certificate_fields import ABSENT_IN_VERSION_ONE, BODY, find_field_problems
+from tests import clinic
+from tests.certificates.certificate_samples import KEY, PUBLIC, sample_body, sign_version_one
 
 
 def change(path: str, value: Any) -> dict[str, Any]:

@@ -8,8 +8,10 @@ import unicodedata
 from typing import Any
 
 import pytest
-from certificate_mutations import MUTATIONS
-from certificate_samples import (
+
+from dither.publish import seal
+from tests.certificates.certificate_mutations import MUTATIONS
+from tests.certificates.certificate_samples import (
     KEY,
     PUBLIC,
     VERSION_ONE,
@@ -21,9 +23,7 @@ from certificate_samples import (
     sign_version_one,
     write_canonical,
 )
-from certificate_search import Search, search_forgeries
-
-from dither.publish import seal
+from tests.certificates.certificate_search import Search, search_forgeries
 
 NOT_A_CERTIFICATE = ("this is not a certificate of dither",)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from certificate_samples import KEY, PUBLIC, sample_body, sign_sample
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from typer.testing import CliRunner
 
@@ -18,6 +17,7 @@ from dither.errors import DitherError
 from dither.publish import seal
 from dither.publish.commitment import commitment, opens
 from dither.strict_json import MAX_CHARACTERS, MAX_DEPTH, MAX_DIGITS
+from tests.certificates.certificate_samples import KEY, PUBLIC, sample_body, sign_sample
 
 NOT_A_CERTIFICATE = ("this is not a certificate of dither",)
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(32))

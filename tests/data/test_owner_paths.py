@@ -9,8 +9,6 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
-import clinic
-import hospital
 from dither import steward
 from dither.catalog import parse
 from dither.cli.main import app
@@ -18,7 +16,8 @@ from dither.data.engines.duckdb import CANNOT_ENCRYPT
 from dither.data.register import limits, owners, registration
 from dither.data.register.registration import RegistrationError, stages, write_copy_and_facts
 from dither.plan.algebra import Cells, Count, Join, Named, PerUnit, Scan
-from neighbours import check_rows, measured
+from tests import clinic, hospital
+from tests.neighbours import check_rows, measured
 
 SHOP = """\
 dither: 1

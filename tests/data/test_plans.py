@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import hospital
 from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan.algebra import Cells, Column, Named, Scan
 from dither.plan.analyse import analyse, analyse_node
 from dither.plan.stability import Owned
-from neighbours import check_claim, check_rows, measured
-from plan_strategies import conditions, expressions
+from tests import hospital
+from tests.neighbours import check_claim, check_rows, measured
+from tests.plan_strategies import conditions, expressions
 
 FACTS = hospital.catalog()
 with hospital.registered(hospital.raws()) as empty:

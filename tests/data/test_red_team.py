@@ -6,8 +6,6 @@ from fractions import Fraction as F
 
 import pytest
 
-import clinic
-import hospital
 from dither import RefusedError
 from dither.catalog import parse
 from dither.data.measure import Measurer
@@ -30,6 +28,7 @@ from dither.plan.algebra import (
 from dither.plan.sensitivity import sensitivity
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
+from tests import clinic, hospital
 
 CLINIC = clinic.catalog()
 

@@ -6,7 +6,6 @@ from fractions import Fraction as F
 
 import pytest
 
-import hospital
 from dither.data.lower import cells
 from dither.data.lower.plan import Lowering
 from dither.data.lower.shifted import unshifted
@@ -25,7 +24,8 @@ from dither.plan.algebra import (
     Sum,
     Value,
 )
-from neighbours import check_query, measured, register_sizes
+from tests import hospital
+from tests.neighbours import check_query, measured, register_sizes
 
 PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate((0, 7, 299_999, 300_000, 150_000))]
 VISITS = [hospital.visit("a", "p1", cost=None), hospital.visit("b", "p1", cost="499.99"), hospital.visit("c", "p2")]

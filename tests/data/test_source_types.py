@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import clinic
 from dither import steward
 from dither.catalog import Catalog, parse
 from dither.data.register.owners import RegistrationError
@@ -20,6 +19,7 @@ from dither.data.register.registration import write_copy
 from dither.data.register.source_types import UNREADABLE
 from dither.data.register.sources import text_rows
 from dither.errors import CatalogError
+from tests import clinic
 
 MOST = 2**63 - 1
 CATALOG = """\

@@ -15,7 +15,6 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
-import clinic
 import dither
 from dither.catalog import parse
 from dither.cli.main import app
@@ -26,6 +25,7 @@ from dither.data.register.registration import write_copy_and_facts
 from dither.errors import DitherError
 from dither.plan.algebra import Keys, Scan
 from dither.privacy.kernel.kernel import Kernel
+from tests import clinic
 
 SECRET = "secret-diagnosis"
 ROWS = 40_000

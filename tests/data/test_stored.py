@@ -8,7 +8,6 @@ from unittest import mock
 import duckdb
 import pytest
 
-import hospital
 from dither.data.lower import cells
 from dither.data.lower.cells import query_sql
 from dither.data.lower.plan import Lowering
@@ -16,7 +15,8 @@ from dither.data.lower.stored import stored_sums
 from dither.data.measure import Measurer
 from dither.plan.algebra import Call, Cells, Column, Compare, Count, Filter, Join, Named, Project, Scan, Sum, Value
 from dither.plan.sensitivity import sensitivity
-from neighbours import check_query, register_sizes
+from tests import hospital
+from tests.neighbours import check_query, register_sizes
 
 PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate((0, 7, 299_999, 300_000, 150_000))]
 VISITS = [hospital.visit("a", "p1", cost=None), hospital.visit("b", "p1", cost="499.99"), hospital.visit("c", "p2")]

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import hospital
 from dither.audit import naive
 from dither.catalog import Catalog, parse
 from dither.errors import RefusedError
@@ -27,8 +26,9 @@ from dither.plan.analyse import analyse, analyse_node
 from dither.plan.facts import Facts
 from dither.plan.stability import Owned
 from dither.plan.stability.join import comparable
-from neighbours import check_claim, check_rows, measured
-from plan_strategies import conditions, expressions
+from tests import hospital
+from tests.neighbours import check_claim, check_rows, measured
+from tests.plan_strategies import conditions, expressions
 
 ODD = [
     "", None, "nan", "-inf", "1e400", "-0.0", "5e-324", "9" * 29, str(-(2**63)), "é", "x" * 300, "0001-01-01",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import clinic
 from dither import ParameterError, QueryError
 from dither.builder import (
     Aggregate,
@@ -20,6 +19,7 @@ from dither.builder import (
 )
 from dither.catalog import parse
 from dither.sql.bind import bind
+from tests import clinic
 
 CATALOG = parse(clinic.CATALOG)
 VISITS = table("visits")

@@ -14,7 +14,6 @@ from fractions import Fraction as F
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-import clinic
 from dither import DitherError, ParameterError, steward
 from dither.plan.algebra import Cells, Compare, Count, Filter, Scan, Sum
 from dither.privacy.kernel.kernel import Kernel
@@ -23,6 +22,7 @@ from dither.publish import seal
 from dither.publish.certificate import body_of, number, rounded_up
 from dither.publish.signing import known_keys, signing_key
 from dither.state import State
+from tests import clinic
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = seal.public_hex(KEY.public_key())

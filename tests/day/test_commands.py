@@ -12,11 +12,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import clinic
 from dither import BudgetError, UnavailableError, steward
 from dither.cli.main import app, main
 from dither.cli.output import exit_code
 from dither.state import State
+from tests import clinic
 
 QUESTION = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 

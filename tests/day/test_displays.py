@@ -13,11 +13,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import clinic
-from case_lists import mark_between, mark_rest
 from dither import BudgetError, accounting, connect
 from dither.cli.main import app
 from dither.local import Client, Direct
+from tests import clinic
+from tests.case_lists import mark_between, mark_rest
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"

@@ -9,8 +9,6 @@ from fractions import Fraction as F
 
 import pytest
 
-import clinic
-import hospital
 from dither import DitherError, ParameterError, RefusedError, connect, steward
 from dither.catalog import parse
 from dither.cli.clinic import CATALOG as DEMO
@@ -23,6 +21,7 @@ from dither.privacy.kernel.kernel import Kernel, statements
 from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.state import State
+from tests import clinic, hospital
 
 QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
 

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-import clinic
 from dither import DitherError
 from dither.catalog import parse
 from dither.cli.main import app
@@ -22,6 +21,7 @@ from dither.publish.deployment import Deployment
 from dither.publish.hazards import hazards
 from dither.publish.registry import PROMPT, entry, problems, prompts, read_entry
 from dither.publish.statement import statement
+from tests import clinic
 
 PERSON = {"unit": "person", "neighbours": "add_remove"}
 CATALOG = parse(clinic.CATALOG)

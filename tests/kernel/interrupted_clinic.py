@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-import clinic
 from dither import connect, steward
 from dither.data.measure import Measurer
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger import Ledger
 from dither.session import Connection
 from dither.state import State
+from tests import clinic
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 

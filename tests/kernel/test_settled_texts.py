@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interrupted_clinic import Clinic, make_clinic
 
-import clinic
 from dither import BudgetError
 from dither.cli.registry import deployment
 from dither.privacy.ledger import export
+from tests import clinic
+from tests.kernel.interrupted_clinic import Clinic, make_clinic
 
 TEXT = clinic.CATALOG.replace("rows_per_unit: 3", "rows_per_unit: 1")
 NORTH = "SELECT COUNT(*) AS n FROM visits WHERE ward = 'north'"

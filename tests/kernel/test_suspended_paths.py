@@ -11,11 +11,11 @@ from typing import Any
 
 import duckdb
 import pytest
-from interrupted_clinic import COUNT, Clinic, engine_that, make_clinic
 
 from dither import RefusedError, UnavailableError, steward
 from dither.data.measure import Measurer
 from dither.privacy.kernel.lease import Lease
+from tests.kernel.interrupted_clinic import COUNT, Clinic, engine_that, make_clinic
 
 ROW = "Jane Doe, 47, oncology \x1b[31m\u202e"
 

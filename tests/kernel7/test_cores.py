@@ -16,14 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clinic7 import COUNT, TRUE_COUNT, Clinic
 
 from dither.data.measure import Measurer
 from dither.errors import UnavailableError
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease
-
-pytest_plugins = ["clinic7_fixtures"]
+from tests.kernel7.clinic7 import COUNT, TRUE_COUNT, Clinic
 
 
 def test_a_process_with_data_leaves_no_core_dump(clinic: Clinic) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clinic7 import COUNT, HEAD, PATIENTS, TRUE_COUNT, Clinic
 
 from dither import steward
 from dither.data.measure import Measurer
@@ -21,8 +20,8 @@ from dither.errors import BudgetError, DitherError, RefusedError, UnavailableErr
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.head import Head
+from tests.kernel7.clinic7 import COUNT, HEAD, PATIENTS, TRUE_COUNT, Clinic
 
-pytest_plugins = ["clinic7_fixtures"]
 SECRET = "Jane Doe, 47, oncology"
 
 

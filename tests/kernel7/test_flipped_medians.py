@@ -5,11 +5,10 @@ from __future__ import annotations
 from fractions import Fraction as F
 
 import pytest
-from clinic7 import Clinic
 
 from dither.privacy.mechanisms import FlippedQuantile, JointQuantiles, Quantile, QuantilesWithEnds
+from tests.kernel7.clinic7 import Clinic
 
-pytest_plugins = ["clinic7_fixtures"]
 MEDIAN = "SELECT MEDIAN(age) AS m FROM patients"
 BOTH = "SELECT QUANTILE(age, 0.25) AS q, MEDIAN(age) AS m FROM patients"
 TERMS = {

@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clinic7 import BY_REGION, Clinic
-from kill_steps import STEPS, WHEN
 
-from case_lists import mark_rest
-from postgres_server import running_server
+from tests.case_lists import mark_rest
+from tests.kernel7 import kill_steps
+from tests.kernel7.clinic7 import BY_REGION, Clinic
+from tests.kernel7.kill_steps import STEPS, WHEN
+from tests.postgres_server import running_server
 
-pytest_plugins = ["clinic7_fixtures"]
+ROOT = Path(__file__).parents[2]
 CHARGED = STEPS.index("reserve")
 
 
 def outcomes(folder: Path, *url: str) -> list[dict[str, Any]]:
-    here = Path(__file__).parent
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(here)])}
-    command = [sys.executable, str(here / "kill_steps.py"), str(folder), *url]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    command = [sys.executable, "-m", kill_steps.__name__, str(folder), *url]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

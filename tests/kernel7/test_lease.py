@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
 
 from dither import steward
 from dither.data.measure import Measurer
@@ -23,8 +22,8 @@ from dither.privacy.kernel.lease import Lease, events
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger.head import Head, default_head_path
 from dither.privacy.losses import DiscreteGaussian, GaussianSum, Loss, PoissonSampled, Pure
+from tests.kernel7.clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
 
-pytest_plugins = ["clinic7_fixtures"]
 F = Fraction
 SIGMA_TEN = DiscreteGaussian(10, 1, unit="person")
 

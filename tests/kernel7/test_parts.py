@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from clinic7 import COUNT, Clinic
 
 from dither import steward
 from dither.errors import RefusedError
@@ -26,8 +25,8 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.privacy.kernel.parts import _lies_within
+from tests.kernel7.clinic7 import COUNT, Clinic
 
-pytest_plugins = ["clinic7_fixtures"]
 NORTH = COUNT + " WHERE region = 'north'"
 
 

@@ -6,14 +6,13 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from clinic7 import APPROX, BY_REGION, COUNT, GAUSSIAN, MANY, Clinic
 
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.ledger.rules import rho_of_pure
 from dither.privacy.loss_documents import read_loss
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
+from tests.kernel7.clinic7 import APPROX, BY_REGION, COUNT, GAUSSIAN, MANY, Clinic
 
-pytest_plugins = ["clinic7_fixtures"]
 F = Fraction
 ALL_VISITS = "SELECT COUNT(*) AS n FROM visits"
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
-from clinic7 import Clinic
 
 import dither
 from dither import steward
@@ -15,8 +14,8 @@ from dither.data.measure import Measurer
 from dither.errors import BudgetError, RefusedError, UnavailableError
 from dither.plan.algebra import Cells, Compare, Count, Filter, SampleUnits, Scan
 from dither.privacy.kernel.request import Price, Request, Step
+from tests.kernel7.clinic7 import Clinic
 
-pytest_plugins = ["clinic7_fixtures"]
 MEAN = "SELECT AVG(age) AS a, COUNT(*) AS n FROM patients"
 COUNT = "SELECT COUNT(*) AS n FROM patients"
 OLD = Filter(Scan("patients"), Compare("age", ">=", F(65)))

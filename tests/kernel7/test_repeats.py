@@ -6,14 +6,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
 
 from dither import steward
 from dither.errors import BudgetError, RefusedError
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price
+from tests.kernel7.clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
 
-pytest_plugins = ["clinic7_fixtures"]
 F = Fraction
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clinic7 import BY_REGION, COUNT, GAUSSIAN, PURPOSE, Clinic
 from typer.testing import CliRunner
 
 from dither import steward
@@ -18,8 +17,8 @@ from dither.cli.main import app
 from dither.errors import DitherError, RefusedError
 from dither.privacy.ledger import Ledger, default_head_path
 from dither.state import State
+from tests.kernel7.clinic7 import BY_REGION, COUNT, GAUSSIAN, PURPOSE, Clinic
 
-pytest_plugins = ["clinic7_fixtures"]
 SENTENCES = [part for key, value in PURPOSE.items() for part in (f"--{key}", value)]
 
 
@@ -209,7 +208,7 @@ def test_what_promises_nothing_to_people_is_named_and_the_sum_says_at_least(clin
 def test_a_population_over_windows_sums_all_of_a_persons_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import test_windows
+    from tests.kernel7 import test_windows
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     months = test_windows.write(tmp_path / "months")

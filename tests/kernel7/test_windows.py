@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clinic7 import Clinic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -47,6 +46,7 @@ from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.windows import horizon, touched, windows_of
 from dither.privacy.ledger import Rule
 from dither.publish.budget import over_windows
+from tests.kernel7.clinic7 import Clinic
 
 F = Fraction
 TEXT = """\

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-import hospital
-import neighbours
-from case_lists import mark_rest
 from dither import RefusedError
 from dither.answer import draws
 from dither.answer.draws import law_of
@@ -37,7 +34,9 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.mechanisms import IntegerBox, IntegerLaplace
 from dither.privacy.noise import SystemSource
-from neighbours import check_claim, in_boxes, measured
+from tests import hospital, neighbours
+from tests.case_lists import mark_rest
+from tests.neighbours import check_claim, in_boxes, measured
 
 VISITS = Scan("visits")
 BOTH = Cells(VISITS, ("county",), (Count(), Sum("cost")))

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-import hospital
-from case_lists import mark_rest
 from dither import RefusedError, steward
 from dither.audit import naive
 from dither.data.lower import cells as lowered
@@ -50,6 +48,8 @@ from dither.privacy.losses import BoundedRange
 from dither.privacy.mechanisms import Grid
 from dither.privacy.noise import SystemSource
 from dither.state import State
+from tests import hospital
+from tests.case_lists import mark_rest
 
 VISITS = Scan("visits")
 ONE_EACH = LimitGroups(VISITS, ("diag",), 1)

@@ -19,17 +19,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from replay import Player, played_law
 from scipy.stats import chi2
-from seeded_words import SeededWords
 
-from case_lists import mark_between
 from dither import BudgetError, DitherError, ParameterError, local
 from dither.local.check import largest_ratio
 from dither.local.coins import Coins, chance
 from dither.local.odds import at_most_exp
 from dither.local.protocol import one_row
 from dither.privacy.noise import Words
+from tests.case_lists import mark_between
+from tests.local.replay import Player, played_law
+from tests.local.seeded_words import SeededWords
 
 EVERY: list[local.Protocol] = [
     local.Direct(1, 3),

@@ -8,15 +8,15 @@ from math import exp
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from seeded_words import SeededWords
 
-from case_lists import mark_between
 from dither import BudgetError, ParameterError, local
 from dither.local.mean import Mean, round_at_random
 from dither.local.onebit import OneBit, RepeatedOneBit
 from dither.local.piecewise import Hybrid, Piecewise
 from dither.local.squarewave import SquareWave
 from dither.local.vector import sample_coordinates
+from tests.case_lists import mark_between
+from tests.local.seeded_words import SeededWords
 
 SMALL = [
     OneBit(1),

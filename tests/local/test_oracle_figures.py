@@ -7,11 +7,11 @@ from math import exp, log
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from seeded_words import SeededWords
 
 from dither import local
 from dither.local.localhash import best_size
 from dither.local.support import Oracle
+from tests.local.seeded_words import SeededWords
 
 LN3 = str(log(3))
 

@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from lattice import Lattice, norm, real
 from mpmath import mp, mpf
-from planted import Bug
 
-from case_lists import mark_rest
 from dither.privacy.mechanisms import box_error
 from dither.privacy.mechanisms.box_error import BoxError
+from tests.case_lists import mark_rest
+from tests.mechanisms.lattice import Lattice, norm, real
+from tests.mechanisms.planted import Bug
 
 
 def test_shells_and_a_plain_sum_over_all_integers_agree():

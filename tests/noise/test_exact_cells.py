@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from case_lists import mark_between, mark_rest
 from dither.privacy.noise import samplers
 from dither.privacy.noise.argmax import _argmax
 from dither.privacy.noise.samplers import plan_for
 from dither.privacy.noise.table import RESIDUAL, Law, build
 from dither.privacy.noise.wide_tables import Plan, below_exp, draw, propose
-from sources import TestSource, enumerate_outcomes
+from tests.case_lists import mark_between, mark_rest
+from tests.sources import TestSource, enumerate_outcomes
 
 
 def real(x: Fraction) -> mpf:

@@ -7,7 +7,6 @@ from fractions import Fraction as F
 
 import pytest
 
-import hospital
 from dither.catalog import parse
 from dither.data.register.generated import write_generated
 from dither.errors import DitherError, RefusedError
@@ -29,6 +28,7 @@ from dither.plan.algebra import (
 from dither.plan.facts import Facts
 from dither.privacy.kernel.calibrate import calibrate
 from dither.privacy.kernel.request import Price, Request, Step
+from tests import hospital
 
 VISITS = Scan("visits")
 DELTA = F(1, 10**6)

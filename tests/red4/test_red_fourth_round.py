@@ -13,7 +13,6 @@ import duckdb
 import pytest
 
 import dither
-import hospital
 from dither import steward
 from dither.errors import DitherError, ParameterError
 from dither.plan.algebra import Quantiles, Scan
@@ -21,6 +20,7 @@ from dither.plan.facts import Facts
 from dither.privacy.kernel.calibrate import calibrate
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.publish.commitment import commitment, opens
+from tests import hospital
 
 CATALOG = """\
 dither: 1

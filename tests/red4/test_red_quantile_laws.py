@@ -12,9 +12,7 @@ from collections import defaultdict
 from fractions import Fraction as F
 
 import pytest
-from exact_law import ratios
 
-from case_lists import mark_between
 from dither.audit import naive
 from dither.catalog import parse
 from dither.plan.algebra import (
@@ -35,6 +33,8 @@ from dither.privacy.kernel import calibrate as calibrate_module
 from dither.privacy.kernel.calibrate import calibrate, loss_of
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.rules import Rule, charge
+from tests.case_lists import mark_between
+from tests.red4.exact_law import ratios
 
 CATALOG = """\
 dither: 1

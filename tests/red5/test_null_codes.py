@@ -6,11 +6,11 @@ from fractions import Fraction as F
 
 import pytest
 
-import hospital
 from dither.catalog import parse
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Compare, Count, Holds, Named, Not, Scan, Value
-from neighbours import measured
+from tests import hospital
+from tests.neighbours import measured
 
 VISITS = [
     hospital.visit("a", "p1", urgent="true", score=None),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from random import Random
 
-import hospital
 from dither.catalog import parse
+from tests import hospital
 
 INTEGERS = {
     "t126": (0, 126), "t127": (-128, 127), "t128": (-129, 126), "s": (-32768, 32766), "s2": (0, 32767),

@@ -8,13 +8,13 @@ from fractions import Fraction as F
 
 import numpy as np
 
-import hospital
 from dither.audit import naive
 from dither.data.lower import cells
 from dither.plan import algebra as a
 from dither.plan.analyse import analyse
 from dither.plan.grids import points_of
 from dither.plan.keys import key_domains, open_keys
+from tests import hospital
 
 
 def histogram(both, query) -> Counter:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from fractions import Fraction as F
 from random import Random
 
-from edge_expressions import Maker
-
 from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan.algebra import Cells, Column, Named, Quantiles, Scan
@@ -16,6 +14,7 @@ from dither.plan.grids import points_of
 from dither.plan.keys import key_domains
 from dither.plan.sensitivity import largest_value, sensitivity
 from dither.plan.stability import Owned
+from tests.red6.edge_expressions import Maker
 
 KINDS = ["number", "number", "number", "boolean", "date", "timestamp", "category", "text"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import hospital
 from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Column, Named, Scan, Value
 from dither.plan.analyse import analyse
+from tests import hospital
 
 COUNTY, UNKNOWN = Column("county"), Call("is_null", (Column("beds"),))
 MADE = [

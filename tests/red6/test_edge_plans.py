@@ -13,12 +13,7 @@ from fractions import Fraction as F
 from random import Random
 
 import pytest
-from edge_catalogs import catalog_of, person_rows, row_of, together
-from edge_checks import both_ways, open_cells, owners_of_keys
-from edge_plans import Plans
 
-import hospital
-from case_lists import mark_rest
 from dither.audit import naive
 from dither.audit.sensitivity_check import broken
 from dither.plan import algebra as a
@@ -26,7 +21,12 @@ from dither.plan.algebra import Keys, Quantiles
 from dither.plan.analyse import analyse
 from dither.plan.keys import open_keys
 from dither.plan.stability import Owned
-from neighbours import check_claim, check_rows, measured
+from tests import hospital
+from tests.case_lists import mark_rest
+from tests.neighbours import check_claim, check_rows, measured
+from tests.red6.edge_catalogs import catalog_of, person_rows, row_of, together
+from tests.red6.edge_checks import both_ways, open_cells, owners_of_keys
+from tests.red6.edge_plans import Plans
 
 WEEK = "2024-01-03"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from one_table import HEAD
 
-import hospital
 from dither.catalog import parse
 from dither.data.register.owners import RegistrationError
 from dither.plan.algebra import Scan
+from tests import hospital
+from tests.red6.one_table import HEAD
 
 NUMBER = "{type: integer, bounds: [0, 100], nulls: keep, provenance: x}"
 SHORT, LONG = "{type: text, width: 2, nulls: keep}", "{type: text, width: 9, nulls: keep}"

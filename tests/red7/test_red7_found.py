@@ -11,7 +11,7 @@ import pytest
 
 from dither.errors import ParameterError
 from dither.privacy.noise import argmax_exponential
-from sources import TestSource
+from tests.sources import TestSource
 
 FORKS = """
 import os, sys

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction as F
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "answer"))
-import asked
+from tests.answer import asked
 
 WIDE = "SELECT COUNT(*) AS n, SUM(score * score * score * score * 100000000000000) AS s FROM visits"
 

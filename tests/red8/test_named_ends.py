@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction as F
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "answer"))
-import asked
+from tests.answer import asked
 
 NAMED = "SELECT ward, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) AS hi FROM visits GROUP BY ward"
 

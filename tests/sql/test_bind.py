@@ -6,8 +6,6 @@ from fractions import Fraction
 
 import pytest
 
-import clinic
-import hospital
 from dither import QueryError
 from dither.catalog import parse
 from dither.plan.algebra import (
@@ -30,6 +28,7 @@ from dither.plan.facts import Facts
 from dither.question.expressions import Apply, Constant, Grouping, KeyValue, Noisy
 from dither.question.recipe import GroupingSet
 from dither.sql.bind import bind
+from tests import clinic, hospital
 
 FACTS = clinic.catalog()
 HOSPITAL = hospital.catalog()

@@ -12,15 +12,15 @@ import math
 from fractions import Fraction
 
 import pytest
-from question_maker import Maker
 
-import clinic_sql
-from case_lists import mark_between, mark_rest
 from dither.audit.naive_plans import grouped
 from dither.errors import QueryError
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
 from dither.sql import aggregates, expressions, joins, per_unit
 from dither.sql.bind import bind
+from tests import clinic_sql
+from tests.case_lists import mark_between, mark_rest
+from tests.sql.question_maker import Maker
 
 V, P, R = "visits", "patients", "prescriptions"
 QUESTIONS: list[str | tuple[str, str]] = [

@@ -1,4 +1,4 @@
-"""Fixtures of the kernel's tests: a plugin, since a second conftest.py would bear the name of the first."""
+"""A registered clinic for each test: a copy of one that is registered once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from clinic7 import PATIENTS, VISITS, Clinic, write_sources
 
 from dither import steward
+from tests.kernel7.clinic7 import PATIENTS, VISITS, Clinic, write_sources
 
 
 @pytest.fixture(scope="session")
