@@ -17,7 +17,7 @@ from dither.plan.facts import NO_FACTS
 from dither.plan.keys import key_domains
 from dither.plan.sensitivity import box, largest_value, sensitivity
 from dither.plan.stability import Loose
-from tests import hospital
+from tests.datasets import hospital
 
 
 def measured(both: hospital.Registered, query: Cells):

@@ -11,7 +11,7 @@ from dither.privacy import losses
 from dither.privacy.kernel.calibrate import calibrate, loss_of
 from dither.privacy.kernel.release import Version, repeat_key
 from dither.privacy.kernel.request import Price, Request, Step
-from tests.clinic import catalog
+from tests.datasets.clinic import catalog
 
 HALF = Fraction(1, 2)
 VISITS = plans.Scan("visits")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from dither import __version__
 from dither.cli.main import app, main
-from tests import clinic
+from tests.datasets import clinic
 
 run = CliRunner().invoke
 OPEN = ["--epsilon", "1", "--ceiling", "2", "--question", "How busy are the wards?", "--population",

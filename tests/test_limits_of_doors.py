@@ -19,7 +19,7 @@ from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace, SparseVec
 from dither.privacy.noise import discrete_laplace
 from dither.state import State
 from dither.steward import open_pot
-from tests import clinic
+from tests.datasets import clinic
 from tests.time_guard import time_guard
 
 run = CliRunner().invoke

@@ -19,7 +19,7 @@ import dither
 from dither import steward
 from dither.privacy.ledger.database import Transaction
 from dither.state import State
-from tests.clinic import CATALOG, PURPOSE, catalog, row, write_csv
+from tests.datasets.clinic import CATALOG, PURPOSE, catalog, row, write_csv
 
 QUESTION = "SELECT ward, COUNT(*) AS n, AVG(cost) AS mean FROM visits GROUP BY ward"
 MOST_TRANSACTIONS = 6

@@ -13,7 +13,7 @@ from dither import connect, steward
 from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.privacy.kernel.randomise import dense
 from dither.state import State
-from tests import clinic_sql
+from tests.datasets import clinic_sql
 
 PURPOSE = {
     "question": "How busy are the wards, and what do they cost?",

@@ -14,7 +14,7 @@ from dither.plan.facts import NO_FACTS
 from dither.privacy.kernel.kernel import Kernel
 from dither.question.expressions import Apply, Constant, Formula, KeyValue, Noisy
 from dither.question.recipe import Atom, GroupingSet, KeyColumn, Output, Recipe
-from tests import clinic
+from tests.datasets import clinic
 
 VISITS = Scan("visits")
 

@@ -23,9 +23,9 @@ from dither.privacy.kernel.release import Release
 from dither.privacy.kernel.request import Price
 from dither.question.expressions import Apply, KeyValue, Noisy
 from dither.question.recipe import Order, Output
-from tests import clinic_sql, hospital
 from tests.answer import asked, handmade
 from tests.case_lists import mark_rest
+from tests.datasets import clinic_sql, hospital
 
 QUESTIONS = [
     "SELECT ward, COUNT(*) AS n, SUM(cost) AS c, AVG(cost) AS m FROM visits GROUP BY ward",

@@ -8,8 +8,8 @@ import pytest
 
 from dither import QueryError
 from dither.sql.bind import bind
-from tests import clinic_sql
 from tests.answer.asked import connection
+from tests.datasets import clinic_sql
 
 MIXED = [
     "SELECT COALESCE('x', COUNT(*)) AS y FROM visits",

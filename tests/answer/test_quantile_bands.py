@@ -21,9 +21,9 @@ from dither.privacy.kernel.request import Price
 from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.mechanisms import JointQuantiles, QuantilesWithEnds
 from dither.state import State
-from tests import clinic
 from tests.answer import asked, handmade
 from tests.case_lists import mark_rest
+from tests.datasets import clinic
 
 AGES = [(7 * i * i + 3 * i) % 90 + (i % 5) * 4 for i in range(990)]
 

@@ -13,9 +13,9 @@ from dither.answer.quantile_intervals import Ends, widened, without_bands
 from dither.privacy.kernel.request import Price
 from dither.question.expressions import Noisy
 from dither.question.recipe import Output
-from tests import clinic
 from tests.answer import asked, handmade
 from tests.answer.handmade import apply, number
+from tests.datasets import clinic
 
 MEDIAN, NINTH, COUNT = map(Noisy, range(3))
 LARGE = apply("gt", MEDIAN, number(30))

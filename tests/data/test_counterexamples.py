@@ -18,7 +18,7 @@ from dither.plan.algebra import Cells, Count, Named, Scan, Sum
 from dither.plan.facts import Facts
 from dither.plan.sensitivity import sensitivity
 from dither.plan.stability import Loose
-from tests import hospital
+from tests.datasets import hospital
 from tests.neighbours import check_claim, check_rows, measured
 
 PEOPLE = [hospital.patient(f"p{i}") for i in range(4)]

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from dither.audit import naive
 from dither.plan.algebra import And, Cells, Compare, Count, Filter, IsNull, Not, Or, Scan, Sum
 from dither.plan.sensitivity import largest_value, sensitivity
-from tests import clinic
 from tests.case_lists import mark_rest, run_examples
+from tests.datasets import clinic
 
 FACTS = clinic.catalog()
 TABLE = FACTS.table("visits")

@@ -15,8 +15,8 @@ from dither.data.register.registration import write_copy_and_facts
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, CountUnits, Named, Scan, Sum, Value
 from dither.plan.keys import shape
-from tests import hospital
 from tests.case_lists import mark_between
+from tests.datasets import hospital
 from tests.function_examples import EXAMPLES
 from tests.neighbours import check_claim, measured
 

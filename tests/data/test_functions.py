@@ -12,7 +12,7 @@ from dither.errors import RefusedError
 from dither.plan.algebra import Column, Named, Project, Scan, Value
 from dither.plan.analyse import analyse
 from dither.plan.functions import FAMILIES, REFUSED, TABLE, domain_of, reference
-from tests import hospital
+from tests.datasets import hospital
 from tests.function_examples import COST, COUNTY, DAY, DAYS, EXAMPLES, NOTE, NOTES, NUMBERS, SCORE, SEEN, SEENS, c, n, t
 
 

@@ -19,7 +19,7 @@ from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.losses import DiscreteLaplace
 from dither.state import State
-from tests import clinic, hospital
+from tests.datasets import clinic, hospital
 
 FACTS = hospital.catalog()
 SALARIES = Scan("patients")

@@ -13,7 +13,7 @@ from dither.data.lower.plan import Lowering
 from dither.data.register import registration
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, Named, Scan, Sum
-from tests import hospital
+from tests.datasets import hospital
 from tests.neighbours import measured
 
 PEOPLE = [hospital.patient("p1"), hospital.patient("p2", sex=None, born=None)]

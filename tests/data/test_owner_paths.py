@@ -16,7 +16,7 @@ from dither.data.engines.duckdb import CANNOT_ENCRYPT
 from dither.data.register import limits, owners, registration
 from dither.data.register.registration import RegistrationError, stages, write_copy_and_facts
 from dither.plan.algebra import Cells, Count, Join, Named, PerUnit, Scan
-from tests import clinic, hospital
+from tests.datasets import clinic, hospital
 from tests.neighbours import check_rows, measured
 
 SHOP = """\

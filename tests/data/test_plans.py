@@ -13,7 +13,7 @@ from dither.plan import algebra as a
 from dither.plan.algebra import Cells, Column, Named, Scan
 from dither.plan.analyse import analyse, analyse_node
 from dither.plan.stability import Owned
-from tests import hospital
+from tests.datasets import hospital
 from tests.neighbours import check_claim, check_rows, measured
 from tests.plan_strategies import conditions, expressions
 

@@ -28,7 +28,7 @@ from dither.plan.algebra import (
 from dither.plan.sensitivity import sensitivity
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
-from tests import clinic, hospital
+from tests.datasets import clinic, hospital
 
 CLINIC = clinic.catalog()
 

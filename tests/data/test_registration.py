@@ -14,8 +14,8 @@ from dither.data.register import limits, registration, sources
 from dither.data.register.registration import RegistrationError
 from dither.state import State
 from dither.steward import registration as steward_registration
-from tests import clinic
 from tests.case_lists import mark_rest, run_examples
+from tests.datasets import clinic
 
 
 def of_owner(rows: list[tuple], owner: str) -> list[tuple]:

@@ -24,7 +24,7 @@ from dither.plan.algebra import (
     Sum,
     Value,
 )
-from tests import hospital
+from tests.datasets import hospital
 from tests.neighbours import check_query, measured, register_sizes
 
 PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate((0, 7, 299_999, 300_000, 150_000))]

@@ -19,7 +19,7 @@ from dither.data.register.registration import write_copy
 from dither.data.register.source_types import UNREADABLE
 from dither.data.register.sources import text_rows
 from dither.errors import CatalogError
-from tests import clinic
+from tests.datasets import clinic
 
 MOST = 2**63 - 1
 CATALOG = """\

@@ -19,7 +19,7 @@ from dither.plan.algebra import Cells, Count, CountUnits, Scan, Sum
 from dither.plan.facts import Facts, load_facts
 from dither.plan.sensitivity import sensitivity
 from dither.state import State
-from tests import clinic, hospital
+from tests.datasets import clinic, hospital
 
 PEOPLE = [hospital.patient("p1"), hospital.patient("p2"), hospital.patient(None)]
 VISITS = [

@@ -25,7 +25,7 @@ from dither.data.register.registration import write_copy_and_facts
 from dither.errors import DitherError
 from dither.plan.algebra import Keys, Scan
 from dither.privacy.kernel.kernel import Kernel
-from tests import clinic
+from tests.datasets import clinic
 
 SECRET = "secret-diagnosis"
 ROWS = 40_000

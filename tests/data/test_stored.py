@@ -15,7 +15,7 @@ from dither.data.lower.stored import stored_sums
 from dither.data.measure import Measurer
 from dither.plan.algebra import Call, Cells, Column, Compare, Count, Filter, Join, Named, Project, Scan, Sum, Value
 from dither.plan.sensitivity import sensitivity
-from tests import hospital
+from tests.datasets import hospital
 from tests.neighbours import check_query, register_sizes
 
 PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate((0, 7, 299_999, 300_000, 150_000))]

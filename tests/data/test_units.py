@@ -26,7 +26,7 @@ from dither.plan.analyse import analyse, analyse_node
 from dither.plan.facts import Facts
 from dither.plan.stability import Owned
 from dither.plan.stability.join import comparable
-from tests import hospital
+from tests.datasets import hospital
 from tests.neighbours import check_claim, check_rows, measured
 from tests.plan_strategies import conditions, expressions
 

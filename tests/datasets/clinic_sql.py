@@ -24,7 +24,7 @@ from dither.plan.analyse import analyse
 from dither.plan.keys import shown_keys
 from dither.question.expressions import Apply, Constant, Grouping, KeyValue, Noisy
 from dither.question.recipe import Recipe
-from tests import hospital
+from tests.datasets import hospital
 
 CATALOG = """\
 dither: 1

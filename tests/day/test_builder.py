@@ -19,7 +19,7 @@ from dither.builder import (
 )
 from dither.catalog import parse
 from dither.sql.bind import bind
-from tests import clinic
+from tests.datasets import clinic
 
 CATALOG = parse(clinic.CATALOG)
 VISITS = table("visits")

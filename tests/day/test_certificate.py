@@ -22,7 +22,7 @@ from dither.publish import seal
 from dither.publish.certificate import body_of, number, rounded_up
 from dither.publish.signing import known_keys, signing_key
 from dither.state import State
-from tests import clinic
+from tests.datasets import clinic
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = seal.public_hex(KEY.public_key())

@@ -16,7 +16,7 @@ from dither import BudgetError, UnavailableError, steward
 from dither.cli.main import app, main
 from dither.cli.output import exit_code
 from dither.state import State
-from tests import clinic
+from tests.datasets import clinic
 
 QUESTION = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 

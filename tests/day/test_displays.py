@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from dither import BudgetError, accounting, connect
 from dither.cli.main import app
 from dither.local import Client, Direct
-from tests import clinic
 from tests.case_lists import mark_between, mark_rest
+from tests.datasets import clinic
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"

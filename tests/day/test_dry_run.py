@@ -21,7 +21,7 @@ from dither.privacy.kernel.kernel import Kernel, statements
 from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.state import State
-from tests import clinic, hospital
+from tests.datasets import clinic, hospital
 
 QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
 

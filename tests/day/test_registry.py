@@ -21,7 +21,7 @@ from dither.publish.deployment import Deployment
 from dither.publish.hazards import hazards
 from dither.publish.registry import PROMPT, entry, problems, prompts, read_entry
 from dither.publish.statement import statement
-from tests import clinic
+from tests.datasets import clinic
 
 PERSON = {"unit": "person", "neighbours": "add_remove"}
 CATALOG = parse(clinic.CATALOG)

@@ -20,7 +20,7 @@ from dither.publish.harms import FORBIDDEN, HARMS
 from dither.publish.report import Answered, Paid, Report, Staged, page
 from dither.state import State
 from dither.steward.stages import stages, truth_of
-from tests import clinic
+from tests.datasets import clinic
 
 VOID = {"meta", "line", "circle", "rect", "br", "link", "img"}
 POINTS = (Point("a", 10.0, 8.0, 12.0, 9.0), Point("<b>", -3.0, None, 1.0, None), Point("c", math.nan))

@@ -20,7 +20,7 @@ from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger import Ledger
 from dither.session import Connection
 from dither.state import State
-from tests import clinic
+from tests.datasets import clinic
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 

@@ -20,7 +20,7 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge_pure
 from dither.privacy.losses import DiscreteLaplace, Pure
 from dither.privacy.noise import SystemSource
-from tests import clinic
+from tests.datasets import clinic
 
 COUNT = Cells(Scan("visits"), (), (Count(),))
 

@@ -11,7 +11,7 @@ import pytest
 from dither import BudgetError
 from dither.cli.registry import deployment
 from dither.privacy.ledger import export
-from tests import clinic
+from tests.datasets import clinic
 from tests.kernel.interrupted_clinic import Clinic, make_clinic
 
 TEXT = clinic.CATALOG.replace("rows_per_unit: 3", "rows_per_unit: 1")

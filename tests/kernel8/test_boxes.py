@@ -34,8 +34,9 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.mechanisms import IntegerBox, IntegerLaplace
 from dither.privacy.noise import SystemSource
-from tests import hospital, neighbours
+from tests import neighbours
 from tests.case_lists import mark_rest
+from tests.datasets import hospital
 from tests.neighbours import check_claim, in_boxes, measured
 
 VISITS = Scan("visits")

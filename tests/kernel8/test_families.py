@@ -48,8 +48,8 @@ from dither.privacy.losses import BoundedRange
 from dither.privacy.mechanisms import Grid
 from dither.privacy.noise import SystemSource
 from dither.state import State
-from tests import hospital
 from tests.case_lists import mark_rest
+from tests.datasets import hospital
 
 VISITS = Scan("visits")
 ONE_EACH = LimitGroups(VISITS, ("diag",), 1)

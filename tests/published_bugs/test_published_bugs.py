@@ -21,7 +21,7 @@ from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import Quantile
 from dither.sql.bind import bind
-from tests import clinic
+from tests.datasets import clinic
 
 VISITS = Scan("visits")
 

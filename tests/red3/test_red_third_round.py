@@ -28,7 +28,7 @@ from dither.plan.algebra import (
 from dither.plan.facts import Facts
 from dither.privacy.kernel.calibrate import calibrate
 from dither.privacy.kernel.request import Price, Request, Step
-from tests import hospital
+from tests.datasets import hospital
 
 VISITS = Scan("visits")
 DELTA = F(1, 10**6)

@@ -20,7 +20,7 @@ from dither.plan.facts import Facts
 from dither.privacy.kernel.calibrate import calibrate
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.publish.commitment import commitment, opens
-from tests import hospital
+from tests.datasets import hospital
 
 CATALOG = """\
 dither: 1

@@ -9,7 +9,7 @@ import pytest
 from dither.catalog import parse
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Compare, Count, Holds, Named, Not, Scan, Value
-from tests import hospital
+from tests.datasets import hospital
 from tests.neighbours import measured
 
 VISITS = [

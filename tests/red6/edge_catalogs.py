@@ -6,7 +6,7 @@ import datetime
 from random import Random
 
 from dither.catalog import parse
-from tests import hospital
+from tests.datasets import hospital
 
 INTEGERS = {
     "t126": (0, 126), "t127": (-128, 127), "t128": (-129, 126), "s": (-32768, 32766), "s2": (0, 32767),

@@ -14,7 +14,7 @@ from dither.plan import algebra as a
 from dither.plan.analyse import analyse
 from dither.plan.grids import points_of
 from dither.plan.keys import key_domains, open_keys
-from tests import hospital
+from tests.datasets import hospital
 
 
 def histogram(both, query) -> Counter:

@@ -8,7 +8,7 @@ from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Column, Named, Scan, Value
 from dither.plan.analyse import analyse
-from tests import hospital
+from tests.datasets import hospital
 
 COUNTY, UNKNOWN = Column("county"), Call("is_null", (Column("beds"),))
 MADE = [

@@ -21,8 +21,8 @@ from dither.plan.algebra import Keys, Quantiles
 from dither.plan.analyse import analyse
 from dither.plan.keys import open_keys
 from dither.plan.stability import Owned
-from tests import hospital
 from tests.case_lists import mark_rest
+from tests.datasets import hospital
 from tests.neighbours import check_claim, check_rows, measured
 from tests.red6.edge_catalogs import catalog_of, person_rows, row_of, together
 from tests.red6.edge_checks import both_ways, open_cells, owners_of_keys

@@ -7,7 +7,7 @@ import pytest
 from dither.catalog import parse
 from dither.data.register.owners import RegistrationError
 from dither.plan.algebra import Scan
-from tests import hospital
+from tests.datasets import hospital
 from tests.red6.one_table import HEAD
 
 NUMBER = "{type: integer, bounds: [0, 100], nulls: keep, provenance: x}"

@@ -28,7 +28,7 @@ from dither.plan.facts import Facts
 from dither.question.expressions import Apply, Constant, Grouping, KeyValue, Noisy
 from dither.question.recipe import GroupingSet
 from dither.sql.bind import bind
-from tests import clinic, hospital
+from tests.datasets import clinic, hospital
 
 FACTS = clinic.catalog()
 HOSPITAL = hospital.catalog()

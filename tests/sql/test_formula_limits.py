@@ -10,7 +10,7 @@ from dither.sql import aggregates
 from dither.sql.aggregates import walk
 from dither.sql.bind import bind
 from dither.sql.formulas import MAX_NODES
-from tests import clinic_sql
+from tests.datasets import clinic_sql
 
 
 def nest_selects(depth: int, body: str) -> str:

@@ -10,7 +10,7 @@ from dither import QueryError
 from dither.plan.facts import Facts
 from dither.sql.bind import bind
 from dither.sql.refusals.table import REFUSALS, reference
-from tests import clinic_sql
+from tests.datasets import clinic_sql
 
 CATALOG = clinic_sql.catalog()
 FACTS = Facts(

@@ -18,8 +18,8 @@ from dither.errors import QueryError
 from dither.plan.algebra import Cells, Count, Keys, LimitGroups, Quantiles, Sum
 from dither.sql import aggregates, expressions, joins, per_unit
 from dither.sql.bind import bind
-from tests import clinic_sql
 from tests.case_lists import mark_between, mark_rest
+from tests.datasets import clinic_sql
 from tests.sql.question_maker import Maker
 
 V, P, R = "visits", "patients", "prescriptions"

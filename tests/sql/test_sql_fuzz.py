@@ -12,7 +12,7 @@ from dither import DitherError, QueryError
 from dither.plan.facts import Facts
 from dither.sql.bind import bind
 from dither.sql.refusals.table import REFUSALS
-from tests import clinic_sql
+from tests.datasets import clinic_sql
 
 CATALOG = clinic_sql.catalog()
 FACTS = Facts(

@@ -11,7 +11,7 @@ from dither.sql import bind as binder
 from dither.sql.bind import bind
 from dither.sql.dialects import spoken
 from dither.sql.parse import MAX_DEPTH, MAX_LENGTH, MAX_PARENTHESES, MAX_WORD, parse, read_text
-from tests import clinic_sql
+from tests.datasets import clinic_sql
 from tests.time_guard import time_guard
 
 CATALOG = clinic_sql.catalog()
