@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from dither import steward
-from tests.kernel7.clinic7 import PATIENTS, VISITS, Clinic, write_sources
+from tests.datasets.regional_clinic import PATIENTS, VISITS, Clinic, write_sources
 
 
 @pytest.fixture(scope="session")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Registered once; every test gets a copy."""
-    folder = tmp_path_factory.mktemp("clinic7")
+    folder = tmp_path_factory.mktemp("regional-clinic")
     before = os.environ.get("XDG_STATE_HOME")
     try:
         for name, tables in (("patients", PATIENTS), ("visits", VISITS)):

@@ -1,6 +1,6 @@
 """Runs in an interpreter of its own: for every fault point a forked child that dies there, and what is left.
 
-    python -m tests.kernel7.kill_steps FOLDER [POSTGRES_URL]
+    python -m tests.kernel.kill_steps FOLDER [POSTGRES_URL]
 
 Prints one JSON line per fault point. Faults are made by wrapping the kernel's step functions: nothing in `src` knows.
 """
@@ -21,7 +21,7 @@ if __name__ == "__main__":
 from dither import steward
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Request
-from tests.kernel7.clinic7 import COUNT, PURPOSE, Clinic, write_sources
+from tests.datasets.regional_clinic import COUNT, PURPOSE, Clinic, write_sources
 
 WHEN = ("after",)  # after one step is before the next
 STEPS = ("price", "prepare", "reserve", "measure", "randomise", "commit", "send")

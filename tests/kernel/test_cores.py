@@ -21,7 +21,7 @@ from dither.data.measure import Measurer
 from dither.errors import UnavailableError
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.lease import Lease
-from tests.kernel7.clinic7 import COUNT, TRUE_COUNT, Clinic
+from tests.datasets.regional_clinic import COUNT, TRUE_COUNT, Clinic
 
 
 def test_a_process_with_data_leaves_no_core_dump(clinic: Clinic) -> None:

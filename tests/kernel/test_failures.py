@@ -20,7 +20,7 @@ from dither.errors import BudgetError, DitherError, RefusedError, UnavailableErr
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.head import Head
-from tests.kernel7.clinic7 import COUNT, HEAD, PATIENTS, TRUE_COUNT, Clinic
+from tests.datasets.regional_clinic import COUNT, HEAD, PATIENTS, TRUE_COUNT, Clinic
 
 SECRET = "Jane Doe, 47, oncology"
 

@@ -7,7 +7,7 @@ from fractions import Fraction as F
 import pytest
 
 from dither.privacy.mechanisms import FlippedQuantile, JointQuantiles, Quantile, QuantilesWithEnds
-from tests.kernel7.clinic7 import Clinic
+from tests.datasets.regional_clinic import Clinic
 
 MEDIAN = "SELECT MEDIAN(age) AS m FROM patients"
 BOTH = "SELECT QUANTILE(age, 0.25) AS q, MEDIAN(age) AS m FROM patients"

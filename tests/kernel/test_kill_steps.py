@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.case_lists import mark_rest
-from tests.kernel7 import kill_steps
-from tests.kernel7.clinic7 import BY_REGION, Clinic
-from tests.kernel7.kill_steps import STEPS, WHEN
+from tests.datasets.regional_clinic import BY_REGION, Clinic
+from tests.kernel import kill_steps
+from tests.kernel.kill_steps import STEPS, WHEN
 from tests.postgres_server import running_server
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from dither.privacy.kernel.lease import Lease, events
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger.head import Head, default_head_path
 from dither.privacy.losses import DiscreteGaussian, GaussianSum, Loss, PoissonSampled, Pure
-from tests.kernel7.clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
+from tests.datasets.regional_clinic import BY_REGION, COUNT, GAUSSIAN, Clinic
 
 F = Fraction
 SIGMA_TEN = DiscreteGaussian(10, 1, unit="person")

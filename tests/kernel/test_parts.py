@@ -25,7 +25,7 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.privacy.kernel.parts import _lies_within
-from tests.kernel7.clinic7 import COUNT, Clinic
+from tests.datasets.regional_clinic import COUNT, Clinic
 
 NORTH = COUNT + " WHERE region = 'north'"
 

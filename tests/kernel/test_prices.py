@@ -11,7 +11,7 @@ from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.ledger.rules import rho_of_pure
 from dither.privacy.loss_documents import read_loss
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
-from tests.kernel7.clinic7 import APPROX, BY_REGION, COUNT, GAUSSIAN, MANY, Clinic
+from tests.datasets.regional_clinic import APPROX, BY_REGION, COUNT, GAUSSIAN, MANY, Clinic
 
 F = Fraction
 ALL_VISITS = "SELECT COUNT(*) AS n FROM visits"

@@ -14,7 +14,7 @@ from dither.data.measure import Measurer
 from dither.errors import BudgetError, RefusedError, UnavailableError
 from dither.plan.algebra import Cells, Compare, Count, Filter, SampleUnits, Scan
 from dither.privacy.kernel.request import Price, Request, Step
-from tests.kernel7.clinic7 import Clinic
+from tests.datasets.regional_clinic import Clinic
 
 MEAN = "SELECT AVG(age) AS a, COUNT(*) AS n FROM patients"
 COUNT = "SELECT COUNT(*) AS n FROM patients"

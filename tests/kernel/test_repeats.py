@@ -11,7 +11,7 @@ from dither import steward
 from dither.errors import BudgetError, RefusedError
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price
-from tests.kernel7.clinic7 import BY_REGION, COUNT, GAUSSIAN, Clinic
+from tests.datasets.regional_clinic import BY_REGION, COUNT, GAUSSIAN, Clinic
 
 F = Fraction
 

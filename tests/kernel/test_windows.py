@@ -46,64 +46,20 @@ from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.windows import horizon, touched, windows_of
 from dither.privacy.ledger import Rule
 from dither.publish.budget import over_windows
-from tests.kernel7.clinic7 import Clinic
+from tests.datasets import monthly_clinic
+from tests.datasets.regional_clinic import Clinic
 
 F = Fraction
-TEXT = """\
-dither: 1
-dataset: clinic
-lineage: clinic
-population: county-residents
-neighbours: add_remove
-unit: {kind: person_window, column: day, every: month, zone: UTC}
-people:
-  person: {protected: true}
-source: {engine: csv, location: .}
-tables:
-  visits:
-    kind: private
-    from: visits.csv
-    owner: {column: person}
-    unique: []
-    rows_per_unit: 2
-    max_rows: 1000
-    columns:
-      person: {type: id}
-      day: {type: date, bounds: [2026-01-01, 2026-06-30], nulls: drop, provenance: the extract}
-      cost: {type: integer, bounds: [0, 9], nulls: drop, provenance: tariff}
-"""
-LABS = """\
-  labs:
-    kind: private
-    from: labs.csv
-    owner: {column: person}
-    unique: []
-    rows_per_unit: 2
-    max_rows: 1000
-    columns:
-      person: {type: id}
-      day: {type: date, bounds: [2025-12-01, 2026-03-31], nulls: drop, provenance: the extract}
-      cost: {type: integer, bounds: [0, 9], nulls: drop, provenance: tariff}
-"""
 MONTHS = ("2026-01", "2026-02", "2026-03", "2026-04", "2026-05", "2026-06")
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 MARCH = COUNT + " WHERE day >= DATE '2026-03-01' AND day < DATE '2026-04-01'"
 MAY = COUNT + " WHERE day BETWEEN DATE '2026-05-01' AND DATE '2026-05-31'"
 
 
-def write(folder: Path, text: str = TEXT) -> Clinic:
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"p{i},2026-{i % 6 + 1:02d}-{i % 28 + 1:02d},{i % 10}" for i in range(300)]
-    (folder / "visits.csv").write_text("person,day,cost\n" + "\n".join(lines) + "\n")
-    (folder / "clinic.yaml").write_text(text)
-    steward.register(folder / "clinic.yaml")
-    return Clinic(folder / "clinic.yaml")
-
-
 @pytest.fixture
 def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clinic:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    made = write(tmp_path / "site")
+    made = monthly_clinic.register(tmp_path / "site")
     made.open(epsilon=3, ceiling=4)
     return made
 
@@ -159,7 +115,7 @@ def test_no_question_goes_past_the_windows(clinic: Clinic) -> None:
 
 def test_repeats_are_free_and_groups_pay_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    clinic = write(tmp_path / "site")
+    clinic = monthly_clinic.register(tmp_path / "site")
     clinic.open(epsilon=3, ceiling=4, policy="separate")
     open_windows(clinic)
     for name in ("board", "press"):
@@ -217,7 +173,7 @@ def test_other_bounds_later_make_every_window_pay(clinic: Clinic) -> None:
     """Dates beyond the bounds are moved to them: with other bounds a row may lie in another window than before."""
     open_windows(clinic)
     clinic.connect().sql(MARCH, epsilon="0.5")
-    clinic.file.write_text(TEXT.replace("2026-06-30", "2026-07-31"))
+    clinic.file.write_text(monthly_clinic.CATALOG.replace("2026-06-30", "2026-07-31"))
     steward.register(clinic.file)
     clinic.connect().sql(MARCH, epsilon="0.5")
     assert {spent(clinic)[f"months-{month}"] for month in MONTHS} == {F(1, 2), F(1)}
@@ -226,7 +182,7 @@ def test_other_bounds_later_make_every_window_pay(clinic: Clinic) -> None:
 
 def test_replace_costs_the_two_dearest_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    clinic = write(tmp_path / "site", TEXT.replace("add_remove", "replace"))
+    clinic = monthly_clinic.register(tmp_path / "site", monthly_clinic.CATALOG.replace("add_remove", "replace"))
     clinic.open(epsilon=3, ceiling=4)
     open_windows(clinic)
     pots = {pot.name: pot for pot in clinic.ledger().pots()}
@@ -316,13 +272,13 @@ SOME = Filter(Filter(Scan("visits"), MARCH_ON), BEFORE_MAY)
     ],
 )
 def test_what_a_plan_could_touch(plan: Plan, months: tuple[str, ...]) -> None:
-    catalog = parse(TEXT)
+    catalog = parse(monthly_clinic.CATALOG)
     among = windows_of(catalog)
     assert among is not None and among.labels == MONTHS and horizon(catalog) == 6
     assert touched([plan], catalog, among) == months
 
 
-BOTH = parse(TEXT + LABS)
+BOTH = parse(monthly_clinic.CATALOG + monthly_clinic.LABS)
 DAYS = st.dates(datetime.date(2025, 11, 20), datetime.date(2026, 7, 10)).map(str)
 OPERATORS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
 comparing = st.builds(Compare, st.just("day"), OPERATORS, DAYS.map(days))
@@ -406,7 +362,7 @@ def test_planted_bug_a_filter_over_groups_or_an_or_is_caught(monkeypatch: pytest
 @pytest.mark.parametrize("every", ["day", "week", "month", "year"])
 def test_window_numbers_are_those_of_registration(every: str) -> None:
     """The same numbers as the naive registration's owners, at every border, in a zone of its own."""
-    text = TEXT.replace("month, zone: UTC", f"{every}, zone: +01:00").replace(
+    text = monthly_clinic.CATALOG.replace("month, zone: UTC", f"{every}, zone: +01:00").replace(
         "{type: date, bounds: [2026-01-01, 2026-06-30]",
         '{type: timestamp, zone: UTC, bounds: ["2025-12-30T22:00:00", "2026-01-12T01:00:00"]',
     )
@@ -427,13 +383,13 @@ def test_window_numbers_are_those_of_registration(every: str) -> None:
 
 def test_too_many_windows_are_refused() -> None:
     with pytest.raises(RefusedError, match="Take longer windows"):
-        windows_of(parse(TEXT.replace("month", "day").replace("2026-01-01", "1990-01-01")))
+        windows_of(parse(monthly_clinic.CATALOG.replace("month", "day").replace("2026-01-01", "1990-01-01")))
 
 
 def test_windows_need_a_unit_with_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     unit = "{kind: person_window, column: day, every: month, zone: UTC}"
-    clinic = write(tmp_path / "site", TEXT.replace(unit, "{kind: person}"))
+    clinic = monthly_clinic.register(tmp_path / "site", monthly_clinic.CATALOG.replace(unit, "{kind: person}"))
     clinic.open(epsilon=3, ceiling=4)
     with pytest.raises(ParameterError, match="this catalog protects person"):
         open_windows(clinic)

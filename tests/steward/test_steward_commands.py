@@ -17,7 +17,8 @@ from dither.cli.main import app
 from dither.errors import DitherError, RefusedError
 from dither.privacy.ledger import Ledger, default_head_path
 from dither.state import State
-from tests.kernel7.clinic7 import BY_REGION, COUNT, GAUSSIAN, PURPOSE, Clinic
+from tests.datasets import monthly_clinic
+from tests.datasets.regional_clinic import BY_REGION, COUNT, GAUSSIAN, PURPOSE, Clinic
 
 SENTENCES = [part for key, value in PURPOSE.items() for part in (f"--{key}", value)]
 
@@ -208,20 +209,20 @@ def test_what_promises_nothing_to_people_is_named_and_the_sum_says_at_least(clin
 def test_a_population_over_windows_sums_all_of_a_persons_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.kernel7 import test_windows
-
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    months = test_windows.write(tmp_path / "months")
+    months = monthly_clinic.register(tmp_path / "months")
     months.open(epsilon=1, ceiling=1)
-    again = test_windows.write(tmp_path / "again", test_windows.TEXT.replace("lineage: clinic", "lineage: again"))
+    again = monthly_clinic.register(
+        tmp_path / "again", monthly_clinic.CATALOG.replace("lineage: clinic", "lineage: again")
+    )
     again.open(epsilon=1, ceiling=2, relations={"*": "unknown"})
     assert "together, whatever is asked: epsilon 18, delta 0, for adding" in run(
         "budget", "show", again.file
     )  # 6 * 1 + 6 * 2
-    rows = test_windows.TEXT.replace("lineage: clinic", "lineage: rows").replace("people:", "people: {}", 1)
+    rows = monthly_clinic.CATALOG.replace("lineage: clinic", "lineage: rows").replace("people:", "people: {}", 1)
     unit = "{kind: person_window, column: day, every: month, zone: UTC}"
     rows = rows.replace(unit, "{kind: row}").replace("  person: {protected: true}\n", "").replace("{type: id}", ID)
-    by_row = test_windows.write(
+    by_row = monthly_clinic.register(
         tmp_path / "rows", rows.replace("    owner: {column: person}\n", "").replace("unit: 2", "unit: 1")
     )
     by_row.open(epsilon=1, ceiling=2, relations={"*": "same"})
