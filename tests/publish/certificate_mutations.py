@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.certificates.certificate_samples import digest_field, list_fields
+from tests.publish.certificate_samples import digest_field, list_fields
 
 
 class Members(list):

@@ -13,8 +13,8 @@ from dither.errors import DitherError
 from dither.privacy import losses as ls
 from dither.publish import seal
 from dither.publish.certificate_fields import ABSENT_IN_VERSION_ONE, BODY, find_field_problems
-from tests.certificates.certificate_samples import KEY, PUBLIC, sample_body, sign_version_one
 from tests.datasets import clinic
+from tests.publish.certificate_samples import KEY, PUBLIC, sample_body, sign_version_one
 
 
 def change(path: str, value: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dither.publish import seal
-from tests.certificates.certificate_mutations import MUTATIONS
-from tests.certificates.certificate_samples import (
+from tests.publish.certificate_mutations import MUTATIONS
+from tests.publish.certificate_samples import (
     KEY,
     PUBLIC,
     VERSION_ONE,
@@ -23,7 +23,7 @@ from tests.certificates.certificate_samples import (
     sign_version_one,
     write_canonical,
 )
-from tests.certificates.certificate_search import Search, search_forgeries
+from tests.publish.certificate_search import Search, search_forgeries
 
 NOT_A_CERTIFICATE = ("this is not a certificate of dither",)
 

@@ -17,7 +17,7 @@ from dither.errors import DitherError
 from dither.publish import seal
 from dither.publish.commitment import commitment, opens
 from dither.strict_json import MAX_CHARACTERS, MAX_DEPTH, MAX_DIGITS
-from tests.certificates.certificate_samples import KEY, PUBLIC, sample_body, sign_sample
+from tests.publish.certificate_samples import KEY, PUBLIC, sample_body, sign_sample
 
 NOT_A_CERTIFICATE = ("this is not a certificate of dither",)
 STRANGER = Ed25519PrivateKey.from_private_bytes(bytes(32))
