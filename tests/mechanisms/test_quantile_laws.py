@@ -34,7 +34,7 @@ from dither.privacy.kernel.calibrate import calibrate, loss_of
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.rules import Rule, charge
 from tests.case_lists import mark_between
-from tests.red4.exact_law import ratios
+from tests.mechanisms.exact_law import ratios
 
 CATALOG = """\
 dither: 1
