@@ -14,7 +14,7 @@ from dither.plan.grids import points_of
 from dither.plan.keys import key_domains
 from dither.plan.sensitivity import largest_value, sensitivity
 from dither.plan.stability import Owned
-from tests.red6.edge_expressions import Maker
+from tests.data.edge_expressions import Maker
 
 KINDS = ["number", "number", "number", "boolean", "date", "timestamp", "category", "text"]
 

@@ -22,11 +22,11 @@ from dither.plan.analyse import analyse
 from dither.plan.keys import open_keys
 from dither.plan.stability import Owned
 from tests.case_lists import mark_rest
+from tests.data.edge_checks import both_ways, open_cells, owners_of_keys
+from tests.data.edge_plans import Plans
 from tests.datasets import hospital
+from tests.datasets.edge_catalogs import catalog_of, person_rows, row_of, together
 from tests.neighbours import check_claim, check_rows, measured
-from tests.red6.edge_catalogs import catalog_of, person_rows, row_of, together
-from tests.red6.edge_checks import both_ways, open_cells, owners_of_keys
-from tests.red6.edge_plans import Plans
 
 WEEK = "2024-01-03"
 

@@ -8,7 +8,7 @@ from dither.catalog import parse
 from dither.data.register.owners import RegistrationError
 from dither.plan.algebra import Scan
 from tests.datasets import hospital
-from tests.red6.one_table import HEAD
+from tests.datasets.one_table import HEAD
 
 NUMBER = "{type: integer, bounds: [0, 100], nulls: keep, provenance: x}"
 SHORT, LONG = "{type: text, width: 2, nulls: keep}", "{type: text, width: 9, nulls: keep}"

@@ -10,7 +10,7 @@ import pytest
 from dither.catalog import parse
 from dither.data.register.owners import RegistrationError
 from dither.data.register.registration import write_copy_and_facts
-from tests.red6.one_table import HEAD
+from tests.datasets.one_table import HEAD
 
 CATALOG = parse(HEAD + "      note: {type: text, width: 9, nulls: keep}\n")
 OTHERS = [b"p1,a", b"p2,b", b"p3,c", b'p4,"q,q"', b"p5,e"]
