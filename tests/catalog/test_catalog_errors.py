@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dither.catalog import load, parse
 from dither.errors import CatalogError
-from tests.catalog.broken_clinic import AGE, CLINIC, change
+from tests.datasets.broken_clinic import AGE, CLINIC, change
 
 
 def refusal(text: str) -> tuple[int, str]:

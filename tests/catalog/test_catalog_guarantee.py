@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dither.catalog import UNPROTECTED, guarantee, horizon, load, parse
-from tests.catalog.broken_clinic import CLINIC, change
+from tests.datasets.broken_clinic import CLINIC, change
 
 TEXT = guarantee(load(Path(__file__).parent / "clinic.yaml"))
 FLAT = " ".join(TEXT.split())

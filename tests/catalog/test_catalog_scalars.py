@@ -7,7 +7,7 @@ import pytest
 from dither.catalog import parse
 from dither.catalog import scalars as read
 from dither.errors import CatalogError
-from tests.catalog.broken_clinic import CLINIC, change, column
+from tests.datasets.broken_clinic import CLINIC, change, column
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from dither.catalog import (
     to_json,
 )
 from dither.errors import CatalogError
-from tests.catalog.broken_clinic import CLINIC, change
+from tests.datasets.broken_clinic import CLINIC, change
 
 CLINIC_OF_THE_SPEC = load(Path(__file__).parent / "clinic.yaml")
 LARGE = 2**63 - 1
