@@ -232,3 +232,18 @@ def test_the_command_says_that_only_the_columns_are_signed(tmp_path):
     assert code == 0 and "its columns are the numbers that it is of; nothing else in it is signed" in shown
     values.write_text(write_values(columns={"n": [1, 2.5]}))
     assert verify(tmp_path / "certificate.json", "--key", PUBLIC, "--values", Path(values))[0] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"columns": {"n": [999]}, "nonce": "%s", "columns": {"n": [12]}}',
+        '{"columns": {"n": [999], "n": [12]}, "nonce": "%s"}',
+    ],
+)
+def test_a_file_of_values_says_each_thing_once(text: str) -> None:
+    """The check read the last of two columns and a reader the first: a changed table passed as the certified one."""
+    promised = commitment({"n": [12]}, NONCE)
+    assert opens(json.dumps({"columns": {"n": [12]}, "nonce": NONCE}), promised)
+    with pytest.raises(DitherError, match="columns and nonce"):
+        opens(text.replace("%s", NONCE), promised)
