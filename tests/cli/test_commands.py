@@ -16,6 +16,7 @@ from dither import BudgetError, UnavailableError, steward
 from dither.cli.main import app, main
 from dither.cli.output import exit_code
 from dither.state import State
+from tests.command_tree import COMMANDS
 from tests.datasets import clinic
 
 QUESTION = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -23,17 +24,6 @@ QUESTION = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(each) for each in arguments])
-
-
-def everything(command=None, path=()):
-    command = command or typer.main.get_command(app)
-    inner = getattr(command, "commands", None)
-    if not inner:
-        return [(path, command)]
-    return [found for name, sub in inner.items() for found in everything(sub, (*path, name))]
-
-
-COMMANDS = everything()
 
 
 @pytest.fixture(scope="module")

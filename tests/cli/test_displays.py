@@ -8,15 +8,14 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
-import click
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from dither import BudgetError, accounting, connect
 from dither.cli.main import app
 from dither.local import Client, Direct
 from tests.case_lists import mark_between, mark_rest
+from tests.command_tree import COMMANDS
 from tests.datasets import clinic
 
 ROOT = Path(__file__).parents[2]
@@ -171,14 +170,6 @@ def test_a_derived_result_keeps_its_derivation_at_another_level(tmp_path):
 
 
 # -- commands -----------------------------------------------------------------------------------------------------
-
-
-def leaves(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
-    inner = getattr(command, "commands", {})
-    return [(path, command)] if not inner else [e for name, sub in inner.items() for e in leaves(sub, (*path, name))]
-
-
-COMMANDS = leaves(typer.main.get_command(app))
 
 
 @pytest.mark.parametrize(
