@@ -1,4 +1,4 @@
-"""What a red team broke in plans and registration, each as it was broken: refused now, or within the claim."""
+"""Plans and sources made to break a claim, each as it once did: refused now, or within the claim."""
 
 from __future__ import annotations
 
