@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -142,6 +143,27 @@ def item(visit_name: str | None, qty: str | None = "1", drug: str | None = "a") 
 
 def raws(patients: list[Raw] = (), visits: list[Raw] = (), items: list[Raw] = ()) -> Raws:  # type: ignore[assignment]
     return {"patients": list(patients), "visits": list(visits), "items": list(items), **PUBLIC}
+
+
+DIAGNOSES = ["flu", "cold", "gout", None, "x" * 4, "a'b"]
+
+
+def random_people(count: int, seed: int = 0) -> Raws:
+    """Patients with one to three visits each, whose values are drawn anew at each seed."""
+    draw = random.Random(seed)
+    visits = [
+        visit(
+            f"v{i}-{j}",
+            f"p{i}",
+            diag=draw.choice(DIAGNOSES),
+            county=draw.choice(["ash", "elm", "oak", "other", None]),
+            cost=draw.choice([None, "1", "20.5", "499.99", "-10", "9999"]),
+            score=draw.choice([None, "-5", "0", "5"]),
+        )
+        for i in range(count)
+        for j in range(draw.randint(1, 3))
+    ]
+    return raws([patient(f"p{i}") for i in range(count)], visits)
 
 
 def write_csv(file: Path, columns: tuple[str, ...], rows: list[Raw]) -> None:

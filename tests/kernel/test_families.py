@@ -1,20 +1,15 @@
-"""Unlisted keys, quantiles and several shapes in one request: measured and priced exactly, sent sparingly."""
+"""Unlisted keys, quantiles and several shapes in one request: priced exactly, sent sparingly."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter, defaultdict
 from dataclasses import replace
 from fractions import Fraction as F
-from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from dither import RefusedError, steward
-from dither.audit import naive
-from dither.data.lower import cells as lowered
 from dither.plan.algebra import (
     Cells,
     Column,
@@ -35,8 +30,7 @@ from dither.plan.algebra import (
     Scan,
     Sum,
 )
-from dither.plan.grids import points_between, points_of
-from dither.plan.sensitivity import Reach, touched
+from dither.plan.sensitivity import Reach
 from dither.privacy.kernel import calibrate as calibrate_module
 from dither.privacy.kernel.calibrate import _ranges, calibrate, loss_of, root_down
 from dither.privacy.kernel.kernel import Kernel
@@ -45,10 +39,8 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge
 from dither.privacy.ledger.rules import Rule, charge_pure
 from dither.privacy.losses import BoundedRange
-from dither.privacy.mechanisms import Grid
 from dither.privacy.noise import SystemSource
 from dither.state import State
-from tests.case_lists import mark_rest
 from tests.datasets import hospital
 
 VISITS = Scan("visits")
@@ -58,24 +50,6 @@ PURPOSE = {
     "population": "All residents of the county.",
     "recipient": "The board of the hospital.",
 }
-DIAGS = ["flu", "cold", "gout", None, "x" * 4, "a'b"]
-
-
-def people(count: int, seed: int = 0) -> hospital.Raws:
-    draw = random.Random(seed)
-    visits = [
-        hospital.visit(
-            f"v{i}-{j}",
-            f"p{i}",
-            diag=draw.choice(DIAGS),
-            county=draw.choice(["ash", "elm", "oak", "other", None]),
-            cost=draw.choice([None, "1", "20.5", "499.99", "-10", "9999"]),
-            score=draw.choice([None, "-5", "0", "5"]),
-        )
-        for i in range(count)
-        for j in range(draw.randint(1, 3))
-    ]
-    return hospital.raws([hospital.patient(f"p{i}") for i in range(count)], visits)
 
 
 def steps(*queries, family="laplace"):
@@ -88,144 +62,6 @@ def steps(*queries, family="laplace"):
 
 def request(*queries, epsilon=None, rho=None, family="laplace"):
     return Request(steps(*queries, family=family), Price(epsilon, rho), "total")
-
-
-KEYS = [[], ["diag", "urgent"], ["score"], ["score", "urgent"], ["diag"]]
-
-
-class TestMeasured:
-    """The engine agrees with the oracle, which walks the rows."""
-
-    @pytest.mark.parametrize("plan", [VISITS, ONE_EACH, Filter(VISITS, Compare("score", ">=", F(0)))])
-    def test_owners_of_keys(self, plan):
-        with hospital.registered(people(40)) as both:
-            found = both.measurer.measure(Keys(plan, ("diag",)))
-            owners = defaultdict(set)
-            for owner, row in naive.naive_rows(plan, both.oracle):
-                owners[row["diag"],].add(owner)
-            assert found == {key: len(mine) for key, mine in owners.items()}
-            assert (None,) in found
-
-    def test_cells_by_unlisted_and_listed_keys(self):
-        query = Cells(VISITS, ("urgent", "diag", "score"), (Count(), Sum("cost")))
-        with hospital.registered(people(40)) as both:
-            found = both.measurer.measure(query)
-            expected = naive.grouped(query, both.oracle)
-            total = Counter()
-            for (diag,), cells in found.items():
-                assert set(cells) <= set(range(3 * 12))  # urgent with null, score -5..5 with null
-                for code, (count, cost) in ((code, cells.get(code, (0, 0))) for code in range(3 * 12)):
-                    urgent = [False, True, None][code // 12]
-                    score = None if code % 12 == 11 else F(code % 12 - 5)
-                    assert [F(count), F(cost, 100)] == expected.get((urgent, diag, score), [0, 0])
-                    total[diag] += count
-            assert sum(total.values()) == sum(cells[0] for cells in expected.values())
-
-    @pytest.mark.parametrize("spots", [0, lowered.MOST_SPOTS], ids=["grouped by the engine", "counted in an array"])
-    @pytest.mark.parametrize("keys", mark_rest(KEYS, quick=2))
-    def test_histograms(self, keys, spots, monkeypatch):
-        monkeypatch.setattr(lowered, "MOST_SPOTS", spots)
-        query = Quantiles(VISITS, tuple(keys), "cost", (F(1, 2),))
-        with hospital.registered(people(40)) as both:
-            points = points_of(query, both.catalog, both.facts)
-            found = both.measurer.measure(query)
-            expected = Counter()
-            for _, row in naive.naive_rows(VISITS, both.oracle):
-                if row["cost"] is not None:
-                    expected[tuple(row[key] for key in keys), row["cost"]] += 1
-            seen = Counter()
-            for unlisted, codes in found.items():
-                for code, (places, counts) in codes.items():
-                    assert (np.diff(places) > 0).all()
-                    lists = {"score": [*map(F, range(-5, 6)), None], "urgent": [False, True, None]}
-                    key = (*unlisted, *list(product(*(lists[name] for name in keys if name != "diag")))[code])
-                    for place, count in zip(places.tolist(), counts.tolist(), strict=True):
-                        seen[key, F(points.value(place), 100)] += count
-            assert seen == expected
-
-    def test_the_grid_is_the_mechanisms_grid(self):
-        for low, high in [(0, 0), (0, 110), (-5, 10**7), (0, 10**9), (-(10**15), 3 * 10**15), (7, 7 + 2**20)]:
-            ours, theirs = points_between(low, high), Grid.between(low, high)
-            assert (ours.low, ours.step, ours.count) == (theirs.low, theirs.step, theirs.cells)
-            for value in (low, low + 1, (low + high) // 2, high):
-                if low <= value <= high:
-                    assert (value - low) // ours.step == theirs.cell(value)
-
-
-class TestNeighbours:
-    """One person more: no more keys and cells move than `touched` says, and each by no more rows."""
-
-    PLANS = (
-        VISITS,
-        ONE_EACH,
-        LimitGroups(VISITS, ("diag",), 2),
-        Filter(VISITS, Compare("score", ">=", F(0))),
-        Join(VISITS, Scan("counties"), (("county", "county"),), "inner"),
-    )
-
-    def test_a_person_reaches_no_further(self):
-        others = people(12)
-        mine = [
-            [hospital.visit(f"w{j}", "victim", diag=diag, cost=cost) for j, (diag, cost) in enumerate(rows)]
-            for rows in (
-                [("flu", "1"), ("cold", "2"), ("gout", "3")],
-                [("flu", "1"), ("flu", "1"), ("flu", "400")],
-                [("new", "5"), ("newer", "6"), (None, "7")],
-            )
-        ]
-        for visits in mine:
-            with_victim = {**others, "visits": others["visits"] + visits, "patients": [
-                *others["patients"], hospital.patient("victim")]}  # fmt: skip
-            with hospital.registered(others) as one, hospital.registered(with_victim) as two:
-                for plan in self.PLANS:
-                    self._check(plan, one, two)
-
-    def _check(self, plan, one, two):
-        keys = Keys(plan, ("diag",))
-        before, after = one.measurer.measure(keys), two.measurer.measure(keys)
-        moved = {key: after.get(key, 0) - before.get(key, 0) for key in {*before, *after}}
-        assert set(moved.values()) <= {0, 1}
-        assert sum(moved.values()) <= touched(keys, one.catalog, one.facts).cells
-        by = Quantiles(plan, ("diag",), "cost", (F(1, 2),))
-        reach = touched(by, one.catalog, one.facts)
-        changes = _moved(one.measurer.measure(by), two.measurer.measure(by))
-        assert len(changes) <= reach.cells
-        assert all(rows <= reach.rows_per_cell for rows in changes.values())
-
-    def test_a_limit_that_is_not_in_the_selections_plan_is_seen(self):
-        """Planted: counting owners over all rows while claiming one key per person."""
-        rows = [hospital.visit(f"w{j}", "victim", diag=diag) for j, diag in enumerate(["flu", "cold", "gout"])]
-        with hospital.registered(hospital.raws([hospital.patient("victim")], rows)) as both:
-            claimed = touched(Keys(ONE_EACH, ("diag",)), both.catalog, both.facts).cells
-            assert claimed == 1 and sum(both.measurer.measure(Keys(ONE_EACH, ("diag",))).values()) == 1
-            assert sum(both.measurer.measure(Keys(VISITS, ("diag",))).values()) == 3 > claimed
-
-    def test_replace_moves_twice_as_many(self):
-        facts = hospital.catalog(neighbours__add_remove="neighbours: replace")
-        query = Quantiles(VISITS, ("score",), "qty", (F(1, 2),))
-        plain = touched(Quantiles(VISITS, ("score",), "cost", (F(1, 2),)), hospital.catalog())
-        both = touched(Quantiles(VISITS, ("score",), "cost", (F(1, 2),)), facts)
-        assert (plain.cells, plain.rows_per_cell) == (3, 3) and (both.cells, both.rows_per_cell) == (6, 3)
-        loose = Group(VISITS, ("diag",), (Named("n", Count()),))
-        assert (
-            touched(Quantiles(loose, (), "n", (F(1, 2),)), facts).rows_per_cell
-            == 2 * touched(Quantiles(loose, (), "n", (F(1, 2),)), hospital.catalog()).rows_per_cell
-        )
-        assert query.column == "qty"
-
-
-def _moved(one, two):
-    moved = Counter()
-    for unlisted in {*one, *two}:
-        for code in {*one.get(unlisted, {}), *two.get(unlisted, {})}:
-            sides = (one.get(unlisted, {}).get(code), two.get(unlisted, {}).get(code))
-            before, after = (
-                Counter(dict(zip(*map(np.ndarray.tolist, each), strict=True)) if each else {}) for each in sides
-            )
-            rows = sum(((after - before) + (before - after)).values())
-            if rows:
-                moved[unlisted, code] = rows
-    return moved
 
 
 KEYS = Keys(VISITS, ("diag",))
@@ -343,7 +179,7 @@ class TestRefusals:
             calibrate(request(many, epsilon=F(1)), hospital.catalog())
 
     def test_only_cells_with_rows_are_held_for_a_key(self):
-        with hospital.registered(people(10)) as both:
+        with hospital.registered(hospital.random_people(10)) as both:
             found = both.measurer.measure(Cells(VISITS, ("diag", "day"), (Count(),)))
             assert all(len(cells) <= 30 for cells in found.values())
 
@@ -430,7 +266,7 @@ class TestReleased:
     def test_keys_medians_and_rollups_in_one_release_and_again_for_free(self, tmp_path):
         place = register(
             tmp_path,
-            people(300),
+            hospital.random_people(300),
             epsilon="100",
             ceiling="100",
             rule="approx",
@@ -442,7 +278,7 @@ class TestReleased:
         asked = request(KEYS, BY_DIAG, by_county, COUNT, QUARTILES, epsilon=F(50))
         release = kernel.release(asked)
         keys, counts, counties, (total,), quartiles = release.values
-        assert len(keys) == len(counts) and (None,) in keys and len(keys) <= len(DIAGS)
+        assert len(keys) == len(counts) and (None,) in keys and len(keys) <= len(hospital.DIAGNOSES)
         assert len(counties) == 5 * 2 and len(quartiles) == 12 * 3
         truth = kernel.connect(kernel.at).measure(COUNT)[0, 0]
         assert abs(total - truth) < 30 and abs(sum(counts) - truth) < 120
@@ -451,7 +287,7 @@ class TestReleased:
         assert again.repeated and again.values == release.values and again.charged == 0
 
     def test_public_lists_and_joins_are_answered(self, tmp_path):
-        place = register(tmp_path, people(50), epsilon="1000", ceiling="1000")
+        place = register(tmp_path, hospital.random_people(50), epsilon="1000", ceiling="1000")
         joined = Join(VISITS, Scan("counties"), (("county", "county"),), "inner")
         asked = request(Cells(joined, ("region",), (Count(),)), epsilon=F(500))
         kernel = Kernel(place)
@@ -460,7 +296,7 @@ class TestReleased:
         assert [abs(a - int(b[0])) < 3 for a, b in zip(regions, exact, strict=True)] == [True, True]
 
     def test_facts_that_are_not_the_registered_ones_are_refused(self, tmp_path):
-        place = register(tmp_path, people(5), epsilon="1", ceiling="1")
+        place = register(tmp_path, hospital.random_people(5), epsilon="1", ceiling="1")
         stored = place.version(1) / "facts.json"
         stored.chmod(0o600)
         stored.write_text(stored.read_text().replace('"rows":1', '"rows":0').replace('"ash"', '"asp"'))
@@ -468,7 +304,7 @@ class TestReleased:
             Kernel(place)
 
     def test_samples_are_drawn_afresh_for_each_release_once_for_all_steps(self, tmp_path):
-        place = register(tmp_path, people(60), epsilon="100000", ceiling="100000")
+        place = register(tmp_path, hospital.random_people(60), epsilon="100000", ceiling="100000")
         half = SampleUnits(Scan("patients"), F(1, 2))
         kernel = Kernel(place)
         counts = set()
@@ -482,7 +318,7 @@ class TestReleased:
     def test_a_zcdp_pot_takes_a_hundredth_of_its_selection_delta(self, tmp_path):
         place = register(
             tmp_path,
-            people(100),
+            hospital.random_people(100),
             rule="zcdp",
             rho="1000",
             ceiling="1000",
