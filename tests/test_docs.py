@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:\s]+\.(?:md|svg|png))(?:#[^)]*)?\)")
+TEST_FILE = re.compile(r"\b(tests/[\w/]+\.py|test_\w+\.py)\b")
 TEST = re.compile(r"(tests/[\w/]+\.py)::(?:\w+::)?(\w+)")
 
 
@@ -79,6 +80,16 @@ def test_every_promise_and_every_erratum_names_a_test_that_exists(name):
         for file, function in named:
             assert function in find_functions(file), f"{file}::{function}"
             assert function.startswith("test_")
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_test_that_a_page_names_exists(page):
+    text = page.read_text()
+    for file in TEST_FILE.findall(text):
+        paths = [ROOT / file] if file.startswith("tests/") else list((ROOT / "tests").rglob(file))
+        assert paths and all(path.exists() for path in paths), file
+    for file, function in TEST.findall(text):
+        assert function in find_functions(file), f"{file}::{function}"
 
 
 @cache
