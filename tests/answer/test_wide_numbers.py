@@ -10,44 +10,27 @@ import pytest
 
 import dither
 from dither import steward
+from tests.datasets import clinic
+from tests.datasets.one_table import write_catalog
 
-CATALOG = """\
-dither: 1
-dataset: wide
-lineage: wide
-population: county-residents
-neighbours: add_remove
-unit: {kind: person}
-people:
-  person: {protected: true}
-source: {engine: csv, location: .}
-tables:
-  people:
-    kind: private
-    from: people.csv
-    owner: {column: person}
-    unique: [[person]]
-    rows_per_unit: 1
-    max_rows: 1000
-    columns:
-      person: {type: id}
-      x: {type: integer, bounds: [-1000000000000, 1000000000000], nulls: drop, provenance: none}
-"""
-PURPOSE = {
-    "question": "How large are squares?",
-    "population": "residents of the county",
-    "recipient": "the county board",
-}
+WIDE = write_catalog(
+    {"x": "{type: integer, bounds: [-1000000000000, 1000000000000], nulls: drop, provenance: none}"},
+    name="people",
+    owner="person",
+    unique="[[person]]",
+    rows_per_unit=1,
+    max_rows=1000,
+)
 SQUARES = "SELECT PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY x * x) AS m FROM people"
 
 
 def asked(folder: Path, value: int) -> dither.session.Connection:
-    (folder / "wide.yaml").write_text(CATALOG)
+    (folder / "wide.yaml").write_text(WIDE)
     (folder / "people.csv").write_text("person,x\n" + "".join(f"p{i},{value}\n" for i in range(400)))
     steward.register(folder / "wide.yaml")
     place = dither.state.State((folder / "wide.yaml").with_suffix(".dither"))
     catalog = steward.registered_catalog(place)
-    steward.open_pot(place, catalog, "total", epsilon=90, ceiling=100, purpose=PURPOSE)
+    steward.open_pot(place, catalog, "total", epsilon=90, ceiling=100, purpose=clinic.PURPOSE)
     return dither.connect(folder / "wide.yaml")
 
 

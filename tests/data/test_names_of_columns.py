@@ -8,14 +8,14 @@ from dither.catalog import parse
 from dither.data.register.owners import RegistrationError
 from dither.plan.algebra import Scan
 from tests.datasets import hospital
-from tests.datasets.one_table import HEAD
+from tests.datasets.one_table import write_catalog
 
 NUMBER = "{type: integer, bounds: [0, 100], nulls: keep, provenance: x}"
 SHORT, LONG = "{type: text, width: 2, nulls: keep}", "{type: text, width: 9, nulls: keep}"
 
 
 def registered(kinds: dict[str, str], rows: list[list[str]]):
-    text = HEAD + "".join(f"      {name}: {kind}\n" for name, kind in kinds.items())
+    text = write_catalog(kinds)
     return hospital.registered({"one": [dict(zip(["who", *kinds], row, strict=True)) for row in rows]}, parse(text))
 
 
@@ -59,7 +59,7 @@ PATH = """\
 
 def with_path(key: str, parents: list[tuple[str, str]], children: str):
     rows = {"one": [{"who": who, key: value} for who, value in parents], "two": [{key: value} for value in children]}
-    text = HEAD.replace("unique: []", f"unique: [[{key}]]") + PATH.replace("KEY", key)
+    text = write_catalog({}, unique=f"[[{key}]]") + PATH.replace("KEY", key)
     return hospital.registered(rows, parse(text))
 
 

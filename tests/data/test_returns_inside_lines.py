@@ -10,9 +10,9 @@ import pytest
 from dither.catalog import parse
 from dither.data.register.owners import RegistrationError
 from dither.data.register.registration import write_copy_and_facts
-from tests.datasets.one_table import HEAD
+from tests.datasets.one_table import write_catalog
 
-CATALOG = parse(HEAD + "      note: {type: text, width: 9, nulls: keep}\n")
+CATALOG = parse(write_catalog({"note": "{type: text, width: 9, nulls: keep}"}))
 OTHERS = [b"p1,a", b"p2,b", b"p3,c", b'p4,"q,q"', b"p5,e"]
 
 

@@ -34,31 +34,13 @@ from dither.privacy.kernel.calibrate import calibrate, loss_of
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.rules import Rule, charge
 from tests.case_lists import mark_between
+from tests.datasets.one_table import write_catalog
 from tests.mechanisms.exact_law import ratios
 
-CATALOG = """\
-dither: 1
-dataset: tiny
-lineage: tiny
-population: residents
-neighbours: {neighbours}
-unit: {{kind: person}}
-people:
-  person: {{protected: true}}
-source: {{engine: csv, location: .}}
-tables:
-  v:
-    kind: private
-    from: v.csv
-    owner: {{column: person}}
-    unique: []
-    rows_per_unit: 2
-    max_rows: 100
-    columns:
-      person: {{type: id}}
-      g: {{type: category, values: [a, b], other: drop, nulls: drop}}
-      x: {{type: integer, bounds: [0, 2], nulls: drop, provenance: form}}
-"""
+COLUMNS = {
+    "g": "{type: category, values: [a, b], other: drop, nulls: drop}",
+    "x": "{type: integer, bounds: [0, 2], nulls: drop, provenance: form}",
+}
 V = Scan("v")
 MOST = Named("x", Maximum("x"))
 BOTH = Project(V, (Named("g", Column("g")), Named("x", Column("x"))))
@@ -134,7 +116,8 @@ def neighbours_of(catalog):
 
 
 def searched(name, neighbours, price):
-    catalog = parse(CATALOG.format(neighbours=neighbours))
+    text = write_catalog(COLUMNS, name="v", owner="person", neighbours=neighbours, rows_per_unit=2)
+    catalog = parse(text)
     steps = calibrate(Request(tuple(Step(q, "exponential", F(1)) for q in ASKED[name]), price, "total"), catalog)
     return steps, *worst(steps, list(neighbours_of(catalog)))
 
