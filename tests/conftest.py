@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cpu_report import CpuReport
-from no_skips import FailSkippedTests
-from postgres_server import running_server
+from tests.cpu_report import CpuReport
+from tests.no_skips import FailSkippedTests
+from tests.postgres_server import running_server
 
 
 def pytest_addoption(parser):

@@ -45,6 +45,11 @@ def assert_unrelated(magnitudes: NDArray[np.float64], seconds: NDArray[np.float6
     assert min(law.cdf(met), law.sf(met - 1)) > FALSE_ALARM / 2, f"{met} of {len(slow)} slow runs were large"
 
 
+def to_real(number: Fraction) -> mpf:
+    """The number at the working precision of mpmath."""
+    return mpf(number.numerator) / number.denominator
+
+
 def laplace_tail(scale: Fraction, t: int, *, signed: bool = True) -> mpf:
     """P(Z >= t): closed form. t may be negative."""
     a = mp.exp(-mpf(scale.denominator) / scale.numerator)
@@ -55,7 +60,7 @@ def laplace_tail(scale: Fraction, t: int, *, signed: bool = True) -> mpf:
 
 def gaussian_tail(sigma: Fraction, t: int) -> mpf:
     """P(Z >= t): a sum of 60 sigma terms up to sigma = 60, Euler-Maclaurin (error below 1e-10 of it) above."""
-    s = mpf(sigma.numerator) / sigma.denominator
+    s = to_real(sigma)
     if t < 1:
         return 1 - gaussian_tail(sigma, 1 - t)
     if s <= 60:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction as F
 from itertools import product
 
-import hospital
 from dither.audit import naive
 from dither.plan import algebra as a
 from dither.plan.algebra import Cells
@@ -18,6 +17,7 @@ from dither.plan.facts import NO_FACTS
 from dither.plan.keys import key_domains
 from dither.plan.sensitivity import box, largest_value, sensitivity
 from dither.plan.stability import Loose
+from tests.datasets import hospital
 
 
 def measured(both: hospital.Registered, query: Cells):
@@ -60,11 +60,21 @@ class Sizes:
     none: hospital.Registered
 
 
+SALARIES = (0, 7, 299_999, 300_000, 150_000)
+PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate(SALARIES)]
+VISITS = [
+    hospital.visit("a", "p1", cost=None),
+    hospital.visit("b", "p1", cost="499.99"),
+    hospital.visit("c", "p2"),
+]
+
+
 @contextmanager
-def register_sizes(people: list[hospital.Raw], visits: list[hospital.Raw]) -> Iterator[Sizes]:
+def register_sizes() -> Iterator[Sizes]:
+    """PEOPLE and VISITS, registered at three sizes."""
     with (
-        hospital.registered(hospital.raws(people, visits)) as many,
-        hospital.registered(hospital.raws(people[1:], [])) as fewer,
+        hospital.registered(hospital.raws(PEOPLE, VISITS)) as many,
+        hospital.registered(hospital.raws(PEOPLE[1:], [])) as fewer,
         hospital.registered(hospital.raws()) as none,
     ):
         yield Sizes(many, fewer, none)

@@ -1,13 +1,32 @@
-"""Random expressions and conditions over whatever columns a plan has."""
+"""Random expressions and conditions over whatever columns a plan has, and how many are tried."""
 
 from __future__ import annotations
 
 from fractions import Fraction as F
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Column, Value
+
+SLOW_EXAMPLES = [
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+    HealthCheck.filter_too_much,
+    HealthCheck.large_base_example,
+]
+
+
+def set_examples(examples: int) -> settings:
+    """So many examples, none shrunk: shrinking would register thousands of databases."""
+    return settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=SLOW_EXAMPLES,
+        phases=[Phase.generate],
+        database=None,
+    )
 
 
 def expressions(draw, columns, kind: str):

@@ -24,7 +24,7 @@ from dither.canonical import (
     whole_number,
 )
 from dither.strict_json import read_document
-from time_guard import time_guard
+from tests.time_guard import time_guard
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -9,18 +9,18 @@ import shlex
 from functools import cache
 from pathlib import Path
 
-import click
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from case_lists import mark_case
 from dither.cli.main import app
+from tests.case_lists import mark_case
+from tests.command_tree import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:\s]+\.(?:md|svg|png))(?:#[^)]*)?\)")
+TEST_FILE = re.compile(r"\b(tests/[\w/]+\.py|test_\w+\.py)\b")
 TEST = re.compile(r"(tests/[\w/]+\.py)::(?:\w+::)?(\w+)")
 
 
@@ -82,6 +82,16 @@ def test_every_promise_and_every_erratum_names_a_test_that_exists(name):
             assert function.startswith("test_")
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_test_that_a_page_names_exists(page):
+    text = page.read_text()
+    for file in TEST_FILE.findall(text):
+        paths = [ROOT / file] if file.startswith("tests/") else list((ROOT / "tests").rglob(file))
+        assert paths and all(path.exists() for path in paths), file
+    for file, function in TEST.findall(text):
+        assert function in find_functions(file), f"{file}::{function}"
+
+
 @cache
 def find_functions(file: str) -> dict[str, ast.FunctionDef]:
     tree = ast.parse((ROOT / file).read_text())
@@ -113,16 +123,11 @@ def documented() -> str:
     return "\n".join(page.read_text() for page in PAGES)
 
 
-def commands(command: click.Command, path: str) -> list[str]:
-    inner = getattr(command, "commands", {})
-    return [path] if not inner else [p for name, sub in inner.items() for p in commands(sub, f"{path} {name}")]
-
-
 def test_every_command_is_documented():
     text = documented()
-    found = commands(typer.main.get_command(app), "dither")
-    assert "dither demo" in found
-    assert [command for command in found if command not in text] == []
+    commands = [" ".join(("dither", *words)) for words, _ in COMMANDS]
+    assert "dither demo" in commands
+    assert [command for command in commands if command not in text] == []
 
 
 @pytest.mark.parametrize("module", ["dither", "dither.privacy.noise", "dither.privacy.mechanisms", "dither.accounting"])

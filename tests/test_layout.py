@@ -103,3 +103,53 @@ def test_the_default_run_installs_the_extras_of_setup_alone():
 def test_contributing_says_what_each_marker_means(marker):
     assert any(line.startswith(f"{marker}: ") for line in SETTINGS["tool"]["pytest"]["ini_options"]["markers"])
     assert re.search(rf"^\| `{marker}` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+
+
+TESTS = ROOT / "tests"
+FOLDERS_WITH_DIGITS = {"tests/state/0.1"}
+PATH_TRICKS = ("sys" + ".path", "syspath" + "_prepend", "pytest" + "_plugins")
+
+
+def list_test_files() -> list[Path]:
+    """Every file of the tests but what Python compiled."""
+    return [path for path in TESTS.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+
+
+def list_test_folders() -> set[Path]:
+    return {folder for file in list_test_files() for folder in file.relative_to(ROOT).parents}
+
+
+def test_test_folders_are_named_after_what_they_test_not_by_number():
+    with_digits = {str(folder) for folder in list_test_folders() if re.search(r"\d", folder.name)}
+    assert with_digits == FOLDERS_WITH_DIGITS
+
+
+def test_test_folders_are_rooms_of_the_library():
+    library = ROOT / "src" / "dither"
+    rooms = {path.name for layer in (library, library / "privacy") for path in layer.iterdir() if path.is_dir()}
+    folders = {folder.name for folder in list_test_folders() if folder.parent == Path("tests")}
+    assert folders - rooms == {"datasets", "published_bugs", "state"}
+
+
+def test_every_folder_with_test_code_is_a_package():
+    folders = {file.parent for file in list_test_files() if file.suffix == ".py"}
+    assert TESTS in folders and len(folders) > 10
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def find_path_tricks(text: str) -> list[str]:
+    """What makes the import of a test depend on more than its name."""
+    relative = re.findall(r"^\s*from \.", text, re.MULTILINE)
+    return [trick for trick in PATH_TRICKS if trick in text] + relative
+
+
+def test_tests_are_imported_by_their_full_names():
+    texts = {str(file.relative_to(ROOT)): file.read_text() for file in list_test_files() if file.suffix == ".py"}
+    assert {name: tricks for name, text in texts.items() if (tricks := find_path_tricks(text))} == {}
+    assert find_path_tricks(f"import sys\n{PATH_TRICKS[0]}.insert(0, 'x')\n    from .clinic import row\n") == [
+        PATH_TRICKS[0],
+        "    from .",
+    ]
+    options = SETTINGS["tool"]["pytest"]["ini_options"]
+    assert "--import-mode=importlib" in options["addopts"]
+    assert options["pythonpath"] == ["."]

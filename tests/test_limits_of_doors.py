@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import clinic
 from dither import CatalogError, DitherError, ParameterError, local
 from dither.catalog.file.importing import import_catalog
 from dither.cli.main import app
@@ -20,11 +19,11 @@ from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace, SparseVec
 from dither.privacy.noise import discrete_laplace
 from dither.state import State
 from dither.steward import open_pot
-from time_guard import time_guard
+from tests.datasets import clinic
+from tests.time_guard import time_guard
 
 run = CliRunner().invoke
 QUESTION = "SELECT COUNT(*) AS n FROM visits"
-PURPOSE = {"question": "How busy are the wards?", "population": "residents of the county", "recipient": "the board"}
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +87,7 @@ def test_the_command_line_refuses_numbers_without_end(arguments, file):
 def test_a_pot_states_deltas_that_can_be_computed_with(file):
     with pytest.raises(ParameterError, match="delta_per_question must lie between 1e-300 and 1e300"):
         deltas = {"delta": "1e-9", "delta_per_question": "1e-400"}
-        terms = {"rule": "approx", "epsilon": 1, "ceiling": 2, "purpose": PURPOSE, **deltas}
+        terms = {"rule": "approx", "epsilon": 1, "ceiling": 2, "purpose": clinic.PURPOSE, **deltas}
         open_pot(State.beside(Path(file)), clinic.catalog(), "total", **terms)
 
 

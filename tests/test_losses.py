@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from case_lists import mark_rest, run_examples
 from dither import ParameterError
 from dither.canonical import dumps
 from dither.privacy import losses
@@ -37,6 +36,7 @@ from dither.privacy.losses import (
     SampledWithoutReplacement,
     compose,
 )
+from tests.case_lists import mark_rest, run_examples
 
 LEAVES = [
     Pure(1),

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "bench" / "peers"))
+from tests.scripts import ROOT, import_script
 
-import page as written  # noqa: E402
-import run  # noqa: E402
-
+import_script("bench/peers/work.py")
+run = import_script("bench/peers/run.py")
+import_script("bench/peers/laws.py")
+written = import_script("bench/peers/page.py")
 PAGE = ROOT / "docs" / "reference" / "peers.md"
 
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-import clinic
-from case_lists import mark_rest
 from dither import BudgetError, DitherError, ParameterError, QueryError, RefusedError, connect
 from dither.data.measure import Measurer
 from dither.privacy.kernel.kernel import Kernel
+from tests.case_lists import mark_rest
+from tests.datasets import clinic
 
 QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
 

@@ -25,7 +25,7 @@ from dither.plan.algebra import to_json
 from dither.privacy import losses
 from dither.privacy.ledger import lineages
 from dither.stored import stored, stored_keys, stored_name
-from stored_samples import loss_samples, plan_samples, stored_texts
+from tests.stored_samples import loss_samples, plan_samples, stored_texts
 
 SAVED = json.loads(Path(__file__).with_name("stored_samples.json").read_text())
 

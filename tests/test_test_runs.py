@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from case_lists import mark_rest
-from cpu_report import CpuReport
+from tests.case_lists import mark_rest
+from tests.cpu_report import CpuReport
 
 TESTS = Path(__file__).parent
 QUICK = "def test_quick():\n    pass\n"
@@ -57,7 +57,7 @@ def run_pytest(
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-    environment = os.environ | {"PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = os.environ | {"PYTHONPATH": str(TESTS.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 

@@ -13,8 +13,6 @@ import duckdb
 import pytest
 from scipy.stats import binom
 
-from answer.asked import PURPOSE, exact_values
-from case_lists import mark_between
 from dither import connect, steward
 from dither.answer.asked import read_question
 from dither.answer.result import build_result
@@ -25,6 +23,8 @@ from dither.plan.algebra import Quantiles
 from dither.plan.domain import declared_domain
 from dither.privacy.kernel.release import Release
 from dither.state import State
+from tests.answer.asked import PURPOSE, exact_values
+from tests.case_lists import mark_between
 
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial" / "twenty-questions.md"
 

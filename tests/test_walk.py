@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import dither
-from clinic import CATALOG, PURPOSE, catalog, row, write_csv
 from dither import steward
 from dither.privacy.ledger.database import Transaction
 from dither.state import State
+from tests.datasets.clinic import CATALOG, PURPOSE, catalog, row, write_csv
 
 QUESTION = "SELECT ward, COUNT(*) AS n, AVG(cost) AS mean FROM visits GROUP BY ward"
 MOST_TRANSACTIONS = 6

@@ -2,7 +2,7 @@
 
 Every instance is an expression, an epsilon and the larger delta of both directions. Finite laws are convolved atom by
 atom in 40 digits; others are inverted by the trapezoid rule on Re s = c in 24 digits with steps and ranges far beyond
-what the answer needs. Run: PYTHONPATH=src python tests/accounting/make_references.py (about a quarter of an hour).
+what the answer needs. Run: python -m tests.accounting.make_references (about a quarter of an hour).
 """
 
 import json

@@ -11,6 +11,7 @@ from mpmath import mp, mpf
 
 from dither import ParameterError
 from dither.privacy.charges.conversions import delta_from_rho, epsilon_from_rho, rho_for
+from tests.evidence import to_real
 
 SPEC = [("0.01", 0.6216927), ("0.1", 2.141939), ("0.5", 5.221534), ("1", 7.766217), ("5", 20.55195)]
 
@@ -23,10 +24,6 @@ def test_tight_conversion_gives_the_numbers_of_the_source(rho, tight):
 
 def test_the_largest_rho_for_one_and_a_millionth_is_that_of_the_source():
     assert float(rho_for(1, 1e-6)) == pytest.approx(0.0243559704, rel=1e-8)
-
-
-def real(x: Fraction) -> mpf:
-    return mpf(x.numerator) / x.denominator
 
 
 def least(bound) -> mpf:
@@ -43,7 +40,7 @@ def least(bound) -> mpf:
 @given(st.fractions(Fraction(1, 10**6), 40), st.fractions(Fraction(1, 10**12), Fraction(9, 10)))
 def test_epsilon_is_never_below_the_infimum_and_barely_above(rho, delta):
     with mp.workdps(50):
-        r, d = real(rho), real(delta)
+        r, d = to_real(rho), to_real(delta)
 
         def bound(u: mpf) -> mpf:
             t = mp.exp(u)
@@ -58,7 +55,7 @@ def test_epsilon_is_never_below_the_infimum_and_barely_above(rho, delta):
 @given(st.fractions(Fraction(1, 10**4), 20), st.fractions(Fraction(1, 100), 50))
 def test_delta_is_never_below_the_infimum(rho, epsilon):
     with mp.workdps(50):
-        r, e = real(rho), real(epsilon)
+        r, e = to_real(rho), to_real(epsilon)
 
         def bound(u: mpf) -> mpf:
             t = mp.exp(u)

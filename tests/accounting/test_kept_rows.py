@@ -9,7 +9,6 @@ import mpmath
 import numpy as np
 import pytest
 
-from case_lists import mark_rest
 from dither import accounting as acc
 from dither.accounting import growth, trapezoid
 from dither.accounting.contour import Contour
@@ -17,6 +16,7 @@ from dither.accounting.growth import forget
 from dither.accounting.sampled import SampledGaussianFactor
 from dither.accounting.transforms import GaussianFactor
 from dither.accounting.trapezoid import Row, rows
+from tests.case_lists import mark_rest
 
 SCHEDULE = acc.compose(*(acc.PoissonSampled("0.01", acc.Gaussian(Fraction(10 + i, 10))) * 100 for i in range(6)))
 MORE = [

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from case_lists import mark_rest
 from dither import ParameterError
 from dither.privacy.charges.bounds import Bounds
 from dither.privacy.charges.lattice import delta_discrete_gaussian, delta_discrete_laplace
-from evidence import gaussian_tail, laplace_tail
+from tests.case_lists import mark_rest
+from tests.evidence import gaussian_tail, laplace_tail, to_real
 
 
 @pytest.fixture(autouse=True)
@@ -23,13 +23,9 @@ def _digits():
         yield
 
 
-def real(x: Fraction) -> mpf:
-    return mpf(x.numerator) / x.denominator
-
-
 def by_all_events(mass, epsilon: Fraction, shift: int, reach: int) -> mpf:
     """sup over events of P(S) - e^eps Q(S): the sum of all positive parts, no half-line assumed."""
-    e = mp.exp(real(epsilon))
+    e = mp.exp(to_real(epsilon))
     return mp.fsum(max(mpf(0), mass(x - shift) - e * mass(x)) for x in range(-reach, reach + shift + 1))
 
 
@@ -38,7 +34,7 @@ def by_all_events(mass, epsilon: Fraction, shift: int, reach: int) -> mpf:
 @pytest.mark.parametrize("epsilon", ["0", "0.3", "1", "7", "60"])
 def test_the_gaussian_bracket_holds_the_sum_over_all_events(sigma, shift, epsilon):
     sigma, epsilon = Fraction(sigma), Fraction(epsilon)
-    s = real(sigma)
+    s = to_real(sigma)
     reach = int(40 * s) + 8
     total = mp.fsum(mp.exp(-(mpf(k) ** 2) / (2 * s * s)) for k in range(-reach, reach + 1))
     exact = by_all_events(lambda k: mp.exp(-(mpf(k) ** 2) / (2 * s * s)) / total, epsilon, shift, reach)
@@ -55,7 +51,7 @@ def test_the_laplace_bracket_holds_the_sum_over_all_events(scale, shift, part):
     epsilon = Fraction(part) * shift / scale
     reach = int(140 * scale) + 10
     with mp.workdps(60 + int(epsilon)):  # e^5000 times e^-5000: the brute force needs digits that the code does not
-        a = mp.exp(-1 / real(scale))
+        a = mp.exp(-1 / to_real(scale))
         exact = by_all_events(lambda k: (1 - a) / (1 + a) * a ** abs(k), epsilon, shift, reach)
     found = delta_discrete_laplace(scale, shift, epsilon)
     assert found.lower <= exact + mpf(10) ** -50 and exact <= found.upper + mpf(10) ** -50
@@ -65,7 +61,7 @@ def test_the_laplace_bracket_holds_the_sum_over_all_events(scale, shift, part):
 def exact_gaussian(sigma: Fraction, shift: int, epsilon: Fraction) -> mpf:
     threshold = (2 * sigma * sigma * epsilon + shift * shift) / (2 * shift)
     t = math.floor(threshold) + 1
-    return gaussian_tail(sigma, t - shift) - mp.exp(real(epsilon)) * gaussian_tail(sigma, t)
+    return gaussian_tail(sigma, t - shift) - mp.exp(to_real(epsilon)) * gaussian_tail(sigma, t)
 
 
 @settings(max_examples=40, deadline=None)
@@ -138,7 +134,7 @@ def test_integer_noise_at_the_analytic_sigma_breaks_its_delta():
 
 @pytest.mark.parametrize(("sigma", "epsilon", "ratio"), [(1, "5.33", 2.1), ("1/2", "13.7", 5.1)])
 def test_the_continuous_curve_under_reports_small_integer_noise(sigma, epsilon, ratio):
-    s, e = real(Fraction(sigma)), real(Fraction(epsilon))
+    s, e = to_real(Fraction(sigma)), to_real(Fraction(epsilon))
     continuous = mp.ncdf(1 / (2 * s) - e * s) - mp.exp(e) * mp.ncdf(-1 / (2 * s) - e * s)
     found = delta_discrete_gaussian(Fraction(sigma), 1, Fraction(epsilon))
     assert abs(found.lower / continuous - ratio) < 0.1
@@ -147,7 +143,7 @@ def test_the_continuous_curve_under_reports_small_integer_noise(sigma, epsilon, 
 def test_integer_laplace_at_sensitivity_one_is_randomised_response():
     # delta(eps) of RR(eps0) is (e^eps0 - e^eps) / (1 + e^eps0); the continuous curve is 1 - e^((eps - eps0) / 2)
     for epsilon in ("0", "0.25", "0.7"):
-        e = real(Fraction(epsilon))
+        e = to_real(Fraction(epsilon))
         found = delta_discrete_laplace(Fraction(1), 1, Fraction(epsilon))
         assert found.lower <= (mp.e - mp.exp(e)) / (1 + mp.e) <= found.upper
         assert found.lower > 1 - mp.exp((e - 1) / 2)

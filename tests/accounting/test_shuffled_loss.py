@@ -8,11 +8,11 @@ from itertools import product
 
 import pytest
 
-from case_lists import mark_rest
 from dither import accounting as acc
 from dither.accounting import shuffled
 from dither.errors import ParameterError
 from dither.local import shuffle
+from tests.case_lists import mark_rest
 
 
 def shuffled_loss(epsilon, users, **more):

@@ -9,11 +9,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import clinic_sql
 from dither import connect, steward
 from dither.plan.algebra import Cells, Keys, Quantiles
 from dither.privacy.kernel.randomise import dense
 from dither.state import State
+from tests.datasets import clinic_sql
 
 PURPOSE = {
     "question": "How busy are the wards, and what do they cost?",

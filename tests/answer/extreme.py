@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from asked import connection
+from tests.answer.asked import connection
 
 POTS: dict[str, dict[str, Any]] = {
     "pure": {"rule": "pure"},

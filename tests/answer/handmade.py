@@ -7,7 +7,6 @@ from fractions import Fraction as F
 from pathlib import Path
 from typing import Any
 
-import clinic
 from dither import steward
 from dither.plan.algebra import Cells, Count, CountValues, Plan, Quantiles, Scan, Sum
 from dither.plan.domain import declared_domain
@@ -15,6 +14,7 @@ from dither.plan.facts import NO_FACTS
 from dither.privacy.kernel.kernel import Kernel
 from dither.question.expressions import Apply, Constant, Formula, KeyValue, Noisy
 from dither.question.recipe import Atom, GroupingSet, KeyColumn, Output, Recipe
+from tests.datasets import clinic
 
 VISITS = Scan("visits")
 

@@ -9,15 +9,10 @@ from decimal import Decimal
 from fractions import Fraction as F
 from types import SimpleNamespace
 
-import asked
-import handmade
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-import clinic_sql
-import hospital
-from case_lists import mark_rest
 from dither.answer.asked import read_question
 from dither.answer.blocks import blocks
 from dither.answer.evaluate import evaluate, given
@@ -28,6 +23,9 @@ from dither.privacy.kernel.release import Release
 from dither.privacy.kernel.request import Price
 from dither.question.expressions import Apply, KeyValue, Noisy
 from dither.question.recipe import Order, Output
+from tests.answer import asked, handmade
+from tests.case_lists import mark_rest
+from tests.datasets import clinic_sql, hospital
 
 QUESTIONS = [
     "SELECT ward, COUNT(*) AS n, SUM(cost) AS c, AVG(cost) AS m FROM visits GROUP BY ward",

@@ -10,10 +10,8 @@ from dataclasses import replace
 from fractions import Fraction as F
 from types import SimpleNamespace
 
-import handmade
 import numpy as np
 import pytest
-from handmade import COUNT, VALUES, apply, number
 
 from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives
 from dither.answer.draws import law_of
@@ -24,6 +22,8 @@ from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import IntegerLaplace
 from dither.question.expressions import Constant, KeyValue
 from dither.question.recipe import Order, Output
+from tests.answer import handmade
+from tests.answer.handmade import COUNT, VALUES, apply, number
 
 LEVEL = F(95, 100)
 EXACT, SCALE, CELLS = 100, 20, 367 * 4

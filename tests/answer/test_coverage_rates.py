@@ -10,7 +10,6 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
-from case_lists import mark_rest
 from dither.answer import draws
 from dither.answer.draws import law_of
 from dither.answer.evaluate import Given, evaluate
@@ -22,6 +21,7 @@ from dither.privacy import noise
 from dither.question.expressions import Apply, Constant, Noisy
 from dither.question.recipe import Atom
 from dither.question.shapes import affine, ratio
+from tests.case_lists import mark_rest
 
 
 def apply(name, *arguments):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction as F
 from types import SimpleNamespace
 
-import handmade
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -19,6 +18,7 @@ from dither.plan.norms import Sensitivity
 from dither.privacy import noise
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
 from dither.question.recipe import Output
+from tests.answer import handmade
 
 INFO = {
     "measure": "epsilon", "charged": "1/1", "pot": "total", "repeated": False, "sql": "SELECT ...", "unit": "person",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from asked import connection
 
-import clinic_sql
 from dither import QueryError
 from dither.sql.bind import bind
+from tests.answer.asked import connection
+from tests.datasets import clinic_sql
 
 MIXED = [
     "SELECT COALESCE('x', COUNT(*)) AS y FROM visits",

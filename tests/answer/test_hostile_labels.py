@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-import clinic
 import dither
 from dither import steward
 from dither.answer.plot import plot
@@ -24,6 +23,7 @@ from dither.errors import DitherError
 from dither.local import dashboard, plots
 from dither.local.direct import Direct
 from dither.publish.charts import Point, dots, meter
+from tests.datasets import clinic
 
 matplotlib.use("Agg")
 LABEL = "=evil\x1b[2J\u202e[bold]:warning:<script>$x_1$\x9b"

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 
-import handmade
 import numpy as np
 import pytest
-import test_coverage_rates as rates
-from handmade import COUNT, TOTAL, VALUES, apply, number
-from test_chosen_values import CELLS, INFO, LEVEL, held, release
 
 from dither.answer import interval_arithmetic as arithmetic
 from dither.answer.draws import law_of
@@ -24,6 +20,10 @@ from dither.answer.result import build_result
 from dither.laws import LaplaceErrorLaw
 from dither.question.expressions import Constant
 from dither.question.recipe import Atom, Output
+from tests.answer import handmade
+from tests.answer import test_coverage_rates as rates
+from tests.answer.handmade import COUNT, TOTAL, VALUES, apply, number
+from tests.answer.test_chosen_values import CELLS, INFO, LEVEL, held, release
 
 DIFFERENCE = apply("subtract", COUNT, VALUES)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 
-import asked
 import pytest
 
 from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.split import demands, split, weighted
 from dither.privacy.kernel.request import Price, Request
+from tests.answer import asked
 
 BOTH = "SELECT ward, COUNT(*) AS n, SUM(score) AS s FROM visits GROUP BY ward"
 

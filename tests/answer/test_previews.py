@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction as F
 
-import asked
 import numpy as np
 import pytest
 from scipy.stats import binom, norm
@@ -17,6 +16,7 @@ from dither.answer.price_for_accuracy import least_price
 from dither.builder import count
 from dither.data.measure import Measurer
 from dither.privacy import noise
+from tests.answer import asked
 
 SQL = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
 KEYS = "SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis"

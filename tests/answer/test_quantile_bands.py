@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from fractions import Fraction as F
 
-import asked
-import handmade
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-import clinic
-from case_lists import mark_rest
 from dither import ParameterError, connect, steward
 from dither.answer.blocks import blocks
 from dither.answer.choose_mechanism import choose_mechanisms
@@ -25,6 +21,9 @@ from dither.privacy.kernel.request import Price
 from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.mechanisms import JointQuantiles, QuantilesWithEnds
 from dither.state import State
+from tests.answer import asked, handmade
+from tests.case_lists import mark_rest
+from tests.datasets import clinic
 
 AGES = [(7 * i * i + 3 * i) % 90 + (i % 5) * 4 for i in range(990)]
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction as F
 
-import asked
-import handmade
 import pytest
-from handmade import apply, number
 
-import clinic
 from dither.answer.choose_mechanism import choose_mechanisms, facts_of
 from dither.answer.interval_notes import NO_INTERVAL
 from dither.answer.quantile_intervals import Ends, widened, without_bands
 from dither.privacy.kernel.request import Price
 from dither.question.expressions import Noisy
 from dither.question.recipe import Output
+from tests.answer import asked, handmade
+from tests.answer.handmade import apply, number
+from tests.datasets import clinic
 
 MEDIAN, NINTH, COUNT = map(Noisy, range(3))
 LARGE = apply("gt", MEDIAN, number(30))

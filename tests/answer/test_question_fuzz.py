@@ -6,12 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from extreme import NUMBERS, PIECES, PRICES, SHAPES, changed_question, connections, extreme_terms
 
-from case_lists import mark_rest
 from dither import DitherError
 from dither.builder import avg, count, quantile, sum
-from time_guard import time_guard
+from tests.answer.extreme import NUMBERS, PIECES, PRICES, SHAPES, changed_question, connections, extreme_terms
+from tests.case_lists import mark_rest
+from tests.time_guard import time_guard
 
 TERMS = ("epsilon", "rho", "confidence", "group_size", "quantile_intervals", "weights", "max_groups")
 

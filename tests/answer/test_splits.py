@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction as F
 
-import asked
-import handmade
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -18,6 +16,7 @@ from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.request import Price
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 from dither.question.recipe import Output
+from tests.answer import asked, handmade
 
 
 def mechanisms(*largest, family=IntegerLaplace):

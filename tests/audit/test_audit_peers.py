@@ -1,22 +1,12 @@
 """What the documentation says of other libraries is what was recorded, at full sizes; verdicts follow from numbers."""
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-
-
-def bench():
-    spec = importlib.util.spec_from_file_location("audit_peers", ROOT / "bench" / "audit_peers.py")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.scripts import import_script
 
 
 def test_the_page_of_the_peers_is_the_record():
-    peers = bench()
+    peers = import_script("bench/audit_peers.py")
     lines = json.loads(peers.RECORD.read_text())["lines"]
     assert {each["name"].split(":")[0] for each in lines} == set(peers.PACKAGES)
     assert peers.PAGE.read_text(encoding="utf-8") == peers.page(lines)

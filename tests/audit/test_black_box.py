@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from case_lists import mark_rest
 from dither import audit
 from dither.audit import black_box
 from dither.audit.outputs import Reader, lowest_bit
@@ -16,6 +15,7 @@ from dither.audit.pairs import climb, counts, explore, tables, vectors
 from dither.errors import ParameterError
 from dither.privacy.losses import DiscreteLaplace, Pure
 from dither.privacy.noise import SystemSource, bernoulli, discrete_laplace, uniform_below
+from tests.case_lists import mark_rest
 
 
 def noisy(scale):

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from case_lists import mark_rest
 from dither.audit.leakage import places, systems, tables
 from dither.audit.leakage.channel import Channel, response
 from dither.audit.leakage.estimate import METHODS, Trained, from_pairs, neighbours
@@ -37,6 +36,7 @@ from dither.audit.leakage.tables import EXPERIMENTS
 from dither.cli.main import app
 from dither.errors import ParameterError
 from dither.privacy.noise import Words
+from tests.case_lists import mark_rest
 
 rng = np.random.default_rng(11)
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from case_lists import mark_rest
 from dither import session
 from dither.audit import questions, sensitivity_check, system
 from dither.audit.report import Section, to_html, to_json, write
@@ -18,6 +17,7 @@ from dither.errors import QueryError, RefusedError
 from dither.plan.algebra import Cells, Count, Keys, Scan
 from dither.plan.norms import Sensitivity
 from dither.plan.sensitivity import Reach
+from tests.case_lists import mark_rest
 
 
 @pytest.mark.parametrize("seconds", mark_rest([0, 60], quick=1))

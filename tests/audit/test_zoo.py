@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from case_lists import mark_rest
 from dither.audit.shipped_mechanisms import subjects
 from dither.audit.zoo import ALPHA, BUGS, Catch
 from dither.audit.zoo.bug import MOST_RUNS
@@ -20,6 +19,7 @@ from dither.audit.zoo.floats import REACHED, reachable, textbook_laplace
 from dither.audit.zoo.sparse import BAD_GAP, CHEN, HIT, LEE_CLIFTON, MISS, ROTH, Variant
 from dither.cli.main import app
 from dither.privacy import mechanisms
+from tests.case_lists import mark_rest
 
 NAMED = [
     "float-laplace-holes",

@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from broken_clinic import AGE, CLINIC, change
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dither.catalog import load, parse
 from dither.errors import CatalogError
+from tests.datasets.broken_clinic import AGE, CLINIC, change
 
 
 def refusal(text: str) -> tuple[int, str]:

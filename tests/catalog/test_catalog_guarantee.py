@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from broken_clinic import CLINIC, change
 
 from dither.catalog import UNPROTECTED, guarantee, horizon, load, parse
+from tests.datasets.broken_clinic import CLINIC, change
 
 TEXT = guarantee(load(Path(__file__).parent / "clinic.yaml"))
 FLAT = " ".join(TEXT.split())

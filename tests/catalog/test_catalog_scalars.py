@@ -3,11 +3,11 @@
 from fractions import Fraction
 
 import pytest
-from broken_clinic import CLINIC, change, column
 
 from dither.catalog import parse
 from dither.catalog import scalars as read
 from dither.errors import CatalogError
+from tests.datasets.broken_clinic import CLINIC, change, column
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from broken_clinic import CLINIC, change
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +35,7 @@ from dither.catalog import (
     to_json,
 )
 from dither.errors import CatalogError
+from tests.datasets.broken_clinic import CLINIC, change
 
 CLINIC_OF_THE_SPEC = load(Path(__file__).parent / "clinic.yaml")
 LARGE = 2**63 - 1

@@ -6,7 +6,6 @@ from fractions import Fraction as F
 
 import pytest
 
-import hospital
 from dither.catalog import parse
 from dither.data.lower import aggregates, filter, per_unit, plan
 from dither.data.measure import MeasureError
@@ -19,7 +18,8 @@ from dither.plan.algebra import Cells, Count, Named, Scan, Sum
 from dither.plan.facts import Facts
 from dither.plan.sensitivity import sensitivity
 from dither.plan.stability import Loose
-from neighbours import check_claim, check_rows, measured
+from tests.datasets import hospital
+from tests.neighbours import check_claim, check_rows, measured
 
 PEOPLE = [hospital.patient(f"p{i}") for i in range(4)]
 VICTIM = hospital.patient("victim")

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
-import clinic
-from case_lists import mark_rest, run_examples
 from dither.audit import naive
 from dither.plan.algebra import And, Cells, Compare, Count, Filter, IsNull, Not, Or, Scan, Sum
 from dither.plan.sensitivity import largest_value, sensitivity
+from tests.case_lists import mark_rest, run_examples
+from tests.datasets import clinic
 
 FACTS = clinic.catalog()
 TABLE = FACTS.table("visits")

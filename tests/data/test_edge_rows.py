@@ -8,8 +8,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-import hospital
-from case_lists import mark_between
 from dither.audit import naive
 from dither.catalog import parse
 from dither.data.measure import Measurer
@@ -17,8 +15,10 @@ from dither.data.register.registration import write_copy_and_facts
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, CountUnits, Named, Scan, Sum, Value
 from dither.plan.keys import shape
-from function_examples import EXAMPLES
-from neighbours import check_claim, measured
+from tests.case_lists import mark_between
+from tests.datasets import hospital
+from tests.function_examples import EXAMPLES
+from tests.neighbours import check_claim, measured
 
 EDGES = [
     "nan", "-nan", "inf", "-inf", "Infinity", "-0.0", "0", "5e-324", "2.2250738585072014e-308", "1e308", "-1e309",

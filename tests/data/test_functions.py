@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import hospital
 from dither.errors import RefusedError
 from dither.plan.algebra import Column, Named, Project, Scan, Value
 from dither.plan.analyse import analyse
 from dither.plan.functions import FAMILIES, REFUSED, TABLE, domain_of, reference
-from function_examples import COST, COUNTY, DAY, DAYS, EXAMPLES, NOTE, NOTES, NUMBERS, SCORE, SEEN, SEENS, c, n, t
+from tests.datasets import hospital
+from tests.function_examples import COST, COUNTY, DAY, DAYS, EXAMPLES, NOTE, NOTES, NUMBERS, SCORE, SEEN, SEENS, c, n, t
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,6 @@ from fractions import Fraction as F
 
 import pytest
 
-import clinic
-import hospital
 from dither import steward
 from dither.errors import RefusedError
 from dither.plan import algebra as a
@@ -21,6 +19,7 @@ from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.losses import DiscreteLaplace
 from dither.state import State
+from tests.datasets import clinic, hospital
 
 FACTS = hospital.catalog()
 SALARIES = Scan("patients")

@@ -6,7 +6,6 @@ from fractions import Fraction as F
 
 import pytest
 
-import hospital
 from dither.catalog import parse
 from dither.data.lower import aggregates, join, limit_groups, nulls, union_all
 from dither.data.lower.cells import query_sql
@@ -14,7 +13,8 @@ from dither.data.register import registration
 from dither.plan import algebra as a
 from dither.plan.algebra import Call, Cells, Column, Count, Named, Scan, Sum
 from dither.plan.analyse import analyse
-from neighbours import measured
+from tests.datasets import hospital
+from tests.neighbours import measured
 
 PEOPLE = [hospital.patient("p1"), hospital.patient("p2", sex=None, born=None)]
 VISITS = [

@@ -9,8 +9,6 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
-import clinic
-import hospital
 from dither import steward
 from dither.catalog import parse
 from dither.cli.main import app
@@ -18,52 +16,9 @@ from dither.data.engines.duckdb import CANNOT_ENCRYPT
 from dither.data.register import limits, owners, registration
 from dither.data.register.registration import RegistrationError, stages, write_copy_and_facts
 from dither.plan.algebra import Cells, Count, Join, Named, PerUnit, Scan
-from neighbours import check_rows, measured
+from tests.datasets import clinic, hospital, shop
+from tests.neighbours import check_rows, measured
 
-SHOP = """\
-dither: 1
-dataset: shop
-lineage: shop
-population: customers
-neighbours: add_remove
-unit: {kind: person}
-people: {c_key: {protected: true}}
-source: {engine: csv, location: .}
-tables:
-  lines:
-    kind: private
-    from: lines.csv
-    owner: {references: orders, by: {l_order: o_number, l_year: o_year}}
-    unique: []
-    rows_per_unit: 4
-    max_rows: 99
-    columns:
-      l_order: {type: id}
-      l_year:  {type: id}
-      price:   {type: integer, bounds: [0, 9], nulls: keep, provenance: x}
-  orders:
-    kind: private
-    from: orders.csv
-    owner: {references: customers, by: {o_customer: c_key}}
-    unique: [[o_number, o_year]]
-    rows_per_unit: 3
-    max_rows: 99
-    columns:
-      o_number:   {type: id}
-      o_year:     {type: id}
-      o_customer: {type: id}
-      paid:       {type: boolean, nulls: keep}
-  customers:
-    kind: private
-    from: customers.csv
-    owner: {column: c_key}
-    unique: [[c_key]]
-    rows_per_unit: 1
-    max_rows: 99
-    columns:
-      c_key: {type: id}
-      vip:   {type: boolean, nulls: keep}
-"""
 ROWS = {
     "customers": [{"c_key": "ann", "vip": "true"}, {"c_key": "bob", "vip": "false"}],
     "orders": [
@@ -83,7 +38,7 @@ ROWS = {
 
 class TestKeysOfOtherNames:
     def test_a_path_of_keys_of_other_names_and_of_two_columns(self):
-        with hospital.registered(ROWS, parse(SHOP)) as both:
+        with hospital.registered(ROWS, parse(shop.CATALOG)) as both:
             found = both.rows(Scan("lines"))
             assert {(owner, values[-1]) for owner, values in found} == {("ann", 3), ("bob", 4)}
             for table in ("lines", "orders", "customers"):
@@ -91,7 +46,7 @@ class TestKeysOfOtherNames:
 
     def test_a_half_of_the_key_would_have_two_owners(self):
         """o_number 1 belongs to ann and to bob: only with the year is it one order."""
-        text = SHOP.replace("by: {l_order: o_number, l_year: o_year}", "by: {l_order: o_number}")
+        text = shop.CATALOG.replace("by: {l_order: o_number, l_year: o_year}", "by: {l_order: o_number}")
         text = text.replace("unique: [[o_number, o_year]]", "unique: [[o_number], [o_number, o_year]]")
         text = text.replace("      l_year:  {type: id}\n", "")
         rows = {**ROWS, "lines": [{"l_order": "1", "price": "3"}]}
@@ -102,10 +57,10 @@ class TestKeysOfOtherNames:
             pass
 
     def test_the_owner_under_another_name_needs_no_second_protection(self):
-        catalog = parse(SHOP)
+        catalog = parse(shop.CATALOG)
         assert catalog.owner_names(catalog.table("orders")) == {"o_customer"}
         assert catalog.owner_column(catalog.table("lines")) == "c_key"
-        parse(SHOP.replace("people: {c_key", "people: {o_customer: {protected: true}, c_key"))
+        parse(shop.CATALOG.replace("people: {c_key", "people: {o_customer: {protected: true}, c_key"))
 
 
 WINDOWS = """\

@@ -5,17 +5,17 @@ from __future__ import annotations
 from fractions import Fraction as F
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import hospital
 from dither.errors import RefusedError
 from dither.plan import algebra as a
 from dither.plan.algebra import Cells, Column, Named, Scan
 from dither.plan.analyse import analyse, analyse_node
 from dither.plan.stability import Owned
-from neighbours import check_claim, check_rows, measured
-from plan_strategies import conditions, expressions
+from tests.datasets import hospital
+from tests.neighbours import check_claim, check_rows, measured
+from tests.plan_strategies import conditions, expressions, set_examples
 
 FACTS = hospital.catalog()
 with hospital.registered(hospital.raws()) as empty:
@@ -174,19 +174,6 @@ def run(others, mine, instead, asked) -> None:
             check_claim(query, two, three, REPLACE, PUBLIC)
 
 
-def settled(examples: int):
-    health = [
-        HealthCheck.too_slow,
-        HealthCheck.data_too_large,
-        HealthCheck.filter_too_much,
-        HealthCheck.large_base_example,
-    ]
-    # shrinking would register thousands of databases: the message names plan, change and claim
-    return settings(
-        max_examples=examples, deadline=None, suppress_health_check=health, phases=[Phase.generate], database=None
-    )
-
-
 given_neighbours = given(
     others=st.tuples(one_person("p1", 2), one_person("p 2", 2), one_person("pé", 1)),
     mine=one_person("victim", 4),
@@ -195,21 +182,21 @@ given_neighbours = given(
 )
 
 
-@settled(3)
+@set_examples(3)
 @given_neighbours
 def test_engine_oracle_stability_and_sensitivity_agree(others, mine, instead, asked):
     run(others, mine, instead, asked)
 
 
 @pytest.mark.all
-@settled(24)
+@set_examples(24)
 @given_neighbours
 def test_engine_oracle_stability_and_sensitivity_agree_for_a_minute(others, mine, instead, asked):
     run(others, mine, instead, asked)
 
 
 @pytest.mark.soak
-@settled(1000)
+@set_examples(1000)
 @given_neighbours
 def test_engine_oracle_stability_and_sensitivity_agree_for_hours(others, mine, instead, asked):
     run(others, mine, instead, asked)

@@ -9,13 +9,13 @@ import duckdb
 import pytest
 from hypothesis import strategies as st
 
-import clinic
-from case_lists import mark_rest, run_examples
 from dither import DitherError, RefusedError, connect, steward
 from dither.data.register import limits, registration, sources
 from dither.data.register.registration import RegistrationError
 from dither.state import State
 from dither.steward import registration as steward_registration
+from tests.case_lists import mark_rest, run_examples
+from tests.datasets import clinic
 
 
 def of_owner(rows: list[tuple], owner: str) -> list[tuple]:

@@ -6,7 +6,6 @@ from fractions import Fraction as F
 
 import pytest
 
-import hospital
 from dither.data.lower import cells
 from dither.data.lower.shifted import unshifted
 from dither.plan.algebra import (
@@ -25,10 +24,9 @@ from dither.plan.algebra import (
     Value,
 )
 from dither.plan.analyse import analyse
-from neighbours import check_query, measured, register_sizes
+from tests.datasets import hospital
+from tests.neighbours import PEOPLE, VISITS, check_query, measured
 
-PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate((0, 7, 299_999, 300_000, 150_000))]
-VISITS = [hospital.visit("a", "p1", cost=None), hospital.visit("b", "p1", cost="499.99"), hospital.visit("c", "p2")]
 SALARY, COST = Column("salary"), Column("cost")
 
 
@@ -61,12 +59,6 @@ AS_IT_IS = {
     "a key": Cells(Project(FEW, (Named("x", less(SALARY, "2")),)), ("x",), (Sum("x"),)),
     "also counted": moved(SALARY, "10", Sum("x"), CountDistinct("x")),
 }
-
-
-@pytest.fixture(scope="module")
-def sizes():
-    with register_sizes(PEOPLE, VISITS) as registered:
-        yield registered
 
 
 @pytest.mark.parametrize("name", [*SHIFTED, *AS_IT_IS])

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import clinic
 from dither import steward
 from dither.catalog import Catalog, parse
 from dither.data.register.owners import RegistrationError
@@ -20,29 +19,10 @@ from dither.data.register.registration import write_copy
 from dither.data.register.source_types import UNREADABLE
 from dither.data.register.sources import text_rows
 from dither.errors import CatalogError
+from tests.datasets import clinic
+from tests.datasets.one_table import write_catalog
 
 MOST = 2**63 - 1
-CATALOG = """\
-dither: 1
-dataset: odd
-lineage: odd
-population: residents
-neighbours: add_remove
-unit: {kind: person}
-people:
-  patient: {protected: true}
-source: {engine: parquet, location: .}
-tables:
-  odd:
-    kind: private
-    from: odd.parquet
-    owner: {column: patient}
-    unique: []
-    rows_per_unit: 1
-    max_rows: 1000
-    columns:
-      patient: {type: id}
-"""
 TIMESTAMP = (
     "{type: timestamp, bounds: ['2000-01-01T00:00:00', '2030-01-01T00:00:00'], zone: '+00:00', "
     "nulls: keep, provenance: the extract}"
@@ -55,7 +35,7 @@ CATEGORY = "{type: category, values: undeclared, width: 60, nulls: drop}"
 
 
 def catalog_of(engine: str = "parquet", **columns: str) -> Catalog:
-    text = CATALOG + "".join(f"      {column}: {words}\n" for column, words in columns.items())
+    text = write_catalog(columns, name="odd", owner="patient", engine="parquet", rows_per_unit=1, max_rows=1000)
     if engine == "duckdb":
         text = text.replace("parquet, location: .", "duckdb, location: odd.db").replace("odd.parquet", "odd")
     return parse(text)

@@ -9,8 +9,6 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
-import clinic
-import hospital
 from dither import CatalogError, RefusedError, steward
 from dither.audit import naive
 from dither.catalog import parse
@@ -21,6 +19,7 @@ from dither.plan.algebra import Cells, Count, CountUnits, Scan, Sum
 from dither.plan.facts import Facts, load_facts
 from dither.plan.sensitivity import sensitivity
 from dither.state import State
+from tests.datasets import clinic, hospital
 
 PEOPLE = [hospital.patient("p1"), hospital.patient("p2"), hospital.patient(None)]
 VISITS = [

@@ -15,7 +15,6 @@ import duckdb
 import pytest
 from typer.testing import CliRunner
 
-import clinic
 import dither
 from dither.catalog import parse
 from dither.cli.main import app
@@ -26,31 +25,19 @@ from dither.data.register.registration import write_copy_and_facts
 from dither.errors import DitherError
 from dither.plan.algebra import Keys, Scan
 from dither.privacy.kernel.kernel import Kernel
+from tests.datasets import clinic
+from tests.datasets.one_table import write_catalog
 
 SECRET = "secret-diagnosis"
 ROWS = 40_000
-CATALOG = """\
-dither: 1
-dataset: notes
-lineage: notes
-population: residents
-neighbours: add_remove
-unit: {kind: person}
-people:
-  patient: {protected: true}
-source: {engine: parquet, location: .}
-tables:
-  notes:
-    kind: private
-    from: notes.parquet
-    owner: {column: patient}
-    unique: []
-    rows_per_unit: 1
-    max_rows: 1000000
-    columns:
-      patient: {type: id}
-      note: {type: category, values: undeclared, width: 500, nulls: drop}
-"""
+NOTES = write_catalog(
+    {"note": "{type: category, values: undeclared, width: 500, nulls: drop}"},
+    name="notes",
+    owner="patient",
+    engine="parquet",
+    rows_per_unit=1,
+    max_rows=1_000_000,
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +48,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, object, objec
         text = f"concat('{SECRET}-', sha256(CAST(i AS VARCHAR)), repeat(sha256(CAST(-i AS VARCHAR)), 6))"
         rows = f"SELECT CAST(i AS VARCHAR) AS patient, {text} AS note FROM range({ROWS}) r(i)"
         connection.execute(f"COPY ({rows}) TO '{folder / 'notes.parquet'}' (FORMAT parquet)")
-    catalog = parse(CATALOG)
+    catalog = parse(NOTES)
     copy = folder / "data.duckdb"
     (folder / "spill").mkdir()
     _, facts = write_copy_and_facts(catalog, folder, clinic.KEY, copy, folder / "spill", lambda _: None)

@@ -8,7 +8,6 @@ from unittest import mock
 import duckdb
 import pytest
 
-import hospital
 from dither.data.lower import cells
 from dither.data.lower.cells import query_sql
 from dither.data.lower.stored import stored_sums
@@ -16,10 +15,9 @@ from dither.data.measure import Measurer
 from dither.plan.algebra import Call, Cells, Column, Compare, Count, Filter, Join, Named, Project, Scan, Sum, Value
 from dither.plan.analyse import analyse
 from dither.plan.sensitivity import sensitivity
-from neighbours import check_query, register_sizes
+from tests.datasets import hospital
+from tests.neighbours import PEOPLE, VISITS, check_query
 
-PEOPLE = [hospital.patient(f"p{i}", salary=str(salary)) for i, salary in enumerate((0, 7, 299_999, 300_000, 150_000))]
-VISITS = [hospital.visit("a", "p1", cost=None), hospital.visit("b", "p1", cost="499.99"), hospital.visit("c", "p2")]
 SALARY, COST = Column("salary"), Column("cost")
 
 
@@ -43,12 +41,6 @@ CLAMPED = {
     "narrowed": total(Filter(PATIENTS, Compare("salary", "<", F(9)))),
     "computed": total(Project(PATIENTS, (Named("x", Call("multiply", (SALARY, Value("number", F(2))))),)), "x"),
 }
-
-
-@pytest.fixture(scope="module")
-def sizes():
-    with register_sizes(PEOPLE, VISITS) as registered:
-        yield registered
 
 
 @pytest.mark.parametrize("name", [*AS_REGISTERED, *CLAMPED])

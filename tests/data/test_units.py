@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction as F
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-import hospital
 from dither.audit import naive
 from dither.catalog import Catalog, parse
 from dither.errors import RefusedError
@@ -27,8 +26,9 @@ from dither.plan.analyse import analyse, analyse_node
 from dither.plan.facts import Facts
 from dither.plan.stability import Owned
 from dither.plan.stability.join import comparable
-from neighbours import check_claim, check_rows, measured
-from plan_strategies import conditions, expressions
+from tests.datasets import hospital
+from tests.neighbours import check_claim, check_rows, measured
+from tests.plan_strategies import conditions, expressions, set_examples
 
 ODD = [
     "", None, "nan", "-inf", "1e400", "-0.0", "5e-324", "9" * 29, str(-(2**63)), "é", "x" * 300, "0001-01-01",
@@ -291,17 +291,8 @@ def check(data, unit: str, asked: int) -> None:
             check_claim(query, cells[1], cells[2], replace, known)
 
 
-HEALTH = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much, HealthCheck.large_base_example]
-
-
-def settled(examples: int):
-    return settings(
-        max_examples=examples, deadline=None, suppress_health_check=HEALTH, phases=[Phase.generate], database=None
-    )
-
-
 @pytest.mark.parametrize("unit", ["person", "window", "row"])
-@settled(2)
+@set_examples(2)
 @given(data=st.data())
 def test_no_neighbour_beats_a_claim_under_any_unit(data, unit):
     check(data, unit, 6)
@@ -309,7 +300,7 @@ def test_no_neighbour_beats_a_claim_under_any_unit(data, unit):
 
 @pytest.mark.all
 @pytest.mark.parametrize("unit", ["person", "window", "row"])
-@settled(12)
+@set_examples(12)
 @given(data=st.data())
 def test_no_neighbour_beats_a_claim_under_any_unit_for_a_minute(data, unit):
     check(data, unit, 6)
@@ -317,7 +308,7 @@ def test_no_neighbour_beats_a_claim_under_any_unit_for_a_minute(data, unit):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("unit", ["person", "window", "row"])
-@settled(500)
+@set_examples(500)
 @given(data=st.data())
 def test_no_neighbour_beats_a_claim_under_any_unit_for_hours(data, unit):
     check(data, unit, 10)

@@ -1,4 +1,4 @@
-"""What the tests of interrupts and incidents share: a small clinic whose engine can be made to do anything."""
+"""What the tests of interrupts and incidents share: a clinic of fifty patients, and an engine that does anything."""
 
 from __future__ import annotations
 
@@ -8,49 +8,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import clinic
-from dither import connect, steward
 from dither.data.measure import Measurer
-from dither.privacy.kernel.kernel import Kernel
-from dither.privacy.ledger import Ledger
-from dither.session import Connection
-from dither.state import State
+from tests.datasets import clinic
+from tests.datasets.regional_clinic import Clinic
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 
 
-@dataclass
-class Clinic:
-    """A registered clinic of fifty patients."""
-
-    file: Path
-    place: State
-
-    def connect(self, pot: str = "total") -> Connection:
-        return connect(self.file, pot=pot)
-
-    def kernel(self) -> Kernel:
-        return Kernel(self.place)
-
-    def ledger(self) -> Ledger:
-        return steward.open_ledger(self.place)
-
-    def open(self, name: str, inside: str = "total", kind: str = "analyst", **terms: Any) -> None:
-        named: dict[str, Any] = {"epsilon": 5, "ceiling": 5, "purpose": clinic.PURPOSE} | terms
-        catalog = steward.registered_catalog(self.place)
-        steward.open_pot(self.place, catalog, name, inside=inside, kind=kind, **named)
+def open_inside(site: Clinic, name: str, **terms: Any) -> None:
+    """Opens an analyst's pot inside the total, unless the terms say otherwise."""
+    site.open(name, **({"inside": "total", "kind": "analyst", "ceiling": 5} | terms))
 
 
 def make_clinic(folder: Path, text: str = clinic.CATALOG, **terms: Any) -> Clinic:
     file, place = clinic.register(folder, [clinic.row(f"v{i}", f"p{i}") for i in range(50)], text)
     clinic.open_total(place, **terms)
-    return Clinic(file, place)
+    return Clinic(file)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dither import ParameterError
 from dither.privacy.charges.conversions import rho_for
 from dither.privacy.charges.logarithms import epsilon_up
 from dither.privacy.kernel import calibrate
-from time_guard import time_guard
+from tests.time_guard import time_guard
 
 MOST_CONVERSIONS = 100
 """10 doublings and 9 halvings of the steps, 7 and 6 of the halvings, 21 and 20 of the last refinement, and 3 starts."""

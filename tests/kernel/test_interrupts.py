@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from interrupted_clinic import (
+
+from dither import BudgetError, RefusedError, steward
+from dither.data.measure import Measurer
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.lease import Lease
+from dither.privacy.ledger import Ledger
+from tests.kernel.interrupted_clinic import (
     COUNT,
     Clinic,
     engine_that,
@@ -22,12 +28,6 @@ from interrupted_clinic import (
     make_clinic,
     raise_in_thread,
 )
-
-from dither import BudgetError, RefusedError, steward
-from dither.data.measure import Measurer
-from dither.privacy.kernel.kernel import Kernel
-from dither.privacy.kernel.lease import Lease
-from dither.privacy.ledger import Ledger
 
 
 @pytest.fixture(scope="module")

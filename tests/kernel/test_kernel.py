@@ -11,7 +11,6 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-import clinic
 from dither import BudgetError, RefusedError, UnavailableError, connect, steward
 from dither.data.measure import MeasureError, Measurer
 from dither.plan.algebra import Cells, Compare, Count, Filter, Scan, Sum
@@ -21,6 +20,7 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge_pure
 from dither.privacy.losses import DiscreteLaplace, Pure
 from dither.privacy.noise import SystemSource
+from tests.datasets import clinic
 
 COUNT = Cells(Scan("visits"), (), (Count(),))
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import clinic
-from case_lists import mark_case
 from dither import RefusedError, connect, steward
 from dither.privacy.kernel.kernel import KernelStep
 from dither.privacy.ledger import Ledger, default_head_path
+from tests.case_lists import mark_case
+from tests.datasets import clinic
 
 CHILD = Path(__file__).with_name("child.py")
 STEPS = [step.value for step in KernelStep]

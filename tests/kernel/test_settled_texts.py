@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interrupted_clinic import Clinic, make_clinic
 
-import clinic
 from dither import BudgetError
 from dither.cli.registry import deployment
 from dither.privacy.ledger import export
+from tests.datasets import clinic
+from tests.kernel.interrupted_clinic import Clinic, make_clinic, open_inside
 
 TEXT = clinic.CATALOG.replace("rows_per_unit: 3", "rows_per_unit: 1")
 NORTH = "SELECT COUNT(*) AS n FROM visits WHERE ward = 'north'"
@@ -24,10 +24,10 @@ PRICES = ("0.3", "11")
 def site(tmp_path: Path) -> Clinic:
     """Parts of a partition and an analyst's pot beside it; each has an answer."""
     made = make_clinic(tmp_path, TEXT, epsilon="10", ceiling="12")
-    made.open("wards", kind="partition", column="visits.ward")
+    open_inside(made, "wards", kind="partition", column="visits.ward")
     for ward in ("north", "south"):
-        made.open(ward, inside="wards", kind="part", value=ward, epsilon=4, ceiling=4)
-    made.open("ann")
+        open_inside(made, ward, inside="wards", kind="part", value=ward, epsilon=4, ceiling=4)
+    open_inside(made, "ann")
     made.connect("south").sql(SOUTH, epsilon="0.25")
     made.connect("ann").sql(NORTH, epsilon="0.5")
     return made

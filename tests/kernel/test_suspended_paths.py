@@ -11,11 +11,11 @@ from typing import Any
 
 import duckdb
 import pytest
-from interrupted_clinic import COUNT, Clinic, engine_that, make_clinic
 
 from dither import RefusedError, UnavailableError, steward
 from dither.data.measure import Measurer
 from dither.privacy.kernel.lease import Lease
+from tests.kernel.interrupted_clinic import COUNT, Clinic, engine_that, make_clinic, open_inside
 
 ROW = "Jane Doe, 47, oncology \x1b[31m\u202e"
 
@@ -37,9 +37,9 @@ def fail_from(site: Clinic, pot: str) -> None:
 def site(tmp_path: Path) -> Clinic:
     """board with ann inside it, and press: three failures are allowed in all."""
     made = make_clinic(tmp_path, max_incidents=3)
-    made.open("board", kind="group")
-    made.open("ann", inside="board")
-    made.open("press", kind="group")
+    open_inside(made, "board", kind="group")
+    open_inside(made, "ann", inside="board")
+    open_inside(made, "press", kind="group")
     return made
 
 
@@ -65,7 +65,7 @@ def test_a_failure_of_the_total_suspends_everyone(site: Clinic) -> None:
 
 def test_failures_of_different_pots_add_up_for_the_dataset(site: Clinic) -> None:
     """Else so many colluding analysts, so many exact bits."""
-    site.open("bob")
+    open_inside(site, "bob")
     for pot in ("ann", "board", "press"):
         fail_from(site, pot)
     with pytest.raises(RefusedError, match="suspended"):

@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ledger_place import Place, fresh_url
+
+from tests.ledger.ledger_place import Place, fresh_url
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,16 +12,17 @@ from multiprocessing.queues import Queue
 from pathlib import Path
 
 import pytest
-from ledger_place import Place, release, reserve
 from sqlalchemy import Engine
 
 from dither.errors import BudgetError, RefusedError
 from dither.privacy.ledger import Ledger
+from tests.ledger.ledger_place import Place, release, reserve
 
+ROOT = Path(__file__).parents[2]
 CHILD = """
 import sys, time
 from pathlib import Path
-from ledger_place import Place, reserve, release, TIME
+from tests.ledger.ledger_place import Place, reserve, release, TIME
 ledger = Place(Path(sys.argv[1]), *sys.argv[2:]).open()
 release(ledger)
 reservation = reserve(ledger, "0.2")
@@ -33,9 +33,8 @@ time.sleep(60)
 
 def test_a_crash_between_reserve_and_commit_keeps_the_charge(both: Place) -> None:
     both.create().close()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
     command = [sys.executable, "-c", CHILD, str(both.folder), *([both.url] if both.url else [])]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stdout.readline() == b"reserved\n"
         child.send_signal(signal.SIGKILL)
     assert both.url or both.path.with_name("ledger.sqlite-wal").stat().st_size  # it died with its log

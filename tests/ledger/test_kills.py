@@ -12,10 +12,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from ledger_place import TIME, Place, reserve
 
-from case_lists import mark_rest
 from dither.errors import BudgetError, DitherError
+from tests.case_lists import mark_rest
+from tests.ledger.ledger_place import TIME, Place, reserve
 
 PRICE = "1/100000"
 

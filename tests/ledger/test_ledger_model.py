@@ -20,12 +20,12 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from ledger_place import HASH, TERMS, TIME, Place, fresh_url
 
-from case_lists import mark_rest
 from dither.errors import BudgetError, DitherError, RefusedError
 from dither.privacy.ledger import Ledger, Reservation
 from dither.privacy.losses import DiscreteLaplace
+from tests.case_lists import mark_rest
+from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, fresh_url
 
 amounts = st.builds(Fraction, st.integers(1, 8), st.sampled_from([3, 7, 10]))
 names = st.sampled_from(["total", "second"])

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_place import Place, release, reserve
 
 from dither.privacy.ledger.chain import entry_hash
 from dither.privacy.ledger.head import Anchor
+from tests.ledger.ledger_place import Place, release, reserve
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "ledger.md"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_place import TIME, Place, fresh_url, release, reserve
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import Ledger
-from postgres_server import running_server
+from tests.ledger.ledger_place import TIME, Place, fresh_url, release, reserve
+from tests.postgres_server import running_server
 
 psycopg = pytest.importorskip("psycopg")
 

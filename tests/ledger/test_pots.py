@@ -6,12 +6,12 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy import losses
 from dither.privacy.ledger import Charge, charge_pure, pots
 from dither.privacy.losses import Loss, Pure
+from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 
 def test_ten_tenths_fit_one_and_the_eleventh_is_refused(both: Place) -> None:

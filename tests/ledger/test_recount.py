@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_place import TABLES, Place, reserve
 
 from dither.errors import BudgetError, RefusedError
 from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.head import Anchor
+from tests.ledger.ledger_place import TABLES, Place, reserve
 
 STORED: dict[str, Any] = json.loads(Path(__file__).with_name("shares_of_the_first_version.json").read_text())
 BYTES = {("release", 3), ("release", 4)}

@@ -13,11 +13,11 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import Ledger, default_head_path
 from dither.privacy.ledger.head import Anchor, Head
+from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 
 def anchored(place: Place) -> int:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 from dither.answer.history import history
 from dither.errors import BudgetError
 from dither.privacy.ledger import Ledger, Pot, pot_tree, pots
 from dither.privacy.ledger.settled import UnderWay, names_inside, settle
 from dither.privacy.losses import Pure
+from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 F = Fraction
 WEEKS = ("2026-01-05", "2026-01-12", "2026-01-19")

@@ -9,11 +9,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from ledger_place import TERMS, TIME, Place, release
-from unit_losses import APPROX, History
 
 from dither.errors import BudgetError, RefusedError
 from dither.privacy.ledger import Ledger, Rule
+from tests.ledger.ledger_place import TERMS, TIME, Place, release
+from tests.ledger.unit_losses import APPROX, History
 
 PURE = Rule("pure")
 KINDS = [

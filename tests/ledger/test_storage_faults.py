@@ -15,10 +15,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from ledger_place import Place, release, reserve
 
 from dither.errors import DitherError, RefusedError
 from dither.privacy.ledger import Ledger, database
+from tests.ledger.ledger_place import Place, release, reserve
 
 
 def in_child(work: Callable[[], object]) -> str:

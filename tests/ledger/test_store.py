@@ -8,10 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from ledger_place import HASH, TIME, Place, release, reserve
 
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import Ledger, chain, rows, tables
+from tests.ledger.ledger_place import HASH, TIME, Place, release, reserve
 
 
 def bodies(ledger: Ledger, kind: str) -> list[dict[str, object]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ledger_place import HASH, TERMS, Place, release, reserve, rewrite
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.head import Anchor
 from dither.privacy.losses import Pure
+from tests.ledger.ledger_place import HASH, TERMS, Place, release, reserve, rewrite
 
 WEEKS = ("2026-01-05", "2026-01-12")
 FAILED = "failed_after_reserve"

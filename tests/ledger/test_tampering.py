@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ledger_place import HASH, Place, release, reserve, rewrite
 
-from case_lists import mark_rest
 from dither.errors import RefusedError
 from dither.privacy.ledger import chain, tables
 from dither.privacy.ledger.head import Anchor
+from tests.case_lists import mark_rest
+from tests.ledger.ledger_place import HASH, Place, release, reserve, rewrite
 
 # seq: 1 open, 2 register, 3 reserve, 4 commit, 5 raise, 6 reserve, 7 incident, 8 clear, 9 reserve, 10 commit
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError
 from dither.privacy import losses
 from dither.privacy.ledger import Ledger, Pot, Rule, pot_tree, pots, rows
 from dither.privacy.losses import Loss, Pure
+from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 F = Fraction
 ZERO = {"reissue": 0}
@@ -379,7 +379,7 @@ def test_a_suspended_dataset_refuses_in_the_transaction_that_would_charge(both: 
 
 
 def test_a_reserve_forged_into_a_suspended_ledger_is_named(place: Place) -> None:
-    from test_tampering import rewrite
+    from tests.ledger.test_tampering import rewrite
 
     ledger = place.create(max_incidents=2)
     group(ledger, "board", "0.5")

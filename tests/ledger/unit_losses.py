@@ -14,11 +14,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from ledger_place import TERMS
 
 from dither.errors import BudgetError
 from dither.privacy.ledger import Pot, Rule, pot_tree, pots
 from dither.privacy.losses import Approx, Loss, Pure
+from tests.ledger.ledger_place import TERMS
 
 COLUMNS = (0, 1)
 WINDOWS = ("jan", "feb")

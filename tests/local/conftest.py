@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from seeded_words import SeededWords
+
+from tests.local.seeded_words import SeededWords
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Writes vectors.json: protocol documents, reports and what they tally to. Run once; the file is the promise.
 
-PYTHONPATH=src:tests/local python tests/local/make_vectors.py
+python -m tests.local.make_vectors
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import json
 from pathlib import Path
 
 import numpy as np
-from seeded_words import SeededWords
 
 from dither import local
 from dither.local import wire
+from tests.local.seeded_words import SeededWords
 
 PROTOCOLS: list[tuple[local.Protocol, list[object]]] = [
     (local.Direct(1, 300), [0, 1, 299]),

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seeded_words import SeededWords
 
 from dither import BudgetError, ParameterError, local
 from dither.local import postprocess
 from dither.local.check import largest_ratio
 from dither.local.odds import at_most_exp
 from dither.local.wire import HEADER_BYTES
+from tests.local.seeded_words import SeededWords
 
 
 def test_the_budget_lasts_for_the_lifetime() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from seeded_words import SeededWords
 
-from case_lists import mark_between
 from dither import local
 from dither.local.odds import odds
 from dither.privacy.noise import Words
+from tests.case_lists import mark_between
+from tests.local.seeded_words import SeededWords
 
 
 @dataclass(frozen=True)

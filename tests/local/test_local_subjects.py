@@ -8,13 +8,13 @@ from math import log
 
 import pytest
 from scipy.stats import beta
-from seeded_words import SeededWords
 
-from case_lists import mark_between, mark_rest
 from dither import local
 from dither.audit import black_box
 from dither.audit.black_box import Budget
 from dither.local.subjects import EXAMPLES, Subject, subject, subjects
+from tests.case_lists import mark_between, mark_rest
+from tests.local.seeded_words import SeededWords
 
 RUNS, ALPHA = 6_000, 1e-9
 

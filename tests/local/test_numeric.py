@@ -8,15 +8,15 @@ from math import exp
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from seeded_words import SeededWords
 
-from case_lists import mark_between
 from dither import BudgetError, ParameterError, local
 from dither.local.mean import Mean, round_at_random
 from dither.local.onebit import OneBit, RepeatedOneBit
 from dither.local.piecewise import Hybrid, Piecewise
 from dither.local.squarewave import SquareWave
 from dither.local.vector import sample_coordinates
+from tests.case_lists import mark_between
+from tests.local.seeded_words import SeededWords
 
 SMALL = [
     OneBit(1),
@@ -183,3 +183,19 @@ def test_bad_numbers_are_refused() -> None:
     with pytest.raises(ParameterError, match="below high"):
         OneBit(1, 5, 5)
     assert (OneBit(1).grid([-1e300, np.inf]) == [0, 1 << 32]).all()
+
+
+@pytest.mark.parametrize(
+    "protocol", [local.Piecewise(1, cells=4), local.Piecewise(4, cells=5), local.Hybrid(2, cells=8)]
+)
+def test_the_worst_variance_is_one(protocol: local.Piecewise) -> None:
+    """On a coarse grid the worst value lies between two positions; a table of nine values once missed it."""
+    shares = [Fraction(i, 96) for i in range(97)]
+    worst = max(protocol.second_moment(share) - (2 * share - 1) ** 2 for share in shares)
+    assert worst <= protocol.worst_variance <= worst + Fraction(1, 3)
+
+
+def test_inputs_fit_their_protocol() -> None:
+    protocol = local.VectorMean(1, -1, 1, 5, 1)
+    assert all(len(value) == 5 for value in protocol.inputs()) and local.check(protocol).ok
+    assert local.best_vector("1/2", 3).protocol.epsilon == Fraction(1, 2)

@@ -7,11 +7,11 @@ from math import exp, log
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from seeded_words import SeededWords
 
 from dither import local
 from dither.local.localhash import best_size
 from dither.local.support import Oracle
+from tests.local.seeded_words import SeededWords
 
 LN3 = str(log(3))
 
@@ -176,3 +176,18 @@ def test_certain_intervals_are_wider() -> None:
     found = oracle.estimate(np.array([10, 20, 5, 5]), 40)
     normal, certain = found.interval(), found.interval(certain=True)
     assert (certain[0] < normal[0]).all() and (certain[1] > normal[1]).all()
+
+
+def test_hadamard_intervals_with_many_blocks() -> None:
+    """The plug-in variance once added up the clipped noise of a whole block: intervals were five times too wide."""
+    oracle, users, runs = local.Hadamard(4, 4096), 2_000, 40
+    assert oracle.blocks > 1
+    values = np.random.default_rng(2).integers(0, 4096, users)
+    truth, words, scores, widths = np.bincount(values, minlength=4096), SeededWords(9), [], []
+    exact = oracle.variances(truth.astype(float), users)
+    for run in range(runs):
+        found = oracle.estimate(oracle.tally(oracle.randomise(values, words)), users)
+        scores.append((found.values[run] - truth[run]) / found.errors[run])
+        widths.append(float(np.median(found.variances) / np.median(exact)))
+    assert chi2.isf(1 - 5e-10, runs) < float(np.square(scores).sum()) < chi2.isf(5e-10, runs) * 1.2
+    assert 0.5 < min(widths) <= max(widths) < 2

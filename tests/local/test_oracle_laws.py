@@ -6,15 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from seeded_words import SeededWords
 
-from case_lists import mark_between
 from dither import local
 from dither.local.bits import count_ones, random_rows, random_words
 from dither.local.check import largest_ratio
 from dither.local.hashing import HashFamily
 from dither.local.odds import at_most_exp, log_above, odds
 from dither.privacy.noise import Words
+from tests.case_lists import mark_between
+from tests.local.seeded_words import SeededWords
 
 SMALL = [
     local.Direct(1, 2),

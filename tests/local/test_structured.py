@@ -11,10 +11,8 @@ from math import exp
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from seeded_words import SeededWords
 from typer.testing import CliRunner
 
-from case_lists import mark_between
 from dither import ParameterError, local
 from dither.cli.local import app
 from dither.local import graph, graphgen, poisoning, shuffle, text
@@ -23,6 +21,8 @@ from dither.local.sgd import LocalSGD
 from dither.local.simulate import measure, population
 from dither.local.spatial import norm_above
 from dither.privacy.losses import Loss, Pure
+from tests.case_lists import mark_between
+from tests.local.seeded_words import SeededWords
 
 SMALL = [
     local.Marginals(1, 3, 2),

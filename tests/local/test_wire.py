@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from case_lists import mark_between
 from dither import ParameterError, local
 from dither.local import wire
 from dither.local.hashing import HashFamily
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
+from tests.case_lists import mark_between
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "local-wire-format.md"
 VECTORS = json.loads((Path(__file__).parent / "vectors.json").read_text("utf-8"))

@@ -5,13 +5,11 @@ from fractions import Fraction
 
 from mpmath import mp, mpf
 
+from tests.evidence import to_real
+
 
 def norm(z, sides):
     return max(Fraction(abs(value), side) for value, side in zip(z, sides, strict=True))
-
-
-def real(x):
-    return mpf(x.numerator) / x.denominator
 
 
 class Lattice:
@@ -27,7 +25,7 @@ class Lattice:
         norms = sorted(
             {Fraction(k, side) for side in sides for k in range(last) if Fraction(k, side) <= far * scale + 1}
         )
-        weights = [mp.exp(-real(at / scale)) for at in norms]
+        weights = [mp.exp(-to_real(at / scale)) for at in norms]
         self.shells = []
         for at, weight, after in zip(norms, weights, [*weights[1:], mpf(0)], strict=True):
             reach = [at.numerator * side // at.denominator for side in sides]
@@ -47,7 +45,7 @@ class Lattice:
         return sums[:0:-1]
 
     def pmf(self, z):
-        return mp.exp(-real(norm(z, self.sides) / self.scale)) / self.whole
+        return mp.exp(-to_real(norm(z, self.sides) / self.scale)) / self.whole
 
     def tail(self, column, t):
         plain, times = self.above[column][t] if t < len(self.above[column]) else (mpf(0), mpf(0))

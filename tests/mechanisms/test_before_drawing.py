@@ -27,7 +27,7 @@ from dither.privacy.mechanisms import (
     key_selection,
     randomised_response,
 )
-from sources import Refusing, TestSource
+from tests.sources import Refusing, TestSource
 
 ONE = Sensitivity.of(largest=1)
 ALL = [

@@ -6,12 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from closeness import assert_close, assert_law, pure_epsilon
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lattice import Lattice, norm
-from planted import Bug
-from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.laws import BoxErrorLaw
@@ -20,7 +16,11 @@ from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import IntegerBox, box
 from dither.privacy.noise import box as sampler
 from dither.privacy.noise import discrete_laplace
-from sources import Refusing
+from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
+from tests.mechanisms.lattice import Lattice, norm
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
+from tests.sources import Refusing
 
 BOXES = [
     ((1, 2), Fraction(1)),

@@ -5,20 +5,23 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from lattice import Lattice, norm, real
 from mpmath import mp, mpf
-from planted import Bug
 
-from case_lists import mark_rest
 from dither.laws import BoxErrorLaw
 from dither.laws import box as box_error
+from tests.case_lists import mark_rest
+from tests.evidence import to_real
+from tests.mechanisms.lattice import Lattice, norm
+from tests.mechanisms.planted import Bug
 
 
 def test_shells_and_a_plain_sum_over_all_integers_agree():
     sides, scale = (1, 3), Fraction(2, 3)
     with mp.workdps(40):
         law = Lattice(sides, scale)
-        plain = {z: mp.exp(-real(norm(z, sides) / scale)) for z in itertools.product(range(-40, 41), range(-120, 121))}
+        plain = {
+            z: mp.exp(-to_real(norm(z, sides) / scale)) for z in itertools.product(range(-40, 41), range(-120, 121))
+        }
         assert abs(sum(plain.values()) / law.whole - 1) < mpf(10) ** -22
         for t in (1, 2, 9):
             assert (
@@ -69,7 +72,7 @@ def test_box_tails_and_intervals_hold():
             for t in places(law):
                 assert exact.tail(column, t) <= law.tail(t) or exact.tail(column, t) < mpf(10) ** -300, (law, t)
             for miss in MISSES:
-                assert exact.tail(column, law.interval(1 - miss) + 1) <= real(miss), (law, miss)
+                assert exact.tail(column, law.interval(1 - miss) + 1) <= to_real(miss), (law, miss)
 
 
 @pytest.mark.all
@@ -84,7 +87,7 @@ def test_box_tails_and_intervals_are_tight():
             for miss in MISSES:
                 half = law.interval(1 - miss)
                 narrower = half - 1 - max(1, half // 300)
-                assert narrower < 0 or exact.tail(column, narrower + 1) > real(miss), (law, miss)
+                assert narrower < 0 or exact.tail(column, narrower + 1) > to_real(miss), (law, miss)
 
 
 def test_a_tail_too_small_for_a_float_is_still_above_zero():

@@ -6,14 +6,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from closeness import assert_close, assert_law, pure_epsilon
-from planted import Bug
-from seeded import Seeded
-from test_quantiles import LEFT, RIGHT, SHARES, draws, naive_scores, neighbouring
-from test_quantiles import law as exponential_law
 
-import hospital
-from case_lists import mark_rest
 from dither.errors import RefusedError
 from dither.plan.algebra import Quantiles, Scan
 from dither.privacy.kernel.calibrate import calibrate
@@ -21,7 +14,14 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import FlippedQuantile, Quantile, quantile
 from dither.privacy.noise import argmax
-from sources import TestSource
+from tests.case_lists import mark_rest
+from tests.datasets import hospital
+from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
+from tests.mechanisms.test_quantiles import LEFT, RIGHT, SHARES, draws, naive_scores, neighbouring
+from tests.mechanisms.test_quantiles import law as exponential_law
+from tests.sources import TestSource
 
 LAST = 2**64 - 1
 

@@ -25,8 +25,8 @@ from dither.privacy.losses import (
     Pure,
 )
 from dither.privacy.mechanisms import IntegerGaussian
-from evidence import assert_counts, gaussian_tail
-from sources import Refusing
+from tests.evidence import assert_counts, gaussian_tail
+from tests.sources import Refusing
 
 ONE = Sensitivity.of(largest=1)
 sensitivities = st.builds(lambda c, m: Sensitivity.of(cells=c, largest=m), st.integers(1, 50), st.integers(1, 10**6))

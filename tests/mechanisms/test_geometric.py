@@ -7,9 +7,6 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from closeness import assert_close, assert_law, pure_epsilon
-from planted import Bug
-from seeded import Seeded
 
 from dither.errors import ParameterError, PrivacyWarning
 from dither.laws import LaplaceErrorLaw
@@ -20,6 +17,9 @@ from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.staircase import Staircase, StaircaseError
 from dither.privacy.mechanisms.truncated_geometric import TruncatedGeometric
+from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
 
 ONE = Sensitivity.of(largest=1)
 

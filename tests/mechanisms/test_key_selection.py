@@ -7,10 +7,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from closeness import assert_close, assert_law
-from planted import Bug
 from scipy import stats
-from seeded import Seeded
 
 from dither.errors import ParameterError, PrivacyWarning
 from dither.privacy.losses import ZCDP, Approx, Repeated
@@ -18,6 +15,9 @@ from dither.privacy.mechanisms import gaussian_keys, key_selection
 from dither.privacy.mechanisms.delta import small_delta
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
 from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys, chances
+from tests.mechanisms.closeness import assert_close, assert_law
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
 
 mpmath.mp.dps = 50
 

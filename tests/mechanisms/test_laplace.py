@@ -17,8 +17,8 @@ from dither.plan.norms import Sensitivity
 from dither.privacy.losses import BoundedRange, DiscreteLaplace, Gaussian, Laplace, Pure
 from dither.privacy.mechanisms import IntegerLaplace
 from dither.privacy.mechanisms.additive import add, exact_integers, round_down, round_up
-from evidence import assert_counts
-from sources import Refusing
+from tests.evidence import assert_counts
+from tests.sources import Refusing
 
 ONE = Sensitivity.of(largest=1)
 prices = st.fractions(Fraction(1, 10**6), 900)

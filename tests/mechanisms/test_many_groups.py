@@ -9,7 +9,7 @@ import pytest
 from dither import ParameterError
 from dither.privacy.mechanisms import GaussianKeys, TruncatedGeometricKeys
 from dither.privacy.mechanisms.gaussian_keys import _power_down
-from time_guard import time_guard
+from tests.time_guard import time_guard
 
 BASES = [Fraction(1, 3), 1 - Fraction(1, 10**6), 1 - Fraction(7, 2**300), Fraction(0), Fraction(1)]
 

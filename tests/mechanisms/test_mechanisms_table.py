@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from case_lists import mark_case
 from dither.privacy import mechanisms
+from tests.case_lists import mark_case
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "mechanisms.md"
-MODULES = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py") if path.stem != Path(__file__).stem)
+FILES = sorted(path for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__))
+
+
+def import_tests(path):
+    """The module of a test file, which may be given from the root on."""
+    return importlib.import_module(".".join((ROOT / path).relative_to(ROOT).with_suffix("").parts))
 
 
 def table():
@@ -30,7 +35,7 @@ def quoted(cell):
 
 
 ROWS = {quoted(row["mechanism"])[0]: row for row in table()}
-BUGS = {name: bug for module in MODULES for name, bug in getattr(importlib.import_module(module), "BUGS", {}).items()}
+BUGS = {name: bug for path in FILES for name, bug in getattr(import_tests(path), "BUGS", {}).items()}
 
 
 def test_columns_and_no_empty_cell():
@@ -75,7 +80,7 @@ def test_tests_are_functions_of_their_files():
         for node in quoted(row["test"]):
             file, _, function = node.partition("::")
             assert (ROOT / file).parent == Path(__file__).parent
-            assert callable(getattr(importlib.import_module(Path(file).stem), function))
+            assert callable(getattr(import_tests(file), function))
 
 
 @pytest.mark.all
@@ -112,7 +117,8 @@ PLANTED = [(name, bug) for name, row in ROWS.items() for bug in quoted(row["plan
 @pytest.mark.parametrize(("name", "bug"), [mark_case(pair, pair[1] in LONG_BUGS) for pair in PLANTED])
 def test_planted_bug_fails_the_test_of_its_row(name, bug):
     test = BUGS[bug].test
-    assert f"tests/mechanisms/{test.__module__}.py::{test.__name__}" in quoted(ROWS[name]["test"])
+    file = test.__module__.replace(".", "/")
+    assert f"{file}.py::{test.__name__}" in quoted(ROWS[name]["test"])
     assert BUGS[bug].is_caught()
 
 

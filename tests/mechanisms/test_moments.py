@@ -4,9 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from closeness import assert_close, pure_epsilon
-from planted import Bug
-from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import Composed, DiscreteLaplace
@@ -15,6 +12,9 @@ from dither.privacy.mechanisms import histogram as histograms
 from dither.privacy.mechanisms.clipped_moments import ClippedMoments
 from dither.privacy.mechanisms.histogram import histogram_sensitivity
 from dither.privacy.mechanisms.laplace import IntegerLaplace
+from tests.mechanisms.closeness import assert_close, pure_epsilon
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
 
 
 def test_moment_sensitivity_by_brute_force():

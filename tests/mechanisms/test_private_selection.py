@@ -6,14 +6,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from closeness import assert_close, assert_law
-from planted import Bug
-from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms.private_selection import PrivateSelection
 from dither.privacy.noise import bernoulli, uniform_below
+from tests.mechanisms.closeness import assert_close, assert_law
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
 
 
 def best_law(run, gamma):

@@ -9,16 +9,16 @@ from unittest import mock
 import mpmath
 import numpy as np
 import pytest
-from closeness import assert_close, assert_law, pure_epsilon
-from planted import Bug
 from scipy.stats import binom
-from seeded import Seeded
-from test_quantiles import _far_exactly, histograms, law, neighbouring
 
-from case_lists import mark_rest
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange
 from dither.privacy.mechanisms import JointQuantiles, Quantile, QuantilesWithEnds, quantile
+from tests.case_lists import mark_rest
+from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
+from tests.mechanisms.test_quantiles import _far_exactly, histograms, law, neighbouring
 
 MEDIAN, UPPER = Fraction(1, 2), Fraction(9, 10)
 

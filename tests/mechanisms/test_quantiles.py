@@ -7,11 +7,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from closeness import assert_close, assert_law, pure_epsilon
-from planted import Bug
-from seeded import Seeded
 
-from case_lists import mark_rest
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Repeated
 from dither.privacy.mechanisms import quantile, quantiles
@@ -19,6 +15,10 @@ from dither.privacy.mechanisms.grid import QuantileGrid
 from dither.privacy.mechanisms.quantile import Quantile, rank_scores, rank_sensitivity
 from dither.privacy.mechanisms.quantiles import JointQuantiles, fair_half, spread_rows
 from dither.privacy.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
+from tests.case_lists import mark_rest
+from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
 
 SHARES = [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10), Fraction(0), Fraction(1)]
 

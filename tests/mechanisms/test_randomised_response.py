@@ -6,14 +6,14 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from closeness import assert_close, assert_law, pure_epsilon
-from planted import Bug
-from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import Pure, RandomizedResponse
 from dither.privacy.mechanisms import randomised_response
 from dither.privacy.mechanisms.randomised_response import RandomisedResponse, lie_chance
+from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
 
 LN3 = Fraction(mpmath.nstr(mpmath.log(3), 20))
 

@@ -7,11 +7,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from closeness import assert_close, assert_law, pure_epsilon
-from planted import Bug
-from seeded import Seeded
 
-from case_lists import mark_rest
 from dither.errors import ParameterError
 from dither.privacy.losses import BoundedRange, Pure, Repeated
 from dither.privacy.mechanisms.exponential import ExponentialMechanism
@@ -20,7 +16,11 @@ from dither.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from dither.privacy.mechanisms.selection import Selection
 from dither.privacy.mechanisms.top_k import TopK
 from dither.privacy.noise import argmax
-from sources import enumerate_outcomes
+from tests.case_lists import mark_rest
+from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
+from tests.sources import enumerate_outcomes
 
 KINDS = (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)
 

@@ -10,14 +10,14 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from closeness import assert_close, pure_epsilon
-from planted import Bug
-from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.privacy.losses import DiscreteLaplace, Pure
 from dither.privacy.mechanisms import sparse_vector
 from dither.privacy.mechanisms.sparse_vector import SparseVector, SparseVectorRun
+from tests.mechanisms.closeness import assert_close, pure_epsilon
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
 
 SLACK = 5e-5  # noise beyond 16 scales has mass below 2 e^-16; times e^4 and the number of draws
 

@@ -7,13 +7,13 @@ import sys
 
 import numpy as np
 import pytest
-from closeness import assert_close
-from planted import Bug
-from seeded import Seeded
 
 from dither.audit.teaching.smooth_median import SmoothMedian
 from dither.audit.teaching.snapping import Snapping
 from dither.errors import ParameterError
+from tests.mechanisms.closeness import assert_close
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
 
 LARGEST = 4
 

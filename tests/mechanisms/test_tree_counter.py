@@ -5,9 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from closeness import assert_close, pure_epsilon
-from planted import Bug
-from seeded import Seeded
 
 from dither.errors import ParameterError
 from dither.plan.norms import Sensitivity
@@ -15,6 +12,9 @@ from dither.privacy.losses import DiscreteGaussianVector, Pure
 from dither.privacy.mechanisms import tree_counter
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.tree_counter import TreeCounter, tree_sensitivity
+from tests.mechanisms.closeness import assert_close, pure_epsilon
+from tests.mechanisms.planted import Bug
+from tests.mechanisms.seeded import Seeded
 
 
 def blocks_holding(step, steps):

@@ -13,8 +13,8 @@ from mpmath import mp, mpf
 from dither.privacy.noise import box, discrete_laplace
 from dither.privacy.noise.box import _accepted, _exp_minus, box_noise
 from dither.privacy.noise.source import SystemSource
-from evidence import assert_counts
-from sources import TestSource
+from tests.evidence import assert_counts
+from tests.sources import TestSource
 
 ALL = 1 << 53  # words that decide over one proposal
 LARGEST_WORD = (1 << 64) - 1

@@ -12,7 +12,7 @@ from dither.privacy import noise
 from dither.privacy.noise import samplers, wide_tables
 from dither.privacy.noise.table import Law, build
 from dither.privacy.noise.wide_tables import Plan
-from evidence import assert_counts, gaussian_tail, laplace_tail
+from tests.evidence import assert_counts, gaussian_tail, laplace_tail
 
 MILLION = 1_000_000
 

@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from case_lists import mark_between, mark_rest
 from dither.privacy.noise import samplers
 from dither.privacy.noise.argmax import _argmax
 from dither.privacy.noise.samplers import plan_for
 from dither.privacy.noise.table import RESIDUAL, Law, build
 from dither.privacy.noise.wide_tables import Plan, below_exp, draw, propose
-from sources import TestSource, enumerate_outcomes
-
-
-def real(x: Fraction) -> mpf:
-    return mpf(x.numerator) / x.denominator
+from tests.case_lists import mark_between, mark_rest
+from tests.evidence import to_real
+from tests.sources import TestSource, enumerate_outcomes
 
 
 def small_plan(family: str, near: int, shift: int, *, signed: bool, shared: bool, width: int) -> Plan:
@@ -69,7 +66,7 @@ def test_a_proposal_is_accepted_by_the_floor_or_the_ceiling_of_its_exact_probabi
         else:
             assert cell**2 * rate + y == magnitude**2 * rate / (1 << plan.shift) ** 2
         strings = plan.table.counts[cell - plan.table.first] * free
-        exact = mp.exp(-real(y)) * 2**spare
+        exact = mp.exp(-to_real(y)) * 2**spare
         assert fewest[cell, value] == strings * int(mp.floor(exact)), value
         assert most[cell, value] == strings * int(mp.ceil(exact)), value
     last = (plan.table.largest + 1) << plan.shift
@@ -92,8 +89,8 @@ def test_a_uniform_falls_below_the_exponential_with_its_probability(x, width):
     x = Fraction(x)
     words = 12 // width
     mass, undecided = enumerate_outcomes(lambda source: below_exp(x, 0, 0, source, width), width, words)
-    exact = mp.exp(-real(x))
-    assert real(mass.get(True, Fraction(0))) <= exact <= real(mass.get(True, Fraction(0)) + undecided)
+    exact = mp.exp(-to_real(x))
+    assert to_real(mass.get(True, Fraction(0))) <= exact <= to_real(mass.get(True, Fraction(0)) + undecided)
     assert undecided <= Fraction(1, 2**12)  # one string of all can be open, no more
 
 
@@ -115,7 +112,7 @@ def test_the_words_that_decide_for_true_are_the_floor(x):
     x = Fraction(x)
     for width in (3, 8, 64):
         with mp.workprec(200):
-            assert samplers._exp_floor(x, width) == int(mp.floor(mp.exp(-real(x)) * 2**width))
+            assert samplers._exp_floor(x, width) == int(mp.floor(mp.exp(-to_real(x)) * 2**width))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 16])
@@ -138,11 +135,11 @@ RACES = [((0, 1), 1), ((3, 0), Fraction(5, 2)), ((0, 0), 1), ((7, -9), 10)]
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 def test_a_race_is_won_with_its_exact_probability(scores, scale, noise):
     mass, undecided = enumerate_outcomes(lambda s: _argmax(list(scores), Fraction(scale), noise, s, 3), 3, 4)
-    gap = real(Fraction(scores[0] - scores[1]) / Fraction(scale))
+    gap = to_real(Fraction(scores[0] - scores[1]) / Fraction(scale))
     first = 1 / (1 + mp.exp(-gap)) if noise == "gumbel" else (mp.exp(gap) / 2 if gap < 0 else 1 - mp.exp(-gap) / 2)
     for winner, exact in ((0, first), (1, 1 - first)):
         certain = mass.get(winner, Fraction(0))
-        assert real(certain) <= exact <= real(certain + undecided)
+        assert to_real(certain) <= exact <= to_real(certain + undecided)
     assert undecided < Fraction(1, 8)
 
 
@@ -151,7 +148,7 @@ def test_a_race_of_three_is_won_with_its_exact_probability():
     total = sum(mp.exp(k) for k in range(3))
     for winner in range(3):
         certain = mass.get(winner, Fraction(0))
-        assert real(certain) <= mp.exp(winner) / total <= real(certain + undecided)
+        assert to_real(certain) <= mp.exp(winner) / total <= to_real(certain + undecided)
     assert undecided < Fraction(1, 2)
 
 
@@ -166,12 +163,12 @@ def test_a_weight_in_a_race_of_exponentials_is_the_largest_of_so_many(gap, weigh
         lambda s: _argmax([int(score) for score in scores], scale, "exponential", s, 3, drawn), 3, 4
     )
     one, other = weights
-    far = max(mpf(0), -real(Fraction(gap)))
+    far = max(mpf(0), -to_real(Fraction(gap)))
     density = lambda m: one * (1 - mp.exp(-m)) ** (one - 1) * mp.exp(-m)
-    first = mp.quad(lambda m: density(m) * (1 - mp.exp(-(m + real(Fraction(gap))))) ** other, [far, far + 2, mp.inf])
+    first = mp.quad(lambda m: density(m) * (1 - mp.exp(-(m + to_real(Fraction(gap))))) ** other, [far, far + 2, mp.inf])
     for winner, exact in ((0, first), (1, 1 - first)):
         certain = mass.get(winner, Fraction(0))
-        assert real(certain) <= exact <= real(certain + undecided)
+        assert to_real(certain) <= exact <= to_real(certain + undecided)
     assert undecided < Fraction(1, 4)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from case_lists import mark_rest
 from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.samplers import plan_for
 from dither.privacy.noise.table import RESIDUAL, Law, Table, _columns, build
 from dither.privacy.noise.wide_tables import draw
-from sources import TestSource, enumerate_outcomes
+from tests.case_lists import mark_rest
+from tests.sources import TestSource, enumerate_outcomes
 
 LAWS = [
     Law("laplace", Fraction(1, 3), True),

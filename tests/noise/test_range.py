@@ -11,7 +11,7 @@ import pytest
 from dither import ParameterError
 from dither.privacy import noise
 from dither.privacy.noise import samplers
-from sources import Refusing, TestSource
+from tests.sources import Refusing, TestSource
 
 SIGNED = [noise.discrete_laplace, noise.discrete_gaussian]
 NO_NUMBERS = [True, "10", None, 1j, [10], Decimal(10), np.float32(10), np.array([10])]

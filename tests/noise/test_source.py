@@ -20,7 +20,7 @@ from dither import ParameterError
 from dither.privacy import noise
 from dither.privacy.noise import SystemSource, Words
 from dither.privacy.noise import source as source_module
-from sources import TestSource
+from tests.sources import TestSource
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "dither").rglob("*.py"))

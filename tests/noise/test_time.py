@@ -8,13 +8,13 @@ from time import perf_counter_ns
 import numpy as np
 import pytest
 
-from case_lists import mark_rest
 from dither.privacy import noise
 from dither.privacy.noise.box import box_noise
 from dither.privacy.noise.samplers import plan_for
 from dither.privacy.noise.table import RESIDUAL
-from evidence import assert_unrelated
-from sources import TestSource
+from tests.case_lists import mark_rest
+from tests.evidence import assert_unrelated
+from tests.sources import TestSource
 
 
 def timed(draw, runs: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,6 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-import clinic
 from dither import BudgetError, CatalogError, DitherError, QueryError, RefusedError, connect, steward
 from dither.catalog import parse
 from dither.plan.algebra import Call, Cells, Column, Count, LimitGroups, Named, Project, Scan, Sum
@@ -22,6 +21,7 @@ from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import Quantile
 from dither.sql.bind import bind
+from tests.datasets import clinic
 
 VISITS = Scan("visits")
 

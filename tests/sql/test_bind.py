@@ -6,8 +6,6 @@ from fractions import Fraction
 
 import pytest
 
-import clinic
-import hospital
 from dither import QueryError
 from dither.catalog import parse
 from dither.plan.algebra import (
@@ -30,53 +28,10 @@ from dither.plan.facts import Facts
 from dither.question.expressions import Apply, Constant, Grouping, KeyValue, Noisy
 from dither.question.recipe import GroupingSet
 from dither.sql.bind import bind
+from tests.datasets import clinic, hospital, shop
 
 FACTS = clinic.catalog()
 HOSPITAL = hospital.catalog()
-SHOP = """\
-dither: 1
-dataset: shop
-lineage: shop
-population: customers
-neighbours: add_remove
-unit: {kind: person}
-people: {c_key: {protected: true}}
-source: {engine: csv, location: .}
-tables:
-  lines:
-    kind: private
-    from: lines.csv
-    owner: {references: orders, by: {l_order: o_number, l_year: o_year}}
-    unique: []
-    rows_per_unit: 4
-    max_rows: 99
-    columns:
-      l_order: {type: id}
-      l_year:  {type: id}
-      price:   {type: integer, bounds: [0, 9], nulls: keep, provenance: x}
-  orders:
-    kind: private
-    from: orders.csv
-    owner: {references: customers, by: {o_customer: c_key}}
-    unique: [[o_number, o_year]]
-    rows_per_unit: 3
-    max_rows: 99
-    columns:
-      o_number:   {type: id}
-      o_year:     {type: id}
-      o_customer: {type: id}
-      paid:       {type: boolean, nulls: keep}
-  customers:
-    kind: private
-    from: customers.csv
-    owner: {column: c_key}
-    unique: [[c_key]]
-    rows_per_unit: 1
-    max_rows: 99
-    columns:
-      c_key: {type: id}
-      vip:   {type: boolean, nulls: keep}
-"""
 PUBLIC = Facts(
     (("counties", ("county",), 1), ("counties", ("region",), 2), ("wards", ("county",), 2)),
     (("counties", "county", ("ash", "elm", "oak")),),
@@ -283,12 +238,12 @@ def test_an_error_knows_its_place_in_the_text():
     ],
 )
 def test_the_owner_is_found_by_keys_of_other_names_and_of_several_columns(sql, on):
-    plan = bind(sql, parse(SHOP)).queries[0].plan
+    plan = bind(sql, parse(shop.CATALOG)).queries[0].plan
     assert isinstance(plan, Join) and plan.on == on
 
 
 def test_half_a_key_does_not_lead_to_the_owner():
     with pytest.raises(QueryError, match="a join of two private tables that does not say"):
-        bind("SELECT COUNT(*) FROM lines l JOIN orders o ON l.l_order = o.o_number", parse(SHOP))
-    counted = bind("SELECT COUNT(DISTINCT o_customer) FROM orders", parse(SHOP)).queries[0].columns
+        bind("SELECT COUNT(*) FROM lines l JOIN orders o ON l.l_order = o.o_number", parse(shop.CATALOG))
+    counted = bind("SELECT COUNT(DISTINCT o_customer) FROM orders", parse(shop.CATALOG)).queries[0].columns
     assert counted == (CountUnits(),)

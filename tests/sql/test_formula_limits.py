@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-import clinic_sql
 from dither import QueryError
 from dither.question.expressions import Apply, Formula, Noisy, count_nodes
 from dither.sql import aggregates
 from dither.sql.aggregates import walk
 from dither.sql.bind import bind
 from dither.sql.formulas import MAX_NODES
+from tests.datasets import clinic_sql
 
 
 def nest_selects(depth: int, body: str) -> str:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import clinic_sql
 from dither import QueryError
 from dither.plan.facts import Facts
 from dither.sql.bind import bind
 from dither.sql.refusals.table import REFUSALS, reference
+from tests.datasets import clinic_sql
 
 CATALOG = clinic_sql.catalog()
 FACTS = Facts(

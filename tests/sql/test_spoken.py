@@ -6,10 +6,10 @@ from fractions import Fraction as F
 
 import pytest
 
-import clinic
 from dither import ParameterError, QueryError, RefusedError, connect
 from dither.sql.dialects import IntervalColumn, spoken
 from dither.sql.refusals.refuse import refuse
+from tests.datasets import clinic
 
 CLAUSE = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.5, delta=1e-6, max_groups_contributed=2, privacy_unit_column=v.p)"
 

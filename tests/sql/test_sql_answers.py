@@ -12,10 +12,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from question_maker import Maker
 
-import clinic_sql
-from case_lists import mark_between, mark_rest
 from dither import canonical
 from dither.audit.naive_plans import grouped
 from dither.errors import QueryError
@@ -24,6 +21,9 @@ from dither.question.documents import read_recipe, write_recipe
 from dither.sql import aggregates, expressions, joins, per_unit
 from dither.sql.bind import bind
 from dither.strict_json import read_json
+from tests.case_lists import mark_between, mark_rest
+from tests.datasets import clinic_sql
+from tests.sql.question_maker import Maker
 
 V, P, R = "visits", "patients", "prescriptions"
 QUESTIONS: list[str | tuple[str, str]] = [

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import clinic_sql
 from dither import DitherError, QueryError
 from dither.plan.facts import Facts
 from dither.sql.bind import bind
 from dither.sql.refusals.table import REFUSALS
+from tests.datasets import clinic_sql
 
 CATALOG = clinic_sql.catalog()
 FACTS = Facts(
@@ -46,7 +46,7 @@ def test_token_soup(text):
 
 def test_questions_with_words_changed():
     """Real questions with a word dropped, doubled, swapped or replaced: near misses reach deeper than soup."""
-    from test_sql_answers import ORDERED, QUESTIONS
+    from tests.sql.test_sql_answers import ORDERED, QUESTIONS
 
     draw = random.Random(8)
     texts = [q if isinstance(q, str) else q[0] for q in QUESTIONS] + ORDERED

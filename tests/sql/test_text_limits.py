@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-import clinic_sql
 from dither import QueryError
 from dither.plan.facts import NO_FACTS
 from dither.sql import bind as binder
 from dither.sql.bind import bind
 from dither.sql.dialects import spoken
 from dither.sql.parse import MAX_DEPTH, MAX_LENGTH, MAX_PARENTHESES, MAX_WORD, parse, read_text
-from time_guard import time_guard
+from tests.datasets import clinic_sql
+from tests.time_guard import time_guard
 
 CATALOG = clinic_sql.catalog()
 BY_WARD = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"

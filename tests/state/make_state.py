@@ -1,4 +1,4 @@
-"""Make the stored state of a release: `python tests/state/make_state.py tests/state/0.1`.
+"""Make the stored state of a release: `python -m tests.state.make_state tests/state/0.1`.
 
 It asks, with the code as it is, every kind of question of four invented datasets (one of them
 twice, with its ledger in SQLite and in PostgreSQL), collects local reports, and writes state,
@@ -20,11 +20,15 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import state_catalogs as catalogs
-from local_state import write_local_state
-from state_questions import HOSPITAL
-from state_questions_of_rules import CERTIFIED, CLOSED, EXACT_VISITS, MONTHS, SHOPS
-from stored_state import (
+from dither import UnavailableError, connect, steward
+from dither.data.measure import Measurer
+from dither.privacy.kernel.lease import Lease
+from dither.version import __version__
+from tests.state import state_catalogs as catalogs
+from tests.state.local_state import write_local_state
+from tests.state.state_questions import HOSPITAL
+from tests.state.state_questions_of_rules import CERTIFIED, CLOSED, EXACT_VISITS, MONTHS, SHOPS
+from tests.state.stored_state import (
     Facts,
     Site,
     ask_question,
@@ -34,11 +38,6 @@ from stored_state import (
     read_lease,
     read_releases,
 )
-
-from dither import UnavailableError, connect, steward
-from dither.data.measure import Measurer
-from dither.privacy.kernel.lease import Lease
-from dither.version import __version__
 
 PURPOSE = {
     "question": "How busy are the two wards?",

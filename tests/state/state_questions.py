@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from question_forms import ask, build, request, suggest
-from state_questions_of_functions import FUNCTIONS
-
 from dither.plan.algebra import Cells, Count, SampleUnits, Scan
+from tests.state.question_forms import ask, build, request, suggest
+from tests.state.state_questions_of_functions import FUNCTIONS
 
 ROWS = (
     ask(

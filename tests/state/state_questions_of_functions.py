@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from question_forms import Question, ask, request
-
 from dither.plan.algebra import Call, Cells, Column, Count, Filter, Holds, Scan, Value
+from tests.state.question_forms import Question, ask, request
 
 
 def count_where(name: str, conditions: str) -> Question:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from question_forms import Question, ask
+from tests.state.question_forms import Question, ask
 
 
 def ask_exactly(name: str, pot: str, sql: str, **terms: Any) -> Question:

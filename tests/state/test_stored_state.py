@@ -15,8 +15,17 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from local_state import describe_tally
-from stored_state import (
+from typer.testing import CliRunner
+
+from dither import RefusedError, local
+from dither.cli.main import app
+from dither.plan import algebra
+from dither.plan.functions import TABLE
+from dither.privacy import losses, mechanisms
+from dither.privacy.kernel.request import Family
+from dither.stored import stored_name
+from tests.state.local_state import describe_tally
+from tests.state.stored_state import (
     PLAN_NODES,
     Facts,
     Site,
@@ -29,15 +38,6 @@ from stored_state import (
     run_command,
     unpack_states,
 )
-from typer.testing import CliRunner
-
-from dither import RefusedError, local
-from dither.cli.main import app
-from dither.plan import algebra
-from dither.plan.functions import TABLE
-from dither.privacy import losses, mechanisms
-from dither.privacy.kernel.request import Family
-from dither.stored import stored_name
 
 
 def read_json(path: Path) -> Any:
