@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction as F
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,14 @@ def by_ward(*outputs: Output, plan: Plan = VISITS, keys: tuple[str, ...] = ("war
     shown = tuple(Output(name, KeyValue(i), "key") for i, name in enumerate(keys))
     columns = outputs or (Output("n", COUNT, "value"), Output("cost", TOTAL, "value"))
     return Recipe("by hand", queries, tuple(map(key, keys)), atoms, sets, (*shown, *columns), **more)
+
+
+def in_one_query(recipe: Recipe) -> Recipe:
+    """The same numbers as columns of one query, the way that a question is bound."""
+    columns = tuple(column for query in recipe.queries for column in query.columns)
+    places = tuple((0, index) for index in range(len(columns)))
+    sets = tuple(replace(grouping, places=places) for grouping in recipe.sets)
+    return replace(recipe, queries=(replace(recipe.queries[0], columns=columns),), sets=sets)
 
 
 def rollup(plan: Plan = VISITS) -> Recipe:

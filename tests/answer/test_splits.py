@@ -74,7 +74,7 @@ def test_an_average_gives_to_sum_and_count_what_they_contribute():
 
 def test_more_weight_means_less_error(tmp_path):
     with handmade.kernel(tmp_path, []) as kernel:
-        plain = handmade.by_ward()
+        plain = handmade.in_one_query(handmade.by_ward())
         box, some, more = (
             choose_mechanisms(kernel, kernel.view("total"), plain, Price(F(1)), "total", weights).priced.steps
             for weights in ({}, {"n": F(100)}, {"n": F(800)})

@@ -27,7 +27,7 @@ from dither.plan.algebra import (
 )
 from dither.plan.grids import points_between, points_of
 from dither.plan.sensitivity import touched
-from dither.privacy.mechanisms import Grid
+from dither.privacy.mechanisms import QuantileGrid
 from tests.case_lists import mark_rest
 from tests.datasets import hospital
 
@@ -88,7 +88,7 @@ class TestMeasured:
 
     def test_the_grid_is_the_mechanisms_grid(self):
         for low, high in [(0, 0), (0, 110), (-5, 10**7), (0, 10**9), (-(10**15), 3 * 10**15), (7, 7 + 2**20)]:
-            ours, theirs = points_between(low, high), Grid.between(low, high)
+            ours, theirs = points_between(low, high), QuantileGrid.between(low, high)
             assert (ours.low, ours.step, ours.count) == (theirs.low, theirs.step, theirs.cells)
             for value in (low, low + 1, (low + high) // 2, high):
                 if low <= value <= high:

@@ -6,11 +6,11 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
-from dither.answer.together import _parts
 from scipy.stats import binom
 
 from dither import RefusedError
 from dither.answer import draws
+from dither.answer.arrange import _divide
 from dither.answer.draws import law_of
 from dither.answer.sums import sum_bound
 from dither.plan import sensitivity
@@ -228,5 +228,5 @@ class TestIntervals:
 
 @pytest.mark.parametrize(("count", "parts"), [(1, [1]), (2, [2]), (4, [4]), (5, [3, 2]), (6, [3, 3]), (9, [3, 3, 3])])
 def test_many_numbers_are_as_few_boxes_as_there_can_be(count, parts):
-    found = _parts(list(range(count)))
+    found = _divide(list(range(count)))
     assert [len(part) for part in found] == parts and [place for part in found for place in part] == list(range(count))

@@ -408,9 +408,16 @@ def test_avg_sum_and_count_of_one_column_share_one_sum_and_one_count(clinic):
         found.catalog,
         found.facts,
     )
-    kinds = [query.columns[0] for query in recipe.queries if isinstance(query, Cells)]
-    assert len(kinds) == len(recipe.queries) == 3  # one (centred) sum, one count, and the squares
+    (query,) = recipe.queries
+    kinds = query.columns
+    assert len(kinds) == 3  # one (centred) sum, one count, and the squares
     assert kinds.count(Count()) == 1 and sum(isinstance(kind, Sum) for kind in kinds) == 2
+
+
+def sums_of(recipe):
+    """Every sum of a question as a query of its own."""
+    (query,) = recipe.queries
+    return [Cells(query.plan, query.keys, (column,)) for column in query.columns if isinstance(column, Sum)]
 
 
 def test_a_sum_beside_a_count_is_made_from_the_centred_one(clinic):
@@ -420,9 +427,9 @@ def test_a_sum_beside_a_count_is_made_from_the_centred_one(clinic):
     found, _ = clinic
     alone = bind("SELECT SUM(age) AS s FROM patients", found.catalog, found.facts)
     beside = bind("SELECT SUM(age) AS s, COUNT(*) AS n FROM patients", found.catalog, found.facts)
-    sums = [next(q for q in recipe.queries if isinstance(q.columns[0], Sum)) for recipe in (alone, beside)]
+    sums = [column for recipe in (alone, beside) for column in sums_of(recipe)]
     assert [sensitivity(query, found.catalog, found.facts).l1 for query in sums] == [110, 55]
-    assert len(beside.queries) == 2 and beside.atoms[0].importance == 55
+    assert [len(query.columns) for query in beside.queries] == [2] and beside.atoms[0].importance == 55
 
 
 def test_averages_are_centred_so_that_noise_follows_the_width_of_the_bounds(clinic):
@@ -430,8 +437,7 @@ def test_averages_are_centred_so_that_noise_follows_the_width_of_the_bounds(clin
 
     found, _ = clinic
     recipe = bind("SELECT AVG(age) FROM patients WHERE age BETWEEN 60 AND 80", found.catalog, found.facts)
-    sums = [query for query in recipe.queries if isinstance(query.columns[0], Sum)]
-    assert [sensitivity(query, found.catalog, found.facts).l1 for query in sums] == [10]
+    assert [sensitivity(query, found.catalog, found.facts).l1 for query in sums_of(recipe)] == [10]
     count = next(atom for atom in recipe.atoms if atom.aggregate == "COUNT(*)")
     assert count.importance == 10
 
@@ -500,7 +506,7 @@ def test_the_engine_measures_what_the_oracle_counts(small_clinic):
         recipe = bind(question if isinstance(question, str) else question[0], found.catalog, found.facts)
         for query in recipe.queries:
             if isinstance(query, Cells):
-                cells.setdefault((query.plan, query.keys), {})[query.columns[0]] = None
+                cells.setdefault((query.plan, query.keys), {}).update(dict.fromkeys(query.columns))
             else:
                 found.measurer.prepare(query)
     for (plan, keys), columns in cells.items():
