@@ -9,7 +9,7 @@ import pytest
 from clinic7 import APPROX, BY_REGION, COUNT, GAUSSIAN, MANY, Clinic
 
 from dither.errors import BudgetError, ParameterError, RefusedError
-from dither.privacy.ledger.rules import rho_of_pure
+from dither.privacy.charges.measures import rho_of_pure
 from dither.privacy.loss_documents import read_loss
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 
