@@ -12,6 +12,7 @@ from rich.table import Table as RichTable
 
 from dither.answer.preview import Preview
 from dither.catalog import Catalog
+from dither.pages.html import write_element
 from dither.plan.algebra import (
     And,
     Call,
@@ -32,7 +33,7 @@ from dither.privacy.kernel.kernel import Priced
 from dither.privacy.mechanisms import IntegerBox
 from dither.publish.text import as_text
 from dither.question.recipe import Recipe
-from dither.surfaces import escape_html, make_rich_cell, make_rich_text
+from dither.surfaces import make_rich_cell, make_rich_text
 
 _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
 
@@ -88,7 +89,7 @@ class Explanation:
         yield self.preview
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape_html(str(self))}</pre>"
+        return write_element("pre", str(self))
 
     def __str__(self) -> str:
         return as_text(self)
