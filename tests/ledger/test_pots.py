@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
+from dither import accounting
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy import losses
 from dither.privacy.charges.rules import charge_from_amounts
@@ -214,3 +215,18 @@ def test_no_float_reaches_the_tables(both: Place) -> None:
             assert all(type(value) in (int, str, bytes) for row in rows for value in row)
             assert not any("." in value for row in rows for value in row if isinstance(value, str) and "/" in value[:4])
         assert transaction.rows("SELECT * FROM pot_state") == [("total", "1/10", "0/1", "0/1", "7/10")]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        accounting.PureRule(Fraction(1)),
+        accounting.ZcdpRule(Fraction(1), Fraction(1)),
+        accounting.RenyiRule(Fraction(1, 2), Fraction(1), Fraction(0)),
+    ],
+    ids=lambda rule: rule.name,
+)
+def test_a_pot_takes_no_rule_whose_terms_nobody_checked(rule: accounting.CappedRule) -> None:
+    """A filter's rule has caps of its own, and may state any order and no delta of the conversion."""
+    with pytest.raises(ParameterError, match="a pot's rule is a Rule"):
+        pots.opened("total", 1, 2, rule=rule, **TERMS)

@@ -1,12 +1,13 @@
 """Filters: what a budget may add up when queries *and prices* are chosen after seeing answers.
 
-A filter has a rule with its caps, fixed when the budget is opened, and an exact state of constant size. Proved: sums of
-pure epsilons; sums of (epsilon, delta); approximate zCDP with caps on rho and on the sum of deltas; Renyi DP at *one*
-order fixed in advance; each of them per part of a partition. Rules and charges are those of `privacy.charges.rules`,
-which the ledger uses too. Proofs: docs/proofs/filters.md.
+A filter has a rule with its caps, fixed when the budget is opened, and an exact state of constant
+size. Proved: sums of pure epsilons; sums of (epsilon, delta); approximate zCDP with caps on rho and
+on the sum of deltas; Renyi DP at *one* order fixed in advance; each of them per part of a
+partition. Rules and charges are those of `privacy.charges.rules`, which the ledger uses too.
+Proofs: docs/proofs/filters.md.
 
-A number read off an exact curve (`epsilon(loss, delta)`, a `Bounds` of floats) is not a charge: `charge` makes a
-`Charge` from a `Loss`, in fractions. Exact curves are for plans fixed in advance.
+A number read off an exact curve (`epsilon(loss, delta)`, a `Bounds` of floats) is not a charge:
+`charge` makes a `Charge` from a `Loss`, in fractions. Exact curves are for plans fixed in advance.
 
 >>> from dither.privacy.losses import Pure, Gaussian
 >>> rule = PureRule(Fraction(1))
@@ -60,10 +61,11 @@ class CappedRule(Rule):
     terms: ClassVar[tuple[str, ...]]
 
     def __post_init__(self) -> None:
-        """Nothing is checked: these caps guard a calculation, not data. Pots check theirs (`Rule`)."""
+        """Nothing is checked: these caps guard a calculation, not data. A pot takes no such rule."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{term}={getattr(self, term)!r}' for term in self.terms)})"
+        terms = ", ".join(f"{term}={getattr(self, term)!r}" for term in self.terms)
+        return f"{type(self).__name__}({terms})"
 
     @property
     def caps(self) -> tuple[Fraction, ...]:
@@ -196,7 +198,8 @@ def parallel_spent(parts: Mapping[str, Spent] | Iterable[Spent], neighbours: Nei
         raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {quote(neighbours)}")
     if any(state.rule != states[0].rule for state in states):
         raise ParameterError("the parts of one partition keep one rule")
-    return tuple(sum_largest(totals, neighbours) for totals in zip(*(state.spent for state in states), strict=True))
+    components = zip(*(state.spent for state in states), strict=True)
+    return tuple(sum_largest(totals, neighbours) for totals in components)
 
 
 @refuse_beyond_floats

@@ -1,8 +1,8 @@
-"""Charts of answers as HTML with inline SVG, written by hand: no script, no font, no file from anywhere else.
+"""Charts of answers as HTML with inline SVG, written by hand: no script, no font, nothing fetched.
 
-Positions are percentages, so that text keeps its size at every width. A dot is an answer, the line its interval, a
-small bar the exact answer where a dev lineage can show one. Every chart says its numbers in words too, for those who
-listen to a page.
+Positions are percentages, so that text keeps its size at every width. A dot is an answer, the line
+its interval, a small bar the exact answer where a dev lineage can show one. Every chart says its
+numbers in words too, for those who listen to a page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from dither.pages.html import Html, write_element
 
 
 class Point(NamedTuple):
-    """One answer: its label, value, interval (None where there is no bound) and, on dev data, the exact answer."""
+    """One answer: its label, value, interval (None where there is no bound) and exact answer.
+
+    Only dev data has exact answers.
+    """
 
     label: str
     value: float
@@ -69,21 +72,28 @@ def draw_dots(points: Sequence[Point], name: str) -> Html:
         rows.append(write_element("span", format_number(point.value), class_="value"))
     axis = write_element("span", *_draw_ticks(scale), class_="axis")
     rows += [write_element("span"), axis, write_element("span")]
-    return write_element("div", *rows, class_="chart", role="img", aria_label=_say_points(points, name))
+    words = _say_points(points, name)
+    return write_element("div", *rows, class_="chart", role="img", aria_label=words)
 
 
 def _choose_scale(points: Sequence[Point]) -> _Scale:
-    """The axis follows values first: one whisker that is far longer than all answers is cut at the edge."""
+    """The axis follows values first: a whisker far longer than all answers is cut at the edge."""
     values = [x for point in points for x in (point.value, point.truth) if x is not None]
-    whiskers = [x for point in points for x in (point.low, point.high) if x is not None and math.isfinite(x)]
+    ends = [x for point in points for x in (point.low, point.high) if x is not None]
+    whiskers = [end for end in ends if math.isfinite(end)]
     reach = 2.5 * max(map(abs, values), default=1.0) or 1.0
-    return _Scale(max(min(0.0, *values, *whiskers), -reach), min(max(0.0, *values, *whiskers), reach))
+    low = min(0.0, *values, *whiskers)
+    high = max(0.0, *values, *whiskers)
+    return _Scale(max(low, -reach), min(high, reach))
 
 
 def _draw_ticks(scale: _Scale) -> list[Html]:
     zero = scale.percent(0.0)
-    marks = [0.0, scale.high] if zero - scale.percent(scale.low) < 12 else [scale.low, 0.0, scale.high]
-    marks = [scale.low, 0.0] if scale.percent(scale.high) - zero < 12 else marks
+    marks = [scale.low, 0.0, scale.high]
+    if scale.percent(scale.high) - zero < 12:
+        marks = [scale.low, 0.0]
+    elif zero - scale.percent(scale.low) < 12:
+        marks = [0.0, scale.high]
     return [write_element("i", format_number(mark), style=f"left:{scale.position(mark)}") for mark in marks]
 
 
@@ -106,15 +116,18 @@ def _draw_upright(kind: str, x: str, top: int, bottom: int) -> Html:
 
 
 def _say_points(points: Sequence[Point], name: str) -> str:
-    numbers = "; ".join(
-        f"{point.label} {format_number(point.value)} ({format_number(point.low)} to {format_number(point.high)})"
-        for point in points[:12]
-    )
-    return f"{name}: {numbers}" + ("; ..." if len(points) > 12 else "")
+    words = []
+    for point in points[:12]:
+        value, low, high = map(format_number, (point.value, point.low, point.high))
+        words.append(f"{point.label} {value} ({low} to {high})")
+    return f"{name}: {'; '.join(words)}" + ("; ..." if len(points) > 12 else "")
 
 
 def draw_signed_bar(share: float) -> Html:
-    """A bar to the left or right of the middle; `share` in [-1, 1] of half the width. The number stands beside it."""
+    """A bar to the left or right of the middle, for a number that stands beside it.
+
+    `share` lies in [-1, 1] of half the width.
+    """
     size = min(abs(share), 1.0) * 50
     start = 50 - size if share < 0 else 50
     side = "less" if share < 0 else "more"

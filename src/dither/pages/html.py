@@ -1,4 +1,4 @@
-"""HTML elements, with escaping at this one place: what is not `Html` already is escaped when it is put inside.
+"""HTML elements, with escaping at this one place: what is not `Html` is escaped when put inside.
 
 >>> write_element("p", "a < b ", write_element("b", "& c"), class_="quiet")
 "<p class='quiet'>a &lt; b <b>&amp; c</b></p>"
@@ -14,7 +14,7 @@ _VOID = frozenset({"br", "circle", "line", "polyline", "rect"})
 
 
 class Html(str):
-    """Markup that may be put into a page as it is. Anything joined to it with + or in an f-string is text again."""
+    """Markup that may be put into a page as it is; + and f-strings turn it into plain text again."""
 
     __slots__ = ()
 
@@ -23,7 +23,10 @@ EMPTY = Html()
 
 
 def write_element(name: str, *children: str, **attributes: str | None) -> Html:
-    """An element. `class_` is written class, `aria_label` is written aria-label; attributes of None are left out."""
+    """An element; attributes of None are left out.
+
+    `class_` is written class, and `aria_label` is written aria-label.
+    """
     start = name + "".join(
         f" {key.rstrip('_').replace('_', '-')}='{escape_html(value)}'"
         for key, value in attributes.items()
@@ -34,7 +37,8 @@ def write_element(name: str, *children: str, **attributes: str | None) -> Html:
 
 def join(children: Iterable[str]) -> Html:
     """One piece of markup after another; plain texts are escaped."""
-    return Html("".join(child if isinstance(child, Html) else escape_html(child) for child in children))
+    safe = (child if isinstance(child, Html) else escape_html(child) for child in children)
+    return Html("".join(safe))
 
 
 def join_lines(lines: Iterable[str]) -> Html:

@@ -1,4 +1,4 @@
-"""Plots of curves as inline SVG, each with a sentence below it that also serves as its text alternative."""
+"""Plots as inline SVG, each with a sentence below it that is also its text alternative."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _draw_grid(share: float, across: Axis, up: Axis) -> list[Html]:
 
 def _draw_line(line: Line) -> Html:
     points = " ".join(f"{_LEFT + x * _ACROSS:.1f},{_BOTTOM - y * _UP:.1f}" for x, y in line.points)
-    return write_element("polyline", class_=line.kind, fill="none", stroke_width="1.6", points=points)
+    return write_element("polyline", class_=line.kind, fill="none", points=points)
 
 
 def draw_lengths(lengths: Sequence[tuple[str, float, LineKind]], end: float, note: str) -> Html:
@@ -75,17 +75,31 @@ def draw_lengths(lengths: Sequence[tuple[str, float, LineKind]], end: float, not
 
 def draw_figure(height: int, shapes: Sequence[Html], note: str) -> Html:
     """Shapes on a field of 400 by `height`, with their caption."""
-    svg = write_element(
-        "svg", write_element("title", note), *shapes, role="img", class_="plot", viewBox=f"0 0 {_WIDTH} {height}"
-    )
+    title = write_element("title", note)
+    field = f"0 0 {_WIDTH} {height}"
+    svg = write_element("svg", title, *shapes, role="img", class_="plot", viewBox=field)
     return write_element("figure", svg, write_element("figcaption", note))
 
 
 def _draw_segment(kind: str, x1: float, y1: float, x2: float, y2: float) -> Html:
-    return write_element("line", class_=kind, x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}")
+    ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    return write_element("line", class_=kind, **{name: f"{end:.1f}" for name, end in ends.items()})
 
 
 def _write_label(
-    text: str, x: float, y: float, anchor: str, kind: str | None = None, transform: str | None = None
+    text: str,
+    x: float,
+    y: float,
+    anchor: str,
+    kind: str | None = None,
+    transform: str | None = None,
 ) -> Html:
-    return write_element("text", text, class_=kind, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, transform=transform)
+    return write_element(
+        "text",
+        text,
+        class_=kind,
+        x=f"{x:.1f}",
+        y=f"{y:.1f}",
+        text_anchor=anchor,
+        transform=transform,
+    )

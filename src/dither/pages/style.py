@@ -41,6 +41,7 @@ figcaption { font-size: .8rem; color: var(--quiet); }
 .plot .axis { stroke: var(--line); }
 .plot .claim { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 5 4; }
 .plot .shown { stroke: var(--red); stroke-width: 2.5; }
+.plot polyline { stroke-width: 1.6; }
 .plot .guess { stroke: var(--quiet); stroke-dasharray: 1 4; }
 .plot .top { stroke: var(--quiet); stroke-width: 2; }
 .whisker { stroke: var(--blue); stroke-width: 1.6; }

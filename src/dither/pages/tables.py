@@ -24,11 +24,18 @@ class Row(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def write_table(head: Sequence[str], rows: Iterable[Sequence[str | Cell] | Row], kind: str | None = None) -> Html:
+def write_table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str | Cell] | Row],
+    kind: str | None = None,
+) -> Html:
     """A table with its first row as head; cells may be texts, markup or `Cell`s."""
     top = write_element("tr", *(write_element("th", name) for name in head))
-    lines = [line for row in rows for line in _write_row(row if isinstance(row, Row) else Row(row), len(head))]
-    table = write_element("table", write_element("thead", top), write_element("tbody", *lines), class_=kind)
+    lines: list[Html] = []
+    for row in rows:
+        lines += _write_row(row if isinstance(row, Row) else Row(row), len(head))
+    body = write_element("tbody", *lines)
+    table = write_element("table", write_element("thead", top), body, class_=kind)
     return write_element("div", table, class_="wide")
 
 

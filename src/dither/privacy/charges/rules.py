@@ -1,8 +1,8 @@
 """Rules of budgets: what a budget adds up, and the charge that it takes for a loss.
 
-The ledger's pots and the accountant's filters share this one model. A `Rule` holds what is fixed when a budget is
-opened, except the cap on its amounts, which belongs to the pot (`ledger.pots.Pot`) or to the filter
-(`accounting.CappedRule`).
+The ledger's pots and the accountant's filters share this one model. A `Rule` holds what is fixed
+when a budget is opened, except the cap on its amounts, which belongs to the pot (`ledger.pots.Pot`)
+or to the filter (`accounting.CappedRule`).
 
 | rule | amount | delta | theorem (docs/proofs/filters.md) |
 |---|---|---|---|
@@ -11,8 +11,8 @@ opened, except the cap on its amounts, which belongs to the pot (`ledger.pots.Po
 | zcdp | rho | sum of selection deltas | approximate zCDP filter, Whitehouse, Ramdas, Rogers and Wu 2023 |
 | rdp | D_alpha at one order | sum of selection deltas | Feldman and Zrnic 2021 |
 
-Amounts are exact rationals (`charges.measures`). Where they must be rounded they are rounded up in integer arithmetic,
-so that every auditor recomputes them to the last digit.
+Amounts are exact rationals (`charges.measures`). Where they must be rounded they are rounded up in
+integer arithmetic, so that every auditor recomputes them to the last digit.
 
 >>> from dither.privacy.losses import DiscreteGaussian
 >>> charge(DiscreteGaussian(10, 1), Rule("zcdp", delta_conversion=Fraction(1, 10**6)))
@@ -40,8 +40,6 @@ _STATED: dict[str, tuple[str, ...]] = {
     "zcdp": ("delta_conversion", "delta_selection"),
     "rdp": ("delta_conversion", "delta_selection", "alpha"),
 }
-
-
 _TOKEN = object()
 
 
@@ -57,22 +55,32 @@ class _Amounts(NamedTuple):
 class Charge(_Amounts):
     """What a budget takes for one loss: an amount in the measure of its rule, and a delta.
 
-    Made by `charge`, or by `charge_from_amounts` where the amounts are on record; then it belongs to no rule.
+    Made by `charge`, or by `charge_from_amounts` where the amounts are on record; then it belongs
+    to no rule.
     """
 
-    rule: Rule | None
+    rule: Rule | None = None
 
-    def __new__(cls, amount: Fraction, delta: Fraction, rule: Rule | None = None, token: object = None) -> Charge:
+    def __new__(
+        cls,
+        amount: Fraction,
+        delta: Fraction,
+        rule: Rule | None = None,
+        token: object = None,
+    ) -> Charge:
         if token is not _TOKEN:
-            raise TypeError("a Charge is made by charge(loss, rule): a number read off a curve is not one")
+            raise TypeError(
+                "a Charge is made by charge(loss, rule): a number read off a curve is not one",
+            )
         charge = super().__new__(cls, amount, delta)
         charge.rule = rule
         return charge
 
     @property
     def amounts(self) -> tuple[Fraction, ...]:
-        """One amount for each cap of the rule; a pure rule has no cap on deltas, since it charges none."""
-        return (self.amount,) if self.rule is not None and self.rule.name == "pure" else (self.amount, self.delta)
+        """One amount for each cap of the rule; a pure rule charges no delta, so it has one cap."""
+        is_pure = self.rule is not None and self.rule.name == "pure"
+        return (self.amount,) if is_pure else (self.amount, self.delta)
 
 
 @dataclass(frozen=True)
@@ -143,14 +151,18 @@ PURE = Rule("pure")
 
 @refuse_beyond_floats
 def charge(loss: Loss, rule: Rule) -> Charge:
-    """What a budget with this rule takes for a loss; a loss without a charge is refused, with what would fit."""
+    """What a budget with this rule takes for a loss.
+
+    A loss without a charge is refused, with the reason and what would fit.
+    """
     if not isinstance(loss, Loss):
         raise NotALossError(
-            f"a budget charges a Loss, got {type(loss).__name__}: an epsilon read off a curve holds for a plan fixed "
-            "in advance and cannot be added up while prices are chosen adaptively. Charge the loss itself"
+            f"a budget charges a Loss, got {type(loss).__name__}: an epsilon read off a curve holds "
+            "for a plan fixed in advance and cannot be added up while prices are chosen adaptively. "
+            "Charge the loss itself"
         )
     if not isinstance(rule, Rule):
-        raise TypeError("a rule is a Rule, or PureRule, ApproxRule, ZcdpRule or RenyiRule of dither.accounting")
+        raise TypeError("a rule is a Rule, or a PureRule, ApproxRule, ZcdpRule or RenyiRule")
     amount, delta = _price_loss(loss, rule)
     return Charge(amount, delta, rule, _TOKEN)
 
@@ -172,7 +184,7 @@ def charge_from_amounts(amount: Fraction, delta: Fraction) -> Charge:
     Charge(amount=Fraction(1, 2), delta=Fraction(0, 1))
     """
     if not (isinstance(amount, Fraction) and isinstance(delta, Fraction)):
-        raise TypeError("amounts of a charge are exact fractions: a number read off a curve is not one")
+        raise TypeError("a charge has exact fractions: a number read off a curve is not one")
     return Charge(amount, delta, None, _TOKEN)
 
 
