@@ -45,14 +45,14 @@ soak: $(STAMP)   ## long runs: kills, races, independent repetitions
 	$(BIN)/python -m pytest -n 2 --durations=20 -m soak
 
 lint: $(STAMP)   ## style, types and layer contracts
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy --strict src/dither
 	$(BIN)/lint-imports
 
 format: $(STAMP) ## rewrite the sources in the house style
-	$(BIN)/ruff check --fix src tests bench
-	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench examples
+	$(BIN)/ruff format src tests bench examples
 
 docs: $(STAMP)   ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

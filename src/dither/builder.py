@@ -21,8 +21,8 @@ from sqlglot import exp
 
 from dither.canonical import Number, exact, number_text, quote, shorten
 from dither.errors import ParameterError, QueryError
+from dither.pages.html import write_element
 from dither.sql.parse import parse_trees
-from dither.surfaces import escape_html
 
 if TYPE_CHECKING:
     from dither.answer.preview import Preview
@@ -193,7 +193,7 @@ class Question:
         return text + (f" LIMIT {self._limit}" if self._limit is not None else "")
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape_html(self.sql if self._values else self.source)}</pre>"
+        return write_element("pre", self.sql if self._values else self.source)
 
     def preview(self, **terms: Any) -> Preview:
         """Price and error; reads no data. Takes what `Connection.preview` takes."""

@@ -37,11 +37,11 @@ from dither.canonical import Number, fraction_text
 from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.facts import Facts
+from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
 from dither.privacy.kernel.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
-from dither.privacy.ledger import LedgerView, Pot, charge
-from dither.privacy.ledger.rules import Charge, charge_pure
+from dither.privacy.ledger import LedgerView, Pot
 from dither.publish.budget import Budget
 from dither.publish.certificate import body_of
 from dither.publish.seal import sign
@@ -396,7 +396,7 @@ def _check_delta(dialect: Spoken, priced: Priced) -> None:
     path = priced.view.path
     if dialect.delta is None or not path:
         return
-    taken = charge(path[0].filter, priced.loss).delta
+    taken = charge(priced.loss, path[0].filter).delta
     if taken > dialect.delta:
         raise RefusedError(
             f"the question allows delta {float(dialect.delta):g}, and its pot takes {float(taken):g}: ask from a pot "
@@ -414,9 +414,9 @@ def _rank(priced: Priced, bands: Bands) -> str:
 def _quote(pot: Pot | None, priced: Priced) -> Charge:
     """What the pot would take; refused here, for free, where its rule has no charge for the loss."""
     if pot is not None:
-        return charge(pot.filter, priced.loss)
+        return charge(priced.loss, pot.filter)
     price = priced.request.price
-    return Charge(charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0)
+    return charge_from_amounts(charge_pure(priced.loss) if price.rho is None else price.rho, price.value * 0)
 
 
 def connect(catalog: str | Path | Catalog, *, pot: str = "total", state: str | Path | None = None) -> Connection:

@@ -17,8 +17,8 @@ from dither.answer.intervals import interval
 from dither.answer.quantile_intervals import Ends, rank_rows, widened, without_bands
 from dither.answer.result import noises_of
 from dither.answer.suggest import rounded_up
+from dither.privacy.charges.rules import charge_pure
 from dither.privacy.kernel.request import Price
-from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.mechanisms import JointQuantiles, QuantilesWithEnds
 from dither.state import State
 from tests.answer import asked, handmade

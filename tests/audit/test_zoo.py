@@ -20,6 +20,9 @@ from dither.audit.zoo.sparse import BAD_GAP, CHEN, HIT, LEE_CLIFTON, MISS, ROTH,
 from dither.cli.main import app
 from dither.privacy import mechanisms
 from tests.case_lists import mark_rest
+from tests.example_files import load_example
+
+TAUGHT = [load_example(f"teaching/{name}.py").make_subject() for name in ("snapping", "smooth_median")]
 
 NAMED = [
     "float-laplace-holes",
@@ -79,7 +82,7 @@ DEAR_BUGS = [  # these take two thirds of the time
 def test_the_quick_zoo_catches_all_and_accuses_none(tmp_path, monkeypatch, left_out, step):
     for name in left_out:
         monkeypatch.delitem(BUGS, name)
-    monkeypatch.setattr(sys.modules["dither.cli.audit"], "subjects", lambda: subjects()[::step])
+    monkeypatch.setattr(sys.modules["dither.cli.audit"], "subjects", lambda: [*subjects(), *TAUGHT][::step])
     ran = CliRunner().invoke(
         app, ["audit", "zoo", "--quick", "--report", str(tmp_path / "zoo.html")], env={"COLUMNS": "200"}
     )
@@ -116,7 +119,7 @@ def test_an_escaped_bug_and_an_accused_mechanism_each_give_exit_status_1(monkeyp
 
 
 def test_every_mechanism_of_ours_is_a_subject():
-    tested = {subject.name.split(",")[0] for subject in subjects()}
+    tested = {subject.name.split(",")[0] for subject in [*subjects(), *TAUGHT]}
     assert set(mechanisms.__all__) - {"QuantileGrid", "histogram_sensitivity"} <= tested
     assert {"Snapping", "SmoothMedian"} <= tested and sum(name.startswith("local.") for name in tested) >= 8
 
@@ -125,14 +128,14 @@ ROUNDS = 1000
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", [subject.name for subject in subjects()])
+@pytest.mark.parametrize("name", [subject.name for subject in [*subjects(), *TAUGHT]])
 def test_no_false_alarm_in_a_thousand_independent_runs(name, capfd):
     """1,000 tests of each subject; the chance of any alarm is at most 1,000 * subjects * alpha (3.7e-5).
 
     About 25 minutes of one core for all (JointQuantiles 5, the vectorised ones 10 seconds each).
     """
-    (subject,) = (each for each in subjects() if each.name == name)
-    rate = ROUNDS * len(subjects()) * ALPHA
+    (subject,) = (each for each in [*subjects(), *TAUGHT] if each.name == name)
+    rate = ROUNDS * len([*subjects(), *TAUGHT]) * ALPHA
     accused, start = [], time.process_time()
     for run in range(1, ROUNDS + 1):
         if subject.audit(4_000 if subject.vectorised else 200, ALPHA).violated:

@@ -28,10 +28,10 @@ from dither.plan.algebra import (
 )
 from dither.plan.norms import Sensitivity
 from dither.plan.sensitivity import Box, box
+from dither.privacy.charges.rules import charge_pure
 from dither.privacy.kernel.calibrate import calibrate, loss_of
 from dither.privacy.kernel.randomise import randomise
 from dither.privacy.kernel.request import Price, Request, Step
-from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.mechanisms import IntegerBox, IntegerLaplace
 from dither.privacy.noise import SystemSource
 from tests import neighbours

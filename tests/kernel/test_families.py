@@ -31,13 +31,13 @@ from dither.plan.algebra import (
     Sum,
 )
 from dither.plan.sensitivity import Reach
+from dither.privacy.charges.rules import Rule, charge_pure
 from dither.privacy.kernel import calibrate as calibrate_module
 from dither.privacy.kernel.calibrate import calibrate, loss_of
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.randomise import randomise
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge
-from dither.privacy.ledger.rules import Rule, charge_pure
 from dither.privacy.losses import BoundedRange
 from dither.privacy.mechanisms.quantile_families import choose_ranges, root_down
 from dither.privacy.noise import SystemSource
@@ -80,7 +80,7 @@ class TestPrices:
         catalog = hospital.catalog(neighbours__add_remove=f"neighbours: {neighbours}")
         delta = F(1, 10**6)
         found = calibrate(request(*queries, epsilon=F(1)), catalog, delta)
-        paid = charge(Rule("approx", delta=F(1, 10**4), delta_per_question=delta), loss_of(found))
+        paid = charge(loss_of(found), Rule("approx", delta=F(1, 10**4), delta_per_question=delta))
         assert CLOSE < paid.amount <= 1
         assert paid.delta <= delta and (paid.delta > 0) == any(isinstance(query, Keys) for query in queries)
 
@@ -90,7 +90,7 @@ class TestPrices:
         catalog = hospital.catalog(neighbours__add_remove=f"neighbours: {neighbours}")
         delta = F(1, 10**6)
         found = calibrate(request(*queries, rho=F(1, 10), family="gaussian"), catalog, delta)
-        paid = charge(Rule("zcdp", delta_conversion=delta, delta_selection=F(1, 10**4)), loss_of(found))
+        paid = charge(loss_of(found), Rule("zcdp", delta_conversion=delta, delta_selection=F(1, 10**4)))
         assert F(1, 10) * (1 - F(1, 500)) < paid.amount <= F(1, 10)
         assert paid.delta <= delta
 
@@ -98,7 +98,7 @@ class TestPrices:
     def test_an_epsilon_buys_gaussian_noise_at_the_delta_of_the_question(self, queries):
         delta = F(1, 10**6)
         found = calibrate(request(*queries, epsilon=F(1), family="gaussian"), hospital.catalog(), delta)
-        paid = charge(Rule("approx", delta=F(1, 10**4), delta_per_question=delta), loss_of(found))
+        paid = charge(loss_of(found), Rule("approx", delta=F(1, 10**4), delta_per_question=delta))
         assert F(9, 10) < paid.amount <= 1 and paid.delta == delta
 
     @pytest.mark.parametrize("ends", [None, (F(19, 20), F(1, 8))])
@@ -339,8 +339,8 @@ def test_planted_selection_that_is_not_charged_is_seen(monkeypatch):
     honest = calibrate(asked, hospital.catalog(), F(1, 10**6))
     cheat = tuple(each for each in honest if not isinstance(each.step.query, Keys))
     rule = Rule("approx", delta=F(1, 10**4), delta_per_question=F(1, 10**6))
-    assert charge(rule, loss_of(cheat)).amount < charge(rule, loss_of(honest)).amount
-    assert charge(rule, loss_of(cheat)).delta == 0 < charge(rule, loss_of(honest)).delta
+    assert charge(loss_of(cheat), rule).amount < charge(loss_of(honest), rule).amount
+    assert charge(loss_of(cheat), rule).delta == 0 < charge(loss_of(honest), rule).delta
     assert calibrate_module.check_keys  # the kernel's own way in has no such door: every step is in loss_of
     per_unit = PerUnit(VISITS, (), (Named("n", Count()),))
     (each,) = calibrate(request(Quantiles(per_unit, (), "n", (F(1, 2),)), epsilon=F(1)), hospital.catalog())

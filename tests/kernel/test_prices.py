@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dither.errors import BudgetError, ParameterError, RefusedError
-from dither.privacy.ledger.rules import rho_of_pure
+from dither.privacy.charges.measures import rho_of_pure
 from dither.privacy.loss_documents import read_loss
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
 from tests.datasets.regional_clinic import APPROX, BY_REGION, COUNT, GAUSSIAN, MANY, Clinic

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from dither import accounting
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy import losses
-from dither.privacy.ledger import Charge, charge_pure, pots
+from dither.privacy.charges.rules import charge_from_amounts
+from dither.privacy.ledger import charge_pure, pots
 from dither.privacy.losses import Loss, Pure
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
@@ -52,10 +54,13 @@ def test_thousands_of_unlike_charges_stay_small_and_never_under_report() -> None
     pot = pots.opened("total", 1, 1, **TERMS)
     exact = Fraction(0)
     for k in range(2**20 - 1, 2**20 - 4001, -2):
-        pot, exact = pots.spend(pot, Charge(Fraction(1, 2**12 * k), Fraction(0))), exact + Fraction(1, 2**12 * k)
+        pot, exact = (
+            pots.spend(pot, charge_from_amounts(Fraction(1, 2**12 * k), Fraction(0))),
+            exact + Fraction(1, 2**12 * k),
+        )
     assert pot.spent.denominator <= pots.GRID
     assert 0 <= pot.spent - exact < Fraction(2000, 10**60)
-    assert pots.spend(pot, Charge(pot.left, Fraction(0))).left == 0
+    assert pots.spend(pot, charge_from_amounts(pot.left, Fraction(0))).left == 0
 
 
 def test_rounding_up_never_refuses_a_decimal_price(place: Place) -> None:
@@ -152,14 +157,14 @@ def test_a_pot_opens_once_and_keeps_its_terms(both: Place) -> None:
 
 
 def test_reissues_are_paid_beside_the_cap_and_inside_the_ceiling() -> None:
-    """So the ceiling is what holds, and not the cap, even if it is never raised (docs/proofs/pure-filter.md)."""
+    """So the ceiling is what holds, and not the cap, even if it is never raised (docs/proofs/filters.md)."""
     pot = pots.opened("total", 1, 2, reissue="1/2", **TERMS)
-    pot = pots.spend(pot, Charge(Fraction(1), Fraction(0)))
-    pot = pots.spend(pot, Charge(Fraction(1, 2), Fraction(0)), reissue=True)
+    pot = pots.spend(pot, charge_from_amounts(Fraction(1), Fraction(0)))
+    pot = pots.spend(pot, charge_from_amounts(Fraction(1, 2), Fraction(0)), reissue=True)
     assert pot.spent + pot.reissued == Fraction(3, 2) > pot.cap
     for is_reissue in (False, True):
         with pytest.raises(BudgetError):
-            pots.spend(pot, Charge(Fraction(1, 10**6), Fraction(0)), reissue=is_reissue)
+            pots.spend(pot, charge_from_amounts(Fraction(1, 10**6), Fraction(0)), reissue=is_reissue)
     with pytest.raises(RefusedError, match="kept for reissues"):
         pots.raised(pot, "1.6", "the yearly report needs it")
 
@@ -210,3 +215,18 @@ def test_no_float_reaches_the_tables(both: Place) -> None:
             assert all(type(value) in (int, str, bytes) for row in rows for value in row)
             assert not any("." in value for row in rows for value in row if isinstance(value, str) and "/" in value[:4])
         assert transaction.rows("SELECT * FROM pot_state") == [("total", "1/10", "0/1", "0/1", "7/10")]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        accounting.PureRule(Fraction(1)),
+        accounting.ZcdpRule(Fraction(1), Fraction(1)),
+        accounting.RenyiRule(Fraction(1, 2), Fraction(1), Fraction(0)),
+    ],
+    ids=lambda rule: rule.name,
+)
+def test_a_pot_takes_no_rule_whose_terms_nobody_checked(rule: accounting.CappedRule) -> None:
+    """A filter's rule has caps of its own, and may state any order and no delta of the conversion."""
+    with pytest.raises(ParameterError, match="a pot's rule is a Rule"):
+        pots.opened("total", 1, 2, rule=rule, **TERMS)

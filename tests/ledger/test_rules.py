@@ -14,7 +14,8 @@ from dither import accounting
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses
 from dither.privacy.charges.logarithms import epsilon_of_order, epsilon_up, log_down, log_up
-from dither.privacy.ledger.rules import PURE, Charge, Rule, charge, rho_of_pure
+from dither.privacy.charges.measures import rho_of_pure
+from dither.privacy.charges.rules import PURE, Charge, Rule, charge, charge_from_amounts
 from dither.privacy.losses import Loss, Pure
 
 F = Fraction
@@ -49,15 +50,15 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
     assert {type(loss) for loss in SAMPLES} == set(losses.LOSS_TYPES.values())
     for loss in SAMPLES:
         try:
-            taken = charge(rule, loss)
+            taken = charge(loss, rule)
         except RefusedError:
             with pytest.raises(RefusedError, match=r"What fits: .*privacy-rules 14"):
-                charge(rule, loss)
+                charge(loss, rule)
             continue
         assert isinstance(taken, Charge) and all(type(value) is Fraction and value >= 0 for value in taken)
     for number in (0.5, F(1, 2), "0.5", None):
         with pytest.raises(ParameterError, match="charges a Loss"):
-            charge(rule, number)  # type: ignore[arg-type]
+            charge(number, rule)  # type: ignore[arg-type]
 
 
 # rho to epsilon at delta 1e-6, tight: composition.md section 6, computed there with mpmath
@@ -115,18 +116,18 @@ def test_the_rho_of_a_pure_loss(epsilon: Fraction) -> None:
 
 
 def test_charges_under_zcdp() -> None:
-    assert charge(ZCDP, losses.DiscreteGaussian(10, 2)) == (F(4, 200), 0)
-    assert charge(ZCDP, losses.DiscreteGaussianVector(10, 6) * 5) == (F(30, 200), 0)
-    assert charge(ZCDP, losses.BoundedRange(1)) == (F(1, 8), 0)
-    assert charge(ZCDP, losses.ZCDP("0.1", "1e-9")) == (F(1, 10), F(1, 10**9))
-    assert charge(ZCDP, losses.Approx(1, "1e-9")) == (rho_of_pure(F(1)), F(1, 10**9))
+    assert charge(losses.DiscreteGaussian(10, 2), ZCDP).amounts == (F(4, 200), 0)
+    assert charge(losses.DiscreteGaussianVector(10, 6) * 5, ZCDP).amounts == (F(30, 200), 0)
+    assert charge(losses.BoundedRange(1), ZCDP).amounts == (F(1, 8), 0)
+    assert charge(losses.ZCDP("0.1", "1e-9"), ZCDP).amounts == (F(1, 10), F(1, 10**9))
+    assert charge(losses.Approx(1, "1e-9"), ZCDP).amounts == (rho_of_pure(F(1)), F(1, 10**9))
     # privacy-rules 5: integer Laplace is never the smaller continuous curve, 0.3679 at epsilon 1
-    assert F("0.46211") < charge(ZCDP, losses.DiscreteLaplace(1, 1)).amount < F("0.46213")
+    assert F("0.46211") < charge(losses.DiscreteLaplace(1, 1), ZCDP).amount < F("0.46213")
     # privacy-rules 15, per component
     parts = (losses.ZCDP("0.1", "1e-9"), losses.ZCDP("0.2", "1e-10"), losses.ZCDP("0.3", 0))
-    assert charge(ZCDP, losses.Parallel(parts)) == (F(3, 10), F(1, 10**9))
+    assert charge(losses.Parallel(parts), ZCDP).amounts == (F(3, 10), F(1, 10**9))
     replaced = tuple(losses.ZCDP(part.rho, part.delta, neighbours="replace") for part in parts)
-    assert charge(ZCDP, losses.Parallel(replaced)) == (F(1, 2), F(11, 10**10))
+    assert charge(losses.Parallel(replaced), ZCDP).amounts == (F(1, 2), F(11, 10**10))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -135,7 +136,7 @@ def test_never_below_the_accountant(rule: Rule) -> None:
     compared = 0
     for loss in SAMPLES:
         try:
-            ours = charge(rule, loss)
+            ours = charge(loss, rule)
         except RefusedError:
             continue
         compared += 1
@@ -148,35 +149,35 @@ def test_never_below_the_accountant(rule: Rule) -> None:
         assert ours.amount >= truth * (1 - 1e-12), loss
     assert compared >= 7
     replaced = losses.GaussianSum(4, 2, neighbours="replace")
-    assert charge(ZCDP, replaced).amount == 4 * charge(ZCDP, losses.GaussianSum(4, 2)).amount == F(1, 2)
+    assert charge(replaced, ZCDP).amount == 4 * charge(losses.GaussianSum(4, 2), ZCDP).amount == F(1, 2)
 
 
 def test_charges_under_epsilon_delta() -> None:
     share = APPROX.delta_per_question
-    assert charge(APPROX, losses.DiscreteLaplace(10, 2)) == (F(1, 5), 0)
-    assert charge(APPROX, losses.Approx(1, "1e-9")) == (1, F(1, 10**9))
-    one = charge(APPROX, losses.DiscreteGaussian(10, 1))
-    assert one == (epsilon_up(F(1, 200), share), share)
+    assert charge(losses.DiscreteLaplace(10, 2), APPROX).amounts == (F(1, 5), 0)
+    assert charge(losses.Approx(1, "1e-9"), APPROX).amounts == (1, F(1, 10**9))
+    one = charge(losses.DiscreteGaussian(10, 1), APPROX)
+    assert one.amounts == (epsilon_up(F(1, 200), share), share)
     # a question with several Gaussian steps takes its delta once, and their rhos add up first
-    several = charge(APPROX, losses.DiscreteGaussian(10, 1) * 4 + Pure("0.1"))
-    assert several == (epsilon_up(F(4, 200), share) + F(1, 10), share)
+    several = charge(losses.DiscreteGaussian(10, 1) * 4 + Pure("0.1"), APPROX)
+    assert several.amounts == (epsilon_up(F(4, 200), share) + F(1, 10), share)
     assert several.amount < 4 * one.amount
 
 
 def test_charges_at_one_renyi_order() -> None:
-    assert charge(RDP, losses.DiscreteGaussian(10, 1)) == (F(8, 200), 0)
-    assert charge(RDP, losses.RDP(16, "0.2")) == (F(1, 5), 0)
-    assert charge(RDP, Pure("0.1")).amount == 8 * rho_of_pure(F(1, 10))
-    assert charge(RDP, Pure(3)).amount == 3  # D_alpha never exceeds epsilon
+    assert charge(losses.DiscreteGaussian(10, 1), RDP).amounts == (F(8, 200), 0)
+    assert charge(losses.RDP(16, "0.2"), RDP).amounts == (F(1, 5), 0)
+    assert charge(Pure("0.1"), RDP).amount == 8 * rho_of_pure(F(1, 10))
+    assert charge(Pure(3), RDP).amount == 3  # D_alpha never exceeds epsilon
     with pytest.raises(RefusedError, match=r"order 4, and the pot counts at 8 \(orders are never mixed\)"):
-        charge(RDP, losses.RDP(4, "0.2"))
+        charge(losses.RDP(4, "0.2"), RDP)
 
 
 def test_a_zcdp_pot_refuses_what_only_holds_at_one_order() -> None:
     # privacy-rules 14
     for rule in (PURE, APPROX, ZCDP):
         with pytest.raises(RefusedError, match="rdp pot of that order"):
-            charge(rule, Pure(1) + losses.RDP(8, "0.2"))
+            charge(Pure(1) + losses.RDP(8, "0.2"), rule)
 
 
 @pytest.mark.parametrize(
@@ -215,3 +216,20 @@ def test_rules_survive_the_ledger(rule: Rule) -> None:
     assert Rule.from_body(body) == rule
     with pytest.raises(ParameterError):
         Rule.from_body(body | {"extra": "1/2"})
+
+
+def test_a_charge_on_record_cannot_be_spent_by_a_filter() -> None:
+    """It belongs to no rule: what was written down for one budget is no charge of another."""
+    recorded = charge_from_amounts(F(1, 10), F(0))
+    assert recorded == charge(Pure("0.1"), PURE) and tuple(recorded) == (F(1, 10), 0)
+    with pytest.raises(ParameterError, match="another rule"):
+        accounting.ZcdpRule(F(1), F(0)).empty().add(recorded)
+    with pytest.raises(TypeError, match="curve"):
+        charge_from_amounts(0.1, F(0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("capped", [accounting.PureRule(F(1)), accounting.ZcdpRule(F(1), F(1, 10**7))], ids=str)
+def test_a_filter_and_a_pot_take_the_same_charge(capped: accounting.CappedRule) -> None:
+    pot_rule = {"pure": PURE, "zcdp": ZCDP}[capped.name]
+    for loss in (Pure("0.3"), losses.DiscreteLaplace("2.5", 3), losses.BoundedRange(1)):
+        assert charge(loss, capped) == charge(loss, pot_rule)

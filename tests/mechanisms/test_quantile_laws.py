@@ -29,9 +29,9 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.plan.analyse import analyse
+from dither.privacy.charges.rules import Rule, charge
 from dither.privacy.kernel.calibrate import calibrate, loss_of
 from dither.privacy.kernel.request import Price, Request, Step
-from dither.privacy.ledger.rules import Rule, charge
 from dither.privacy.mechanisms import quantile_families
 from tests.case_lists import mark_between
 from tests.datasets.one_table import write_catalog
@@ -128,7 +128,7 @@ def searched(name, neighbours, price):
 def test_no_neighbours_are_told_apart_better_than_was_charged(name, neighbours, price):
     steps, epsilon, rho = searched(name, neighbours, price)
     loss = loss_of(steps)
-    charged = charge(Rule("pure"), loss).amount, charge(ZCDP, loss).amount
+    charged = charge(loss, Rule("pure")).amount, charge(loss, ZCDP).amount
     assert charged[0 if price.rho is None else 1] <= price.value
     assert 0 < epsilon <= charged[0] + 1e-9 and 0 < rho <= charged[1] + 1e-9
 
@@ -138,4 +138,4 @@ def test_the_search_finds_a_scale_for_the_rows_of_one_cell(monkeypatch):
     monkeypatch.setattr(quantile_families, "choose_ranges", lambda reach, measure: (1, 1))
     steps, epsilon, rho = searched("rows twice", "add_remove", Price(F(1)))
     loss = loss_of(steps)
-    assert epsilon > charge(Rule("pure"), loss).amount and rho > charge(ZCDP, loss).amount
+    assert epsilon > charge(loss, Rule("pure")).amount and rho > charge(loss, ZCDP).amount

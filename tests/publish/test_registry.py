@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from dither import DitherError
 from dither.catalog import parse
 from dither.cli.main import app
-from dither.privacy.ledger import Charge, Incident, Record, Rule
+from dither.privacy.charges.rules import charge_from_amounts
+from dither.privacy.ledger import Incident, Record, Rule
 from dither.privacy.ledger.pots import opened
 from dither.privacy.losses import DiscreteLaplace
 from dither.publish.deployment import Deployment
@@ -31,7 +32,7 @@ LOSS = DiscreteLaplace(10, 7, **PERSON)
 
 def record(*columns: str) -> Record:
     request = {"steps": [{"query": {"keys": list(columns)}}]}
-    return Record(3, "ab" * 32, ("total",), {"total": Charge(F(7, 10), F(0))}, LOSS.to_json(), "0" * 64,
+    return Record(3, "ab" * 32, ("total",), {"total": charge_from_amounts(F(7, 10), F(0))}, LOSS.to_json(), "0" * 64,
                   {"version": 1, "request": request}, "2026-03-01T12:00:00+00:00")  # fmt: skip
 
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from dither import RefusedError, connect, steward
 from dither.cli.clinic import write_clinic
 from dither.cli.main import app
+from dither.pages.charts import Point, draw_dots, draw_meter, draw_signed_bar, format_number
 from dither.plan.algebra import Cells, Count, Scan, Sum
-from dither.publish.charts import Point, dots, meter, number, signed
 from dither.publish.harms import FORBIDDEN, HARMS
 from dither.publish.report import Answered, Paid, Report, Staged, page
 from dither.state import State
@@ -64,7 +64,7 @@ def checked(text: str) -> None:
 def report(**changes) -> Report:
     whole = {
         "title": "T <script>", "lead": "l & l", "context": "dev", "meaning": ("m",),
-        "answered": (Answered("q", "SELECT '<'", "p", "e", dots(POINTS, "q"), (("", "a"), (("x", "<1>"),)), "l"),),
+        "answered": (Answered("q", "SELECT '<'", "p", "e", draw_dots(POINTS, "q"), (("", "a"), (("x", "<1>"),)), "l"),),
         "staged": (Staged("s", ("clamps", "noise"), (("a", 10.0, (-1.0, 0.5), 9.5, 2.0),), "n"),),
         "paid": Paid("total", "rho", "0.1", "0.2", "0.4", (("r", 0.1),), "g", "no <more>"),
         "releases": (("1", "asks", "rho 1"),), "unprotected": ("u",), "hazards": ("h",),
@@ -93,7 +93,7 @@ def test_every_harm_of_the_matrix_is_shown_and_few_are_covered():
 
 
 def test_dots_are_where_the_numbers_are():
-    text = dots((Point("a", 50.0, 40.0, 60.0, 55.0), Point("b", 100.0, 90.0, 110.0)), "x")
+    text = draw_dots((Point("a", 50.0, 40.0, 60.0, 55.0), Point("b", 100.0, 90.0, 110.0)), "x")
     places = [float(x) for x in re.findall(r"cx='([0-9.]+)%'", text)]
     assert places == pytest.approx([1 + 98 * 50 / 110, 1 + 98 * 100 / 110], abs=0.01)
     truth = float(re.search(r"class='truth' x1='([0-9.]+)%'", text)[1])
@@ -102,19 +102,21 @@ def test_dots_are_where_the_numbers_are():
 
 @pytest.mark.parametrize("points", [(), (Point("a", math.nan),), (Point("a", 0.0),), (Point("a", -5.0, -9.0, -1.0),)])
 def test_charts_of_nothing_zero_and_negatives(points):
-    checked(f"<div>{dots(points, 'x')}</div>")
+    checked(f"<div>{draw_dots(points, 'x')}</div>")
 
 
 def test_a_whisker_far_longer_than_all_answers_does_not_hide_them():
-    text = dots((Point("a", 10.0, 9.0, 11.0), Point("b", 1.0, -1e9, 1e9)), "x")
+    text = draw_dots((Point("a", 10.0, 9.0, 11.0), Point("b", 1.0, -1e9, 1e9)), "x")
     places = [float(x) for x in re.findall(r"cx='([0-9.]+)%'", text)]
     assert abs(places[0] - places[1]) > 10
 
 
 def test_small_parts():
-    assert "less" in signed(-0.5) and "more" in signed(2.0) and "width='50.00%'" in signed(2.0)
-    assert "cap" in meter([("a", 1.0)], 2.0, 4.0) and "width:25.000%" in meter([("a", 1.0)], 4.0, 4.0)
-    assert number(-1234.0) == "−1,234"
+    assert "less" in draw_signed_bar(-0.5) and "more" in draw_signed_bar(2.0)
+    assert "width='50.00%'" in draw_signed_bar(2.0)
+    assert ">cap</b>" in draw_meter([("a", 1.0)], 2.0, 4.0)
+    assert "width:25.000%" in draw_meter([("a", 1.0)], 4.0, 4.0)
+    assert format_number(-1234.0) == "−1,234"
 
 
 class TestStages:

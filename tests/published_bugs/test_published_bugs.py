@@ -16,8 +16,8 @@ from dither import BudgetError, CatalogError, DitherError, QueryError, RefusedEr
 from dither.catalog import parse
 from dither.plan.algebra import Call, Cells, Column, Count, LimitGroups, Named, Project, Scan, Sum
 from dither.plan.sensitivity import sensitivity
+from dither.privacy.charges.rules import charge_pure
 from dither.privacy.kernel.kernel import Kernel
-from dither.privacy.ledger.rules import charge_pure
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import Quantile
 from dither.sql.bind import bind

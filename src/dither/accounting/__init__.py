@@ -12,6 +12,7 @@ from dither.accounting.explain import Explanation, explain
 from dither.accounting.expressions import parse
 from dither.accounting.filters import (
     ApproxRule,
+    CappedRule,
     Charge,
     PureRule,
     RenyiRule,
@@ -69,6 +70,7 @@ __all__ = [
     "ApproxRule",
     "BoundedRange",
     "Bounds",
+    "CappedRule",
     "Charge",
     "Composed",
     "Concentrated",

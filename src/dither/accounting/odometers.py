@@ -3,7 +3,7 @@
 A filter promises its cap. An odometer has none: with probability 1 - delta over the answers, under every neighbour, the
 privacy loss so far is at most the reading *at all times at once*. So whenever one stops, by whatever rule, and the
 reading is below some epsilon fixed in advance, the interaction was (epsilon, delta)-DP. The price is a larger reading
-than a filter's cap at the same sum. Proof: docs/proofs/adaptive-filters.md, odometers.
+than a filter's cap at the same sum. Proof: docs/proofs/filters.md, odometers.
 
 >>> from dither.privacy.losses import DiscreteGaussian
 >>> meter = ZcdpOdometer(delta=Fraction(1, 10**6))

@@ -85,11 +85,6 @@ def sinc_envelope_gap(x: Real) -> Real:
     return np.asarray(gap * (1 - 1e-12))
 
 
-def log_one_minus(gap: float) -> float:
-    """log(1 - gap), rounded up, for a gap in [0, 1]."""
-    return math.log1p(-min(max(gap, 0.0), 1.0 - 1e-16)) * (1 - 1e-12)
-
-
 @dataclass(frozen=True)
 class GaussianFactor:
     """All continuous Gaussians folded: M(s) = exp(rho s(s+1))."""

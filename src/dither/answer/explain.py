@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 
 from dither.answer.preview import Preview
 from dither.catalog import Catalog
+from dither.pages.html import write_element
 from dither.plan.algebra import (
     And,
     Call,
@@ -33,7 +34,7 @@ from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.kernel import Priced
 from dither.publish.text import as_text
 from dither.question.recipe import Recipe
-from dither.surfaces import escape_html, make_rich_cell, make_rich_text
+from dither.surfaces import make_rich_cell, make_rich_text
 
 _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
 
@@ -92,7 +93,7 @@ class Explanation:
         yield self.preview
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape_html(str(self))}</pre>"
+        return write_element("pre", str(self))
 
     def __str__(self) -> str:
         return as_text(self)

@@ -10,12 +10,14 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
 from dither.errors import RefusedError
+from dither.pages.html import write_element
+from dither.privacy.charges.rules import charge_from_amounts
 from dither.privacy.kernel.kernel import refuse_shared_pots
 from dither.privacy.kernel.release import Values, from_bytes
-from dither.privacy.ledger import Charge, Ledger
+from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.pots import price_text
 from dither.publish.text import as_text
-from dither.surfaces import escape_html, make_rich_cell
+from dither.surfaces import make_rich_cell
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Asked:
     @property
     def paid(self) -> str:
         """The price, never without its delta and whom it protects."""
-        return price_text(self.measure, Charge(self.charged, self.delta), self.unit)
+        return price_text(self.measure, charge_from_amounts(self.charged, self.delta), self.unit)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class History:
         yield table
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape_html(str(self))}</pre>"
+        return write_element("pre", str(self))
 
     def __str__(self) -> str:
         return as_text(self, width=160)

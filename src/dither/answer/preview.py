@@ -30,6 +30,7 @@ from dither.answer.result import noises_of
 from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.laws import KeyErrorLaw
+from dither.pages.html import write_element
 from dither.plan.algebra import Cells, Sum
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.keys import bounds
@@ -40,7 +41,7 @@ from dither.question.expressions import Formula, Noisy
 from dither.question.kinds import key_kind
 from dither.question.recipe import GroupingSet, Output, Recipe
 from dither.question.shapes import affine, atoms_of
-from dither.surfaces import escape_html, make_rich_cell, make_rich_text
+from dither.surfaces import make_rich_cell, make_rich_text
 
 SURVIVES = Fraction(95, 100)
 _ROWS = 4
@@ -182,7 +183,7 @@ class Preview:
         raise ParameterError(f"no column {name!r}: there are {', '.join(each.name for each in self.columns)}")
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape_html(str(self))}</pre>"
+        return write_element("pre", str(self))
 
     def __str__(self) -> str:
         return as_text(self)

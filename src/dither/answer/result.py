@@ -31,13 +31,14 @@ from dither.answer.table import Rows, column, rows_shown, selection_of
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.laws import HasErrorLaws
+from dither.pages.html import Html, join, join_lines, write_element
 from dither.plan.algebra import Keys
 from dither.privacy.kernel.kernel import Release
 from dither.publish.commitment import commitment, fresh_nonce, plain
 from dither.publish.seal import to_text
 from dither.publish.text import as_text
 from dither.question.recipe import Output, Recipe
-from dither.surfaces import escape_html, escape_json, escape_label, escape_lines, make_rich_cell, make_rich_text
+from dither.surfaces import escape_json, escape_label, escape_lines, make_rich_cell, make_rich_text
 
 Certify = Callable[[Release, Recipe, tuple[str, ...], str], dict[str, Any]]
 _COVERED = (
@@ -254,21 +255,23 @@ class Result:
 
     def _repr_html_(self) -> str:
         """A table for notebooks: intervals in small grey type beside their values."""
-        heads = "".join(f"<th>{_html(c.name)}</th>" for c in self.columns if c.role in ("key", "value"))
-        lines = []
-        for row in self.table.to_pylist():
-            cells = []
-            for place, each in enumerate(self.columns):
-                if each.role == "key":
-                    cells.append(f"<td>{_html(row[each.name])}</td>")
-                elif each.role == "value":
-                    low, high = (_html(row[end.name]) for end in self.columns[place + 1 : place + 3])
-                    ends = f"<br><small style='color:gray'>{low} … {high}</small>"
-                    cells.append(f"<td style='text-align:right'>{_html(row[each.name])}{ends}</td>")
-            lines.append(f"<tr>{''.join(cells)}</tr>")
-        level = next((_percent(each) for each in self.columns if each.role == "low"), "")
-        notes = "<br>".join(map(escape_html, [*([f"small: {level}"] if level else []), *self._footnotes()]))
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table><small>{notes}</small>"
+        names = [column.name for column in self.columns if column.role in ("key", "value")]
+        head = write_element("tr", *(write_element("th", _label(name)) for name in names))
+        rows = [write_element("tr", *self._html_cells(row)) for row in self.table.to_pylist()]
+        table = write_element("table", write_element("thead", head), write_element("tbody", *rows))
+        level = next((_percent(column) for column in self.columns if column.role == "low"), "")
+        notes = [*([f"small: {level}"] if level else []), *self._footnotes()]
+        return join([table, write_element("small", join_lines(notes))])
+
+    def _html_cells(self, row: dict[str, Any]) -> Iterator[Html]:
+        for index, shown in enumerate(self.columns):
+            value = _label(row[shown.name])
+            if shown.role == "key":
+                yield write_element("td", value)
+            elif shown.role == "value":
+                low, high = (_label(row[end.name]) for end in self.columns[index + 1 : index + 3])
+                ends = write_element("small", f"{low} … {high}", style="color:gray")
+                yield write_element("td", value, write_element("br"), ends, style="text-align:right")
 
     def __str__(self) -> str:
         return as_text(self)
@@ -298,8 +301,9 @@ def _text(value: Any) -> str:
     return f"{value:,}"
 
 
-def _html(value: Any) -> str:
-    return escape_html(escape_label(_text(value)))
+def _label(value: Any) -> str:
+    """A value on one line."""
+    return escape_label(_text(value))
 
 
 def build_result(

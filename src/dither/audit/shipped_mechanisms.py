@@ -15,11 +15,9 @@ import numpy as np
 
 from dither import local
 from dither.audit.black_box import Budget, Verdict, test
-from dither.audit.teaching.smooth_median import SmoothMedian
-from dither.audit.teaching.snapping import Snapping
 from dither.plan.norms import Sensitivity
 from dither.privacy import mechanisms as m
-from dither.privacy.losses import Approx, Loss, Pure
+from dither.privacy.losses import Loss
 from dither.privacy.noise import SystemSource, Words
 
 ONE = Sensitivity.of(largest=1)
@@ -170,21 +168,6 @@ def central() -> list[Subject]:
     ]
 
 
-def taught() -> list[Subject]:
-    """The teaching mechanisms, in the arithmetic that their proofs are about."""
-    snapping = Snapping(scale=2.0, bound=64.0)
-    median = SmoothMedian(epsilon=1.0, delta=0.01, largest=100)
-
-    def rounded(values: list[int]) -> int:
-        return round(median.release(values))  # its proof is about real numbers: the bits of the double are not covered
-
-    claim = Approx(Fraction(1), Fraction(1, 100), neighbours="replace")
-    return [
-        Subject("Snapping", _once(snapping), (0.0, 1.0), Pure(Fraction(snapping.epsilon)), 0.0, False),
-        Subject("SmoothMedian", rounded, ([0] * 11, [0] * 10 + [100]), claim, 0.02, False),
-    ]
-
-
 def locally() -> list[Subject]:
     """Local randomisers: any two values are neighbours."""
     chosen: list[tuple[local.Protocol, Any, Any]] = [
@@ -204,4 +187,4 @@ def locally() -> list[Subject]:
 
 def subjects() -> list[Subject]:
     """All of them."""
-    return [*central(), *taught(), *locally()]
+    return [*central(), *locally()]

@@ -13,11 +13,11 @@ from dither.answer.preview import Preview
 from dither.answer.result import Result, build_result
 from dither.catalog import UNPROTECTED, guarantee
 from dither.cli.registry import deployment
+from dither.pages.charts import Point, draw_dots, format_number
 from dither.plan.algebra import Cells
 from dither.plan.keys import shown_keys
 from dither.privacy.kernel.release import Release
 from dither.publish import seal
-from dither.publish.charts import Point, dots, number
 from dither.publish.hazards import hazards
 from dither.publish.interpret import of_pot
 from dither.publish.report import Answered, Paid, Report, Staged, page
@@ -103,7 +103,8 @@ def demo_report(
     inside = [covered(each) for each in told]
     hits, of = sum(a for a, _ in inside), sum(b for _, b in inside)
     paid = Paid(
-        pot.name, pot.filter.measure, number(float(pot.spent)), number(float(pot.cap)), number(float(pot.ceiling)),
+        pot.name, pot.filter.measure, format_number(float(pot.spent)), format_number(float(pot.cap)),
+        format_number(float(pot.ceiling)),
         tuple((f"release {each.release_id}: {each.asks}", float(each.charged)) for each in con.history().asked),
         f"Whatever is asked, and whatever is raised later, all answers together stay within {meaning.stated}", refusal,
         f", delta {float(pot.delta_spent):g}, for one {pot.unit}",
@@ -137,14 +138,17 @@ def say_verdict(certificate: dict[str, Any]) -> str:
 
 def _answered(told: Told) -> Answered:
     head = ("", "answer", "from", "to", "exact (dev only)")
-    rows = tuple((p.label, number(p.value), number(p.low), number(p.high), number(p.truth)) for p in told.points)
+    rows = tuple(
+        (p.label, format_number(p.value), format_number(p.low), format_number(p.high), format_number(p.truth))
+        for p in told.points
+    )
     first, info = told.preview.columns[0], told.result.info
     expected = "the error depends on the group's size"
     if first.half_width is not None:
-        expected = f"the preview promised ± {number(first.half_width)} at 95% before anything was read"
-    paid = f"Paid {info['measure']} {number(float(Fraction(info['charged'])))}"
+        expected = f"the preview promised ± {format_number(first.half_width)} at 95% before anything was read"
+    paid = f"Paid {info['measure']} {format_number(float(Fraction(info['charged'])))}"
     return Answered(
-        told.title, told.sql, paid, f"{expected[0].upper()}{expected[1:]}.", dots(told.points, told.title),
+        told.title, told.sql, paid, f"{expected[0].upper()}{expected[1:]}.", draw_dots(told.points, told.title),
         (head, rows), _learned(told), told.points,
     )  # fmt: skip
 
@@ -157,8 +161,8 @@ def _learned(told: Told) -> str:
     top = max(points, key=lambda p: p.value)
     rest = [p for p in points if p is not top]
     clear = top.low is not None and all(p.high is not None and p.high < top.low for p in rest)
-    between = "" if top.low is None else f", between {number(top.low)} and {number(top.high)}"
-    said = f"{told.most}: {top.label}, {number(top.value)}{between}."
+    between = "" if top.low is None else f", between {format_number(top.low)} and {format_number(top.high)}"
+    said = f"{told.most}: {top.label}, {format_number(top.value)}{between}."
     if not rest:
         return said
     return said + (

@@ -12,9 +12,9 @@ from dither.catalog import UNPROTECTED, guarantee
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.registry import deployment
+from dither.pages.charts import format_number
 from dither.privacy.ledger import Charge, Pot
 from dither.privacy.ledger.pots import price_text
-from dither.publish.charts import number
 from dither.publish.hazards import hazards
 from dither.publish.interpret import of_pot
 from dither.publish.report import Paid, Report, page
@@ -38,7 +38,7 @@ def report(
             (f"release {r.seq}", float(r.charges[total.name].amount)) for r in facts.releases if total.name in r.charges
         )
         paid = Paid(
-            total.name, total.filter.measure, number(float(total.spent)), f"{float(total.cap):g}",
+            total.name, total.filter.measure, format_number(float(total.spent)), f"{float(total.cap):g}",
             f"{float(total.ceiling):g}", parts,
             f"Whatever is asked, all answers together stay within {of_pot(total).stated}",
             towards=f", delta {float(total.delta_spent):g}, for one {total.unit}",

@@ -25,7 +25,7 @@ from dither.errors import BudgetError, ParameterError
 
 
 @dataclass(frozen=True)
-class Charge:
+class DeviceCharge:
     """New answers of one protocol (the start of its digest, in hex, and its name) and what each cost."""
 
     protocol: str
@@ -70,8 +70,8 @@ class DeviceBudget:
         return Fraction(self._left, self._over)
 
     @property
-    def charges(self) -> tuple[Charge, ...]:
-        return tuple(Charge(name, Fraction(n, d), answers) for (name, n, d), answers in self._answers.items())
+    def charges(self) -> tuple[DeviceCharge, ...]:
+        return tuple(DeviceCharge(name, Fraction(n, d), answers) for (name, n, d), answers in self._answers.items())
 
     @property
     def renewals(self) -> tuple[Renewal, ...]:

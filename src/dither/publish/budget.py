@@ -14,10 +14,11 @@ from fractions import Fraction
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
+from dither.pages.html import write_element
 from dither.privacy.ledger import Pot, Rule
 from dither.privacy.ledger.pots import shown
 from dither.publish.text import as_text
-from dither.surfaces import escape_html, make_rich_cell, make_rich_text
+from dither.surfaces import make_rich_cell, make_rich_text
 
 Pair = tuple[Fraction, Fraction]
 AS_IF = "as if stopped at a point fixed in advance"
@@ -116,7 +117,7 @@ class Budget:
         return tuple(pot for pot in self.pots if pot.inside not in windows or pot.spent or pot.reissued)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape_html(str(self))}</pre>"
+        return write_element("pre", str(self))
 
     def __str__(self) -> str:
         return as_text(self, width=160)

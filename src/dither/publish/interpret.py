@@ -21,11 +21,11 @@ from dither.accounting.planning import group
 from dither.accounting.profile import tradeoff
 from dither.canonical import Number, as_float, exact, quote
 from dither.errors import ParameterError, RefusedError
+from dither.pages.html import write_list
 from dither.privacy.ledger import Pot
 from dither.privacy.losses import RDP, ZCDP, Approx, Loss, Neighbours, Pure
 from dither.privacy.numbers import refuse_beyond_floats
 from dither.publish.certificate import rounded_up
-from dither.surfaces import escape_html
 
 _UP = 1 + 1e-12
 PRIORS = (0.01, 0.1, 0.5)
@@ -128,7 +128,7 @@ class Meaning:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str:
-        return "<ul>" + "".join(f"<li>{escape_html(line)}</li>" for line in self.lines()) + "</ul>"
+        return write_list(self.lines())
 
     def person(self, count: int, what: str) -> str:
         """The sentence about one person with `count` rows or windows."""

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dither.publish.charts import Point, dots, meter, number, signed
+from dither.pages.charts import Point, draw_meter, draw_signed_bar, format_number
+from dither.pages.html import EMPTY, Html, join, write_details, write_element, write_list
+from dither.pages.page import PageSection, write_card, write_page
+from dither.pages.tables import Cell, Tone, write_facts, write_table
 from dither.publish.harms import HARMS
-from dither.publish.style import STYLE
-from dither.surfaces import escape_html
-from dither.version import __version__
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Answered:
     sql: str
     paid: str
     expected: str
-    chart: str
+    chart: Html
     table: tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
     learned: str
     points: tuple[Point, ...] = ()
@@ -78,141 +78,130 @@ class Report:
 
 def page(report: Report) -> str:
     """The report as HTML."""
-    sections = [
-        ("asked", "What was asked and learned", _answered(report.answered)),
-        ("error", "Where the error comes from", "".join(map(_staged, report.staged))),
-        ("paid", "What was paid", _paid(report)),
-        ("meaning", "The guarantee in words", _list(report.meaning)),
-        ("limits", "What differential privacy does not protect", _limits(report)),
-        ("certificate", "The certificate", _certificate(report)),
-        ("catalog", "Who is protected, and how", f"<pre>{escape_html(report.catalog)}</pre>" if report.catalog else ""),
-    ]
-    kept = [(name, title, body) for name, title, body in sections if body]
-    links = "".join(f"<a href='#{name}'>{escape_html(title)}</a>" for name, title, _ in kept)
-    body = "".join(f"<section id='{name}'><h2>{escape_html(title)}</h2>{text}</section>" for name, title, text in kept)
-    return (
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape_html(report.title)}</title><style>{STYLE}</style></head><body>"
-        f"<header><h1>{escape_html(report.title)}</h1><p>{escape_html(report.lead)}</p>{_badge(report)}<nav>{links}</nav></header>"
-        f"<main>{body}</main><footer>made by dither {__version__}; no script, nothing fetched</footer></body></html>\n"
+    return write_page(
+        report.title,
+        [
+            PageSection("What was asked and learned", _show_answers(report.answered), "asked"),
+            PageSection("Where the error comes from", join(map(_show_stages, report.staged)), "error"),
+            PageSection("What was paid", _show_payment(report), "paid"),
+            PageSection("The guarantee in words", write_list(report.meaning) if report.meaning else EMPTY, "meaning"),
+            PageSection("What differential privacy does not protect", _show_limits(report), "limits"),
+            PageSection("The certificate", _show_certificate(report), "certificate"),
+            PageSection("Who is protected, and how", _show_catalog(report), "catalog"),
+        ],
+        lead=join([write_element("p", report.lead), _show_context(report)]),
     )
 
 
-def _badge(report: Report) -> str:
-    said = {
-        "dev": "dev lineage: invented data, so exact answers can stand beside the noisy ones",
-        "prod": "prod lineage: exact answers never leave",
-        "dry_run": "dry run: generated from the catalog, about nobody",
-    }[report.context]
-    return f"<p class='badge {report.context}'>{escape_html(said)}</p>"
+_CONTEXTS = {
+    "dev": "dev lineage: invented data, so exact answers can stand beside the noisy ones",
+    "prod": "prod lineage: exact answers never leave",
+    "dry_run": "dry run: generated from the catalog, about nobody",
+}
 
 
-def _list(lines: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape_html(line)}</li>" for line in lines) + "</ul>" if lines else ""
+def _show_context(report: Report) -> Html:
+    return write_element("p", _CONTEXTS[report.context], class_=f"badge {report.context}")
 
 
-_LEGEND = (
-    "<p class='legend'><span><i class='dot'></i>answer, with its 95% interval</span>"
-    "<span><i class='bar'></i>exact answer on the registered table (dev data only)</span></p>"
+_LEGEND = write_element(
+    "p",
+    write_element("span", write_element("i", class_="dot"), "answer, with its 95% interval"),
+    write_element("span", write_element("i", class_="bar"), "exact answer on the registered table (dev data only)"),
+    class_="legend",
 )
 
 
-def _answered(found: Sequence[Answered]) -> str:
-    if not found:
-        return ""
-    return _LEGEND + "".join(
-        f"<article><h3>{escape_html(each.title)}</h3><p>{escape_html(each.learned)}</p>{each.chart}"
-        f"<p class='quiet'>{escape_html(each.paid)}. {escape_html(each.expected)}</p>"
-        f"<details><summary>question and table</summary><pre>{escape_html(each.sql)}</pre>"
-        f"{_table(*each.table)}</details></article>"
-        for each in found
+def _show_answers(answers: Sequence[Answered]) -> Html:
+    return join([_LEGEND, *map(_show_answer, answers)]) if answers else EMPTY
+
+
+def _show_answer(answer: Answered) -> Html:
+    return write_card(
+        answer.title,
+        write_element("p", answer.learned),
+        answer.chart,
+        write_element("p", f"{answer.paid}. {answer.expected}", class_="quiet"),
+        write_details("question and table", write_element("pre", answer.sql), write_table(*answer.table)),
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    top = "".join(f"<th>{escape_html(cell)}</th>" for cell in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<div class='wide'><table class='{kind}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
-
-
-def _staged(each: Staged) -> str:
-    most = max((abs(change) for *_, changes, _, _ in each.rows for change in changes), default=0.0) or 1.0
-    head = "".join(f"<th>{escape_html(name)}</th>" for name in ("", "in the file", *each.stages, "answer", "± at 95%"))
-    rows = []
-    for label, start, changes, end, half in each.rows:
-        cells = "".join(f"<td>{_plus(change)}{signed(change / most)}</td>" for change in changes)
-        rows.append(
-            f"<tr><th>{escape_html(label)}</th><td>{number(start)}</td>{cells}<td>{number(end)}</td>"
-            f"<td>{number(half)}</td></tr>"
+def _show_stages(staged: Staged) -> Html:
+    most = max((abs(change) for *_, changes, _, _ in staged.rows for change in changes), default=0.0) or 1.0
+    head = ("", "in the file", *staged.stages, "answer", "± at 95%")
+    rows = [
+        (
+            label,
+            format_number(start),
+            *(join([_format_change(change), draw_signed_bar(change / most)]) for change in changes),
+            format_number(end),
+            format_number(half),
         )
-    table = f"<table class='stages'><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    title = f"<h3>{escape_html(each.title)}</h3>"
-    return f"<article>{title}<div class='wide'>{table}</div><p>{escape_html(each.note)}</p></article>"
+        for label, start, changes, end, half in staged.rows
+    ]
+    return write_card(staged.title, write_table(head, rows, "stages"), write_element("p", staged.note))
 
 
-def _plus(change: float) -> str:
-    return ("+" if change > 0 else "") + number(change)
+def _format_change(change: float) -> str:
+    return ("+" if change > 0 else "") + format_number(change)
 
 
-def _paid(report: Report) -> str:
+def _show_payment(report: Report) -> Html:
     paid = report.paid
     if paid is None:
-        return ""
-    text = (
-        f"<p>Pot <b>{escape_html(paid.pot)}</b>: spent {escape_html(paid.measure)} "
-        f"{escape_html(paid.spent)}{escape_html(paid.towards)}; "
-        f"cap {escape_html(paid.cap)}, "
-        f"ceiling {escape_html(paid.ceiling)}. {escape_html(paid.guarantee)}.</p>"
-        + meter(paid.parts, float(paid.cap), float(paid.ceiling))
+        return EMPTY
+    balance = (
+        f": spent {paid.measure} {paid.spent}{paid.towards}; cap {paid.cap}, ceiling {paid.ceiling}. {paid.guarantee}."
     )
+    shown = [
+        write_element("p", "Pot ", write_element("b", paid.pot), balance),
+        draw_meter(paid.parts, float(paid.cap), float(paid.ceiling)),
+    ]
     if paid.refusal:
-        text += f"<p class='refusal'>{escape_html(paid.refusal)}</p>"
+        shown.append(write_element("p", paid.refusal, class_="refusal"))
     if report.releases:
-        text += _table(("release", "asked", "paid"), report.releases)
-    return text
+        shown.append(write_table(("release", "asked", "paid"), report.releases))
+    return join(shown)
 
 
-def _limits(report: Report) -> str:
-    names = {"bounded": "bounded", "partly": "partly", "not covered": "none"}
-    rows = "".join(
-        f"<tr><td>{escape_html(h.family)}</td><td>{escape_html(h.harm)}</td>"
-        f"<td class='{names[h.coverage]}'>{h.coverage}</td><td>{escape_html(h.note)}</td></tr>"
-        for h in HARMS
-    )
-    table = (
-        "<div class='wide'><table><thead><tr><th>kind</th><th>harm</th><th>by the noise</th><th>what else it takes</th>"
-        f"</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-    text = (
-        "<p>The guarantee bounds what the answers add to what anyone could learn about one protected unit. It is "
-        "relative, not absolute: what is true of a population can be learned, and can be used against people who are "
-        "not even in the data. It is evidence towards a judgement, never the judgement.</p>" + table
-    )
+_TONES: dict[str, Tone] = {"bounded": "good", "partly": "fair", "not covered": "bad"}
+
+
+def _show_limits(report: Report) -> Html:
+    head = ("kind", "harm", "by the noise", "what else it takes")
+    rows = [(harm.family, harm.harm, Cell(harm.coverage, _TONES[harm.coverage]), harm.note) for harm in HARMS]
+    shown = [
+        write_element(
+            "p",
+            "The guarantee bounds what the answers add to what anyone could learn about one protected unit. It is "
+            "relative, not absolute: what is true of a population can be learned, and can be used against people who "
+            "are not even in the data. It is evidence towards a judgement, never the judgement.",
+        ),
+        write_table(head, rows),
+    ]
     if report.unprotected:
-        text += f"<p>Outside the noise altogether: {escape_html('; '.join(report.unprotected))}.</p>"
+        shown.append(write_element("p", f"Outside the noise altogether: {'; '.join(report.unprotected)}."))
     if report.hazards:
-        text += f"<details><summary>hazards to look at</summary>{_list(report.hazards)}</details>"
-    return text
+        shown.append(write_details("hazards to look at", write_list(report.hazards)))
+    return join(shown)
 
 
-def _certificate(report: Report) -> str:
+def _show_certificate(report: Report) -> Html:
     if report.certificate is None:
-        return ""
+        return EMPTY
     body = report.certificate["body"]
     facts = [
         ("guarantee of this release", body["guarantee"]["stated"]),
         ("variant", body["guarantee"]["variant"]),
-        ("mechanisms", ", ".join(sorted({each["mechanism"] for each in body["mechanisms"]}))),
+        ("mechanisms", ", ".join(sorted({step["mechanism"] for step in body["mechanisms"]}))),
         ("limits", "; ".join(body["limits"])),
         ("plan", body["release"]["plan_hash"]),
         ("signed by", report.certificate["header"]["public_key"]),
     ]
     text = json.dumps(report.certificate, indent=2, sort_keys=True)
-    checked = f"<p>{escape_html(report.verified)}</p>" if report.verified else ""
-    shown = "".join(f"<dt>{escape_html(name)}</dt><dd>{escape_html(value)}</dd>" for name, value in facts)
-    whole = f"<details><summary>the whole certificate</summary><pre>{escape_html(text)}</pre></details>"
-    return f"<dl>{shown}</dl>{checked}{whole}"
+    verdict = write_element("p", report.verified) if report.verified else EMPTY
+    return join([write_facts(facts), verdict, write_details("the whole certificate", write_element("pre", text))])
 
 
-__all__ = ["Answered", "Paid", "Point", "Report", "Staged", "dots", "page"]
+def _show_catalog(report: Report) -> Html:
+    return write_element("pre", report.catalog) if report.catalog else EMPTY

@@ -1,4 +1,4 @@
-"""What a loss costs under each rule of a budget: the one implementation, used by the filters here and by the ledger.
+"""What a loss costs under each rule of a budget: the one implementation, used by `charges.rules` and by odometers.
 
 A charge is a pair (amount, delta) of exact rationals. Where a logarithm or an exponential is not rational it is rounded
 up in integer arithmetic: every auditor recomputes a charge to the last digit, so no float enters it.
@@ -23,6 +23,7 @@ from typing import NoReturn
 from dither.errors import RefusedError
 from dither.privacy import losses
 from dither.privacy.charges.logarithms import epsilon_of_order, epsilon_up
+from dither.privacy.charges.parallel import sum_largest
 from dither.privacy.charges.sampled import (
     amplified,
     fixed_size_renyi,
@@ -105,10 +106,8 @@ def _walk(loss: Loss, price: Callable[[Loss], tuple[Fraction, ...]]) -> tuple[Fr
     if isinstance(loss, losses.Repeated):
         return tuple(loss.count * amount for amount in _walk(loss.loss, price))
     if isinstance(loss, losses.Parallel):
-        # one unit lies in one part; when it is *replaced*, the newcomer may lie in another (privacy-rules 15)
         parts = [_walk(part, price) for part in loss.losses]
-        kept = 2 if loss.neighbours == "replace" else 1
-        return tuple(sum(sorted(amounts, reverse=True)[:kept], _ZERO) for amounts in zip(*parts, strict=True))
+        return tuple(sum_largest(amounts, loss.neighbours) for amounts in zip(*parts, strict=True))
     return price(loss)
 
 

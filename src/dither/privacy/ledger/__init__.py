@@ -1,5 +1,6 @@
 """The ledger: pots, charges and releases, durable and hash-chained (docs/reference/ledger.md)."""
 
+from dither.privacy.charges.rules import PURE, Charge, Rule, charge, charge_pure
 from dither.privacy.ledger.head import default_head_path
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import (
@@ -12,7 +13,6 @@ from dither.privacy.ledger.records import (
     Reservation,
     Stored,
 )
-from dither.privacy.ledger.rules import PURE, Charge, Rule, charge, charge_pure
 from dither.privacy.ledger.store import Ledger
 from dither.privacy.ledger.verify import Location, Report, verify
 

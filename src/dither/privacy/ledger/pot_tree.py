@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.privacy.charges.parallel import sum_largest
+from dither.privacy.charges.rules import Charge, charge_from_amounts
 from dither.privacy.ledger.pots import GRID, Pot, add_charge, charge_of, spend
-from dither.privacy.ledger.rules import Charge
 from dither.privacy.losses import Loss
 
 
@@ -184,16 +185,15 @@ def _growth(pots: Mapping[str, Pot], name: str, reissue: bool) -> Charge:
     amount_before = partition.reissued if reissue else partition.spent
     amounts = [part.reissued if reissue else part.spent for part in parts]
     deltas = [part.delta_spent for part in parts]
-    most = 2 if partition.neighbours == "replace" else 1
-    return Charge(
-        _growth_to_largest(partition, amount_before, amounts, most),
-        _growth_to_largest(partition, partition.delta_spent, deltas, most),
+    return charge_from_amounts(
+        _growth_to_largest(partition, amount_before, amounts),
+        _growth_to_largest(partition, partition.delta_spent, deltas),
     )
 
 
-def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction], most: int) -> Fraction:
-    """From `before` to the sum of the `most` largest totals; `before` may lie above it by the rounding of sums."""
-    after = sum(sorted(totals, reverse=True)[:most], Fraction(0))
+def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction]) -> Fraction:
+    """From `before` to the sum of the largest totals; `before` may lie above it by the rounding of sums."""
+    after = sum_largest(totals, partition.neighbours)
     if after + Fraction(1, GRID) < before:
         raise RefusedError(f"the totals of pot {partition.name!r} are damaged", rule="a total never falls")
     return max(Fraction(0), after - before)

@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 
 from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import BudgetError, ParameterError, RefusedError
-from dither.privacy.ledger.rules import PURE, Charge, Rule, charge
+from dither.privacy.charges.rules import PURE, Charge, Rule, charge, charge_from_amounts
 from dither.privacy.losses import Loss, Neighbours
 
 GRID = 10**60
@@ -124,7 +124,7 @@ def opened(
         raise ParameterError(f"neighbours must be 'add_remove' or 'replace', got {quote(neighbours)}")
     if not unit:
         raise ParameterError("a pot says whom it protects: unit='person', for example")
-    if not isinstance(rule, Rule):
+    if type(rule) is not Rule:  # a subclass with caps of its own does not check its terms
         raise ParameterError(f"a pot's rule is a Rule, such as Rule('pure'), got {quote(rule)}")
     low, high = limit(cap, rule.measure), limit(ceiling, "ceiling")
     if low > high:
@@ -196,7 +196,7 @@ def charge_of(pot: Pot, loss: Loss) -> Charge:
                 f"{getattr(loss, what)!r}, and the two have no sum. Use a pot opened for it",
                 rule="one guarantee per pot",
             )
-    return Charge(*map(on_grid, charge(pot.filter, loss)))
+    return charge_from_amounts(*map(on_grid, charge(loss, pot.filter)))
 
 
 def spend(pot: Pot, taken: Charge, *, reissue: bool = False) -> Pot:
@@ -249,7 +249,7 @@ def cannot_pay_now(pot: Pot, loss: Loss) -> BudgetError:
 def price_text(measure: str, taken: Charge, unit: str) -> str:
     """A charge for people to read: an amount means nothing without its delta and whom it protects.
 
-    >>> price_text("epsilon", Charge(Fraction(1, 2), Fraction(0)), "person")
+    >>> price_text("epsilon", charge_from_amounts(Fraction(1, 2), Fraction(0)), "person")
     'epsilon 0.5, delta 0, for one person'
     """
     return f"{measure} {shown(taken.amount)}, delta {shown(taken.delta)}, for one {unit}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from dither.privacy.charges.rules import Charge
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.rules import Charge
 
 
 def public_id(entry_hash: str) -> str:

@@ -12,13 +12,13 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from dither.canonical import fraction_text
 from dither.errors import RefusedError
+from dither.privacy.charges.rules import Charge, charge_from_amounts
 from dither.privacy.ledger import chain, pots, tables
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.process import is_dead
 from dither.privacy.ledger.records import Incident, Registered, Reservation, Stored
-from dither.privacy.ledger.rules import Charge
 from dither.privacy.ledger.settled import UnderWay
 
 ONCE = "a reserve is committed once"
@@ -180,7 +180,7 @@ def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]
 
 def charges_from(body: dict[str, Any]) -> dict[str, Charge]:
     """The charges of a reserve or share."""
-    return {name: Charge(*map(Fraction, amounts)) for name, amounts in body["charges"].items()}
+    return {name: charge_from_amounts(*map(Fraction, amounts)) for name, amounts in body["charges"].items()}
 
 
 def charges_to(charges: Mapping[str, Charge]) -> dict[str, list[str]]:

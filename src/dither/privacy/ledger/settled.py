@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import takewhile
 
+from dither.privacy.charges.parallel import sum_largest
+from dither.privacy.charges.rules import Charge
 from dither.privacy.ledger import pot_tree
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.rules import Charge
 
 _NOTHING = Fraction(0)
 
@@ -91,16 +92,11 @@ def _partitions(terms: Mapping[str, Pot], totals: Mapping[str, Pot]) -> list[str
 
 def _at_largest(partition: Pot, parts: list[Pot]) -> Pot:
     """A partition at the largest total of its parts, the two largest under replace."""
-    most = 2 if partition.neighbours == "replace" else 1
-
-    def largest(amounts: Iterable[Fraction]) -> Fraction:
-        return sum(sorted(amounts, reverse=True)[:most], _NOTHING)
-
     return replace(
         partition,
-        spent=largest(part.spent for part in parts),
-        delta_spent=largest(part.delta_spent for part in parts),
-        reissued=largest(part.reissued for part in parts),
+        spent=sum_largest((part.spent for part in parts), partition.neighbours),
+        delta_spent=sum_largest((part.delta_spent for part in parts), partition.neighbours),
+        reissued=sum_largest((part.reissued for part in parts), partition.neighbours),
     )
 
 

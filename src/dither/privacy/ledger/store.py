@@ -19,13 +19,13 @@ from typing import Any
 
 from dither.canonical import Number, exact, quote
 from dither.errors import BudgetError, ParameterError, RefusedError
+from dither.privacy.charges.rules import Charge
 from dither.privacy.ledger import chain, pot_tree, pots, queries, rows, suspension
 from dither.privacy.ledger.database import DURABLE, Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor, Head
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.process import is_dead, this_process
 from dither.privacy.ledger.records import Committed, Reservation
-from dither.privacy.ledger.rules import Charge
 from dither.privacy.ledger.verify import Location, database_at, is_url, missing_head
 from dither.privacy.ledger.writer import Writer
 from dither.privacy.loss_documents import read_loss

@@ -1,4 +1,8 @@
-"""Accounting rules: what a pot adds up, and the total function from a loss to its charge under each.
+"""Rules of budgets: what a budget adds up, and the charge that it takes for a loss.
+
+The ledger's pots and the accountant's filters share this one model. A `Rule` holds what is fixed
+when a budget is opened, except the cap on its amounts, which belongs to the pot (`ledger.pots.Pot`)
+or to the filter (`accounting.CappedRule`).
 
 | rule | amount | delta | theorem (docs/proofs/filters.md) |
 |---|---|---|---|
@@ -7,11 +11,11 @@
 | zcdp | rho | sum of selection deltas | approximate zCDP filter, Whitehouse, Ramdas, Rogers and Wu 2023 |
 | rdp | D_alpha at one order | sum of selection deltas | Feldman and Zrnic 2021 |
 
-The mathematics is `accounting.charges`, shared with the filters of the accountant: exact rationals, rounded up in
-integer arithmetic where they must be, so that every auditor recomputes them to the last digit.
+Amounts are exact rationals (`charges.measures`). Where they must be rounded they are rounded up in
+integer arithmetic, so that every auditor recomputes them to the last digit.
 
 >>> from dither.privacy.losses import DiscreteGaussian
->>> charge(Rule("zcdp", delta_conversion=Fraction(1, 10**6)), DiscreteGaussian(10, 1))
+>>> charge(DiscreteGaussian(10, 1), Rule("zcdp", delta_conversion=Fraction(1, 10**6)))
 Charge(amount=Fraction(1, 200), delta=Fraction(0, 1))
 """
 
@@ -23,12 +27,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from dither.canonical import exact, quote
 from dither.errors import ParameterError
-from dither.privacy.charges import measures as charges
+from dither.privacy.charges import measures
 from dither.privacy.charges.logarithms import epsilon_of_order, epsilon_up
-from dither.privacy.charges.measures import rho_of_pure
 from dither.privacy.losses import Loss
-
-__all__ = ["PURE", "Charge", "Name", "Rule", "charge", "charge_pure", "rho_of_pure"]
+from dither.privacy.numbers import refuse_beyond_floats
 
 Name = Literal["pure", "approx", "zcdp", "rdp"]
 _ZERO = Fraction(0)
@@ -38,13 +40,47 @@ _STATED: dict[str, tuple[str, ...]] = {
     "zcdp": ("delta_conversion", "delta_selection"),
     "rdp": ("delta_conversion", "delta_selection", "alpha"),
 }
+_TOKEN = object()
 
 
-class Charge(NamedTuple):
-    """What a pot takes for one loss: an amount in the rule's own measure, and a delta."""
+class NotALossError(ParameterError, TypeError):
+    """A budget was asked to charge something that is not a loss."""
 
+
+class _Amounts(NamedTuple):
     amount: Fraction
     delta: Fraction
+
+
+class Charge(_Amounts):
+    """What a budget takes for one loss: an amount in the measure of its rule, and a delta.
+
+    Made by `charge`, or by `charge_from_amounts` where the amounts are on record; then it belongs
+    to no rule.
+    """
+
+    rule: Rule | None = None
+
+    def __new__(
+        cls,
+        amount: Fraction,
+        delta: Fraction,
+        rule: Rule | None = None,
+        token: object = None,
+    ) -> Charge:
+        if token is not _TOKEN:
+            raise TypeError(
+                "a Charge is made by charge(loss, rule): a number read off a curve is not one",
+            )
+        charge = super().__new__(cls, amount, delta)
+        charge.rule = rule
+        return charge
+
+    @property
+    def amounts(self) -> tuple[Fraction, ...]:
+        """One amount for each cap of the rule; a pure rule charges no delta, so it has one cap."""
+        is_pure = self.rule is not None and self.rule.name == "pure"
+        return (self.amount,) if is_pure else (self.amount, self.delta)
 
 
 @dataclass(frozen=True)
@@ -88,12 +124,16 @@ class Rule:
 
     def guarantee(self, amount: Fraction) -> tuple[Fraction, Fraction]:
         """(epsilon, delta) that holds when the amounts stay below `amount`, which was fixed in advance."""
+        return self.convert_cap(amount, self.delta_conversion)
+
+    def convert_cap(self, cap: Fraction, delta_conversion: Fraction) -> tuple[Fraction, Fraction]:
+        """(epsilon, delta) of a cap fixed in advance: docs/proofs/filters.md, theorem 4."""
         if self.name == "zcdp":
-            return epsilon_up(amount, self.delta_conversion), self.delta_conversion + self.delta_selection
+            return epsilon_up(cap, delta_conversion), delta_conversion + self.delta_selection
         if self.name == "rdp":
-            epsilon = epsilon_of_order(amount, self.alpha, self.delta_conversion)
-            return epsilon, self.delta_conversion + self.delta_selection
-        return amount, self.delta
+            epsilon = epsilon_of_order(cap, self.alpha, delta_conversion)
+            return epsilon, delta_conversion + self.delta_selection
+        return cap, self.delta
 
     def to_body(self) -> dict[str, Any]:
         return {"name": self.name} | {key: getattr(self, key) for key in _STATED[self.name]}
@@ -109,17 +149,43 @@ class Rule:
 PURE = Rule("pure")
 
 
-def charge(rule: Rule, loss: Loss) -> Charge:
-    """What a pot with this rule takes for a loss; what has no charge is refused, with the reason and what would fit."""
+@refuse_beyond_floats
+def charge(loss: Loss, rule: Rule) -> Charge:
+    """What a budget with this rule takes for a loss.
+
+    A loss without a charge is refused, with the reason and what would fit.
+    """
     if not isinstance(loss, Loss):
-        raise ParameterError(f"a pot charges a Loss, got {type(loss).__name__}: an epsilon read off a curve is none")
+        raise NotALossError(
+            f"a budget charges a Loss, got {type(loss).__name__}: an epsilon read off a curve holds "
+            "for a plan fixed in advance and cannot be added up while prices are chosen adaptively. "
+            "Charge the loss itself"
+        )
+    if not isinstance(rule, Rule):
+        raise TypeError("a rule is a Rule, or a PureRule, ApproxRule, ZcdpRule or RenyiRule")
+    amount, delta = _price_loss(loss, rule)
+    return Charge(amount, delta, rule, _TOKEN)
+
+
+def _price_loss(loss: Loss, rule: Rule) -> tuple[Fraction, Fraction]:
     if rule.name == "pure":
-        return Charge(charges.pure(loss), _ZERO)
+        return measures.pure(loss), _ZERO
     if rule.name == "zcdp":
-        return Charge(*charges.zcdp(loss))
+        return measures.zcdp(loss)
     if rule.name == "rdp":
-        return Charge(*charges.rdp(loss, rule.alpha))
-    return Charge(*charges.approx(loss, rule.delta_per_question))
+        return measures.rdp(loss, rule.alpha)
+    return measures.approx(loss, rule.delta_per_question)
+
+
+def charge_from_amounts(amount: Fraction, delta: Fraction) -> Charge:
+    """A charge whose amounts are on record, such as one read from a ledger. It belongs to no rule.
+
+    >>> charge_from_amounts(Fraction(1, 2), Fraction(0))
+    Charge(amount=Fraction(1, 2), delta=Fraction(0, 1))
+    """
+    if not (isinstance(amount, Fraction) and isinstance(delta, Fraction)):
+        raise TypeError("a charge has exact fractions: a number read off a curve is not one")
+    return Charge(amount, delta, None, _TOKEN)
 
 
 def charge_pure(loss: Loss) -> Fraction:
@@ -129,4 +195,4 @@ def charge_pure(loss: Loss) -> Fraction:
     >>> charge_pure(DiscreteLaplace(10, 3) + Pure("0.1"))
     Fraction(2, 5)
     """
-    return charge(PURE, loss).amount
+    return charge(loss, PURE).amount

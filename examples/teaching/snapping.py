@@ -1,5 +1,7 @@
 """The snapping mechanism (Mironov 2012): Laplace noise in floating point, made safe by rounding. Teaching only.
 
+`python examples/teaching/snapping.py` audits it.
+
 clamp(round_to_L(clamp(f) + sign * scale * ln(U))), with U a uniform float of full precision, ln rounded correctly and
 L the least power of two that is at least `scale`. For sensitivity 1 and scale < bound < 2^46 scale it is
 (1 + 2^-49 bound) / scale -DP. It costs accuracy (a grid of width L) and a proof about floats; integer noise needs
@@ -14,10 +16,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import mpmath
 
+from dither.audit.shipped_mechanisms import Subject
 from dither.errors import ParameterError
+from dither.privacy.losses import Pure
 from dither.privacy.noise import Words, bernoulli, uniform_below
 from dither.privacy.noise.source import check_source
 
@@ -64,3 +69,17 @@ def uniform_float(source: Words) -> float:
     while bernoulli(0.5, source=source):
         exponent -= 1
     return math.ldexp(1.0 + uniform_below(1 << 52, source=source) * 2.0**-52, exponent)
+
+
+def make_subject() -> Subject:
+    """The mechanism for the auditor, on neighbours one apart."""
+    mechanism = Snapping(scale=2.0, bound=64.0)
+
+    def release_value(value: float) -> float:
+        return mechanism.release(value)
+
+    return Subject("Snapping", release_value, (0.0, 1.0), Pure(Fraction(mechanism.epsilon)), 0.0, False)
+
+
+if __name__ == "__main__":
+    print(make_subject().audit(2_000, 1e-9))

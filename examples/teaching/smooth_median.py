@@ -1,5 +1,7 @@
 """The median with noise scaled to smooth sensitivity. Teaching only: its scale depends on the data and may never leave.
 
+`python examples/teaching/smooth_median.py` audits it.
+
 For neighbours that *replace* one of n values in [0, largest], the local sensitivity at distance k is
 LS^(k) = max over 0 <= t <= k + 1 of x_(m+t) - x_(m+t-k-1), places outside counted as 0 and `largest` (the formula that
 the book prints misses 50 of 75 brute-force cases), and S = max over k of e^(-beta k) LS^(k). Then
@@ -16,10 +18,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
+from dither.audit.shipped_mechanisms import Subject
 from dither.errors import ParameterError
+from dither.privacy.losses import Approx
 from dither.privacy.noise import Words, discrete_laplace
 
 _UNIT = 1 << 30
@@ -70,3 +75,19 @@ class SmoothMedian:
         noise = discrete_laplace(_UNIT, source=source) / _UNIT
         median = ordered[(len(ordered) + 1) // 2 - 1]
         return float(median + 2 * self.smooth_sensitivity(values) / self.epsilon * noise)
+
+
+def make_subject() -> Subject:
+    """The mechanism for the auditor, in the arithmetic that its proof is about."""
+    mechanism = SmoothMedian(epsilon=1.0, delta=0.01, largest=100)
+
+    def release_rounded(values: list[int]) -> int:
+        """The proof is about real numbers, so the last bits of the double are not covered by the claim."""
+        return round(mechanism.release(values))
+
+    claim = Approx(Fraction(1), Fraction(1, 100), neighbours="replace")
+    return Subject("SmoothMedian", release_rounded, ([0] * 11, [0] * 10 + [100]), claim, 0.02, False)
+
+
+if __name__ == "__main__":
+    print(make_subject().audit(2_000, 1e-9))

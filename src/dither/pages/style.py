@@ -1,8 +1,8 @@
-"""The look of reports: one small style sheet, light and dark, for wide and narrow screens."""
+"""The look of every page: one small style sheet, light and dark, for wide and narrow screens."""
 
 STYLE = """
-:root { --ink: #1d2433; --quiet: #5c6679; --paper: #fbfaf7; --card: #fff; --line: #dcdfe6; --blue: #2458a6;
-  --amber: #b4690e; --red: #a8322b; --green: #2b7a4b; --soft: #eef2f9; }
+:root { color-scheme: light dark; --ink: #1d2433; --quiet: #5c6679; --paper: #fbfaf7; --card: #fff; --line: #dcdfe6;
+  --blue: #2458a6; --amber: #b4690e; --red: #a8322b; --green: #2b7a4b; --soft: #eef2f9; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --quiet: #9aa4b5; --paper: #14171d; --card: #1b2029;
   --line: #313846; --blue: #7fb0ff; --amber: #e0a458; --red: #ef8a80; --green: #79c99a; --soft: #222a37; } }
 * { box-sizing: border-box; }
@@ -32,6 +32,18 @@ article { background: var(--card); border: 1px solid var(--line); border-radius:
 .axis i:last-child { transform: translateX(-100%); }
 svg { display: block; width: 100%; overflow: visible; }
 svg circle { fill: var(--blue); }
+.plots { display: flex; flex-wrap: wrap; gap: 1rem 2rem; }
+figure { margin: .4rem 0; flex: 1 1 17rem; max-width: 27rem; }
+figcaption { font-size: .8rem; color: var(--quiet); }
+.plot { height: auto; }
+.plot text { font-size: 12px; fill: var(--quiet); }
+.plot text.named { fill: var(--ink); }
+.plot .axis { stroke: var(--line); }
+.plot .claim { stroke: var(--ink); stroke-width: 2; stroke-dasharray: 5 4; }
+.plot .shown { stroke: var(--red); stroke-width: 2.5; }
+.plot polyline { stroke-width: 1.6; }
+.plot .guess { stroke: var(--quiet); stroke-dasharray: 1 4; }
+.plot .top { stroke: var(--quiet); stroke-width: 2; }
 .whisker { stroke: var(--blue); stroke-width: 1.6; }
 .truth { stroke: var(--amber); stroke-width: 2.5; }
 .zero { stroke: var(--line); stroke-width: 1; }
@@ -44,13 +56,18 @@ table { border-collapse: collapse; font-size: .88rem; min-width: 100%; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
   font-variant-numeric: tabular-nums; }
 thead th { color: var(--quiet); font-weight: 600; white-space: nowrap; }
-.stages td, .stages thead th:not(:first-child) { text-align: right; min-width: 5.2rem; }
+.stages td:not(:first-child), .stages thead th:not(:first-child) { text-align: right; min-width: 5.2rem; }
+.stages td:first-child { font-weight: 600; }
 .signed { width: 4.4rem; margin-left: auto; margin-top: .2rem; }
 .signed .less { fill: var(--red); }
 .signed .more { fill: var(--green); }
-td.bounded { color: var(--green); font-weight: 600; white-space: nowrap; }
-td.partly { color: var(--amber); font-weight: 600; white-space: nowrap; }
-td.none { color: var(--red); font-weight: 600; white-space: nowrap; }
+.good, .fair, .bad { font-weight: 600; white-space: nowrap; }
+.good { color: var(--green); }
+.fair { color: var(--amber); }
+.bad { color: var(--red); }
+tr.noted td { border-bottom: 0; padding-bottom: 0; }
+tr.noted td:first-child { font-weight: 600; }
+tr.notes td { color: var(--quiet); padding-bottom: .9rem; }
 .meter { position: relative; display: flex; height: 1.3rem; margin: 1.4rem 0 1rem; background: var(--soft);
   border: 1px solid var(--line); border-radius: .3rem; }
 .meter span { background: var(--blue); border-right: 1px solid var(--card); }
@@ -70,7 +87,7 @@ dt { color: var(--quiet); }
 dd { margin: 0; overflow-wrap: anywhere; }
 li { margin: .3rem 0; max-width: 48rem; }
 footer { color: var(--quiet); font-size: .82rem; padding: 2rem 1.25rem 3rem; }
-@media (max-width: 38rem) { body { font-size: 15px; } header { padding-top: 1.4rem; } h1 { font-size: 1.5rem; }
+@media (max-width: 48rem) { body { font-size: 15px; } header { padding-top: 1.4rem; } h1 { font-size: 1.5rem; }
   article { padding: .8rem .8rem .5rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; }
   .chart { gap: 0 .5rem; } }
 @media print { article { break-inside: avoid; } nav { display: none; } }

@@ -1,1 +1,0 @@
-"""Mechanisms to learn from, not to release with: unreachable from the kernel (an import contract)."""
