@@ -1,4 +1,4 @@
-"""What a family builds a mechanism from: one step's query, its share of the price, and public facts."""
+"""What a family builds a mechanism from: one query, a share of the price, public facts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Measure: TypeAlias = Literal["epsilon", "rho"]
 
 @dataclass(frozen=True)
 class StepTerms:
-    """One step of a request: `share` is an epsilon or a rho, by `measure`; `delta` is what its selection of keys has.
+    """One step of a request: `share` is an epsilon or a rho, by `measure`; `delta` is what its
+    selection of keys has.
 
     `points` is the grid of a quantile.
     """
