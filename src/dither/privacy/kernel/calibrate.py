@@ -76,26 +76,19 @@ def calibrate(
     check_keys(request, catalog, facts)
     measure = _measure(request)
     selections = sum(isinstance(step.query, Keys) for step in request.steps)
-    if selections and not delta:
-        raise RefusedError(
-            "keys that are not listed in the catalog are shown by private key selection, which needs a delta, and this "
-            "pot states none: list the keys in the catalog, or ask from a pot opened with --delta-per-question (rule "
-            "approx) or --delta-selection (rule zcdp)",
-            rule="privacy-rules 14",
-        )
+    _check_delta(selections, delta)
     _check_numbers(request, catalog, facts)
     if measure == "rho" and selections:
         delta /= 2  # the other half is left for a conversion to epsilon
     budget = _budget(request.price, measure, delta)
     delta_of_selection = delta / selections if selections else Fraction(0)
     total = sum((step.weight for step in request.steps), Fraction(0))
-    return tuple(
-        calibrate_step(
-            step,
-            StepTerms(step.query, measure, budget * step.weight / total, delta_of_selection, catalog, facts),
-        )
-        for step in request.steps
-    )
+    calibrated = []
+    for step in request.steps:
+        share = budget * step.weight / total
+        terms = StepTerms(step.query, measure, share, delta_of_selection, catalog, facts)
+        calibrated.append(calibrate_step(step, terms))
+    return tuple(calibrated)
 
 
 def _measure(request: Request) -> Measure:
@@ -118,6 +111,71 @@ def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
         return _rho(price, delta)
     assert price.epsilon is not None
     return price.epsilon
+
+
+def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
+    """The mechanism that the step's family builds for its share, and the public shape of what it releases."""
+    query, catalog, facts = step.query, terms.catalog, terms.facts
+    if isinstance(query, Quantiles):
+        terms = replace(terms, points=points_of(query, catalog, facts))
+    mechanism, copies = FAMILIES[step.family].build(terms)
+    if isinstance(query, Keys):
+        return Calibrated(step, mechanism, 0, copies)
+    unlisted = open_keys(query, catalog, facts)
+    if isinstance(query, Quantiles):
+        points = terms.points
+        assert points is not None
+        cells = _count_quantile_cells(query, catalog, facts)
+        return Calibrated(step, mechanism, _width_of_points(points), copies, cells, unlisted, points)
+    widths = _widths(query, mechanism, catalog, facts)
+    cells = _count_cells(query, catalog, facts)
+    return Calibrated(step, mechanism, max(widths), copies, cells, unlisted, widths=widths)
+
+
+def _widths(query: Cells, mechanism: Mechanism, catalog: Catalog, facts: Facts) -> tuple[int, ...]:
+    """For each number the width that holds its largest value and its noise."""
+    widths = []
+    for column, aggregate in enumerate(query.columns):
+        law = mechanism.error_law(column)
+        assert isinstance(law, AdditiveErrorLaw)
+        is_narrow = largest_value(aggregate, query, catalog, facts) + law.reach < _INT64
+        widths.append(_INT64 if is_narrow else _DECIMAL)
+    return tuple(widths)
+
+
+def _width_of_points(points: Points) -> int:
+    return _INT64 if max(abs(points.low), abs(points.high)) <= _INT64 else _DECIMAL
+
+
+def _count_quantile_cells(query: Quantiles, catalog: Catalog, facts: Facts) -> int:
+    cells = _count_cells(query, catalog, facts)
+    if cells > MOST_QUANTILE_CELLS:
+        raise RefusedError(
+            f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
+            rule="work is bounded",
+        )
+    return cells
+
+
+def _count_cells(query: Query, catalog: Catalog, facts: Facts) -> int:
+    """Cells of the listed keys; few, where each unlisted key has so many."""
+    cells = prod(domain.codes for domain in key_domains(query, catalog, facts))
+    if cells > MOST_CELLS_PER_KEY and open_keys(query, catalog, facts):
+        raise RefusedError(
+            f"{cells} declared keys for each key that is not listed: at most {MOST_CELLS_PER_KEY}. Group by fewer",
+            rule="work is bounded",
+        )
+    return cells
+
+
+def _check_delta(selections: int, delta: Fraction) -> None:
+    if selections and not delta:
+        raise RefusedError(
+            "keys that are not listed in the catalog are shown by private key selection, which needs a delta, and this "
+            "pot states none: list the keys in the catalog, or ask from a pot opened with --delta-per-question (rule "
+            "approx) or --delta-selection (rule zcdp)",
+            rule="privacy-rules 14",
+        )
 
 
 def check_keys(request: Request, catalog: Catalog, facts: Facts) -> None:
@@ -232,61 +290,6 @@ def first_step(holds: Callable[[int], bool], most: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
-    """The mechanism that the step's family builds for its share, and the public shape of what it releases."""
-    query, catalog, facts = step.query, terms.catalog, terms.facts
-    if isinstance(query, Quantiles):
-        terms = replace(terms, points=points_of(query, catalog, facts))
-    mechanism, copies = FAMILIES[step.family].build(terms)
-    if isinstance(query, Keys):
-        return Calibrated(step, mechanism, 0, copies)
-    unlisted = open_keys(query, catalog, facts)
-    if isinstance(query, Quantiles):
-        points = terms.points
-        assert points is not None
-        cells = _count_quantile_cells(query, catalog, facts)
-        return Calibrated(step, mechanism, _width_of_points(points), copies, cells, unlisted, points)
-    widths = _widths(query, mechanism, catalog, facts)
-    cells = _count_cells(query, catalog, facts)
-    return Calibrated(step, mechanism, max(widths), copies, cells, unlisted, widths=widths)
-
-
-def _widths(query: Cells, mechanism: Mechanism, catalog: Catalog, facts: Facts) -> tuple[int, ...]:
-    """For each number the width that holds its largest value and its noise."""
-    widths = []
-    for column, aggregate in enumerate(query.columns):
-        law = mechanism.error_law(column)
-        assert isinstance(law, AdditiveErrorLaw)
-        is_narrow = largest_value(aggregate, query, catalog, facts) + law.reach < _INT64
-        widths.append(_INT64 if is_narrow else _DECIMAL)
-    return tuple(widths)
-
-
-def _width_of_points(points: Points) -> int:
-    return _INT64 if max(abs(points.low), abs(points.high)) <= _INT64 else _DECIMAL
-
-
-def _count_quantile_cells(query: Quantiles, catalog: Catalog, facts: Facts) -> int:
-    cells = _count_cells(query, catalog, facts)
-    if cells > MOST_QUANTILE_CELLS:
-        raise RefusedError(
-            f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
-            rule="work is bounded",
-        )
-    return cells
-
-
-def _count_cells(query: Query, catalog: Catalog, facts: Facts) -> int:
-    """Cells of the listed keys; few, where each unlisted key has so many."""
-    cells = prod(domain.codes for domain in key_domains(query, catalog, facts))
-    if cells > MOST_CELLS_PER_KEY and open_keys(query, catalog, facts):
-        raise RefusedError(
-            f"{cells} declared keys for each key that is not listed: at most {MOST_CELLS_PER_KEY}. Group by fewer",
-            rule="work is bounded",
-        )
-    return cells
 
 
 def loss_of(calibrated: tuple[Calibrated, ...]) -> Loss:
