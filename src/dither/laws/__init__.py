@@ -1,4 +1,5 @@
-"""Error laws: what a reader of an answer may rely on, as plain data. They need no mechanism, no catalog and no data."""
+"""Error laws: what a reader of an answer may rely on, as plain data. They need no mechanism, no
+catalog and no data."""
 
 from dither.laws.base import AdditiveErrorLaw, ErrorLaw, Floats, HasErrorLaws, KeyErrorLaw, RankErrorLaw
 from dither.laws.box import BoxErrorLaw

@@ -1,10 +1,11 @@
-"""What every error law can say: three kinds of answers, three kinds of laws. Public; no data enters.
+"""What every error law can say: three kinds of answers, three kinds of laws.
 
 * `AdditiveErrorLaw`: integer noise on one released number, symmetric about 0.
 * `RankErrorLaw`: by how many rows the rank of a released quantile may be off.
 * `KeyErrorLaw`: how many owners a key needs to be shown.
 
-A law is plain frozen data with a stored kind (`documents.py`), so that a reader who has no mechanism can use it.
+A law is plain frozen data with a stored kind (`documents.py`), so that a reader who has no
+mechanism can use it.
 """
 
 from __future__ import annotations
@@ -30,20 +31,22 @@ class ErrorLaw:
 
 
 class HasErrorLaws(Protocol):
-    """Anything that says the law of each number that it releases: every mechanism of the kernel does."""
+    """Anything that says the law of each number it releases, as every mechanism does."""
 
     def error_law(self, column: int = 0) -> ErrorLaw: ...
 
 
 class AdditiveErrorLaw(ErrorLaw):
-    """Symmetric integer noise on one number. A law must define the first five; the rest follows from `above`.
+    """Symmetric integer noise on one number.
 
-    `interval(c)` is the smallest whole number w whose P(|noise| <= w) certainly reaches c: coverage is at least the
-    level, also after the rounding of float64, for which the miss 1 - c is made smaller by one part in 1e12.
+    A law must define `formula` and the first four members; the rest follows from `above`.
+    `interval(c)` is the smallest whole number w whose P(|noise| <= w) certainly reaches c: coverage
+    is at least the level, also after the rounding of float64, for which the miss 1 - c is made
+    smaller by one part in 1e12.
     """
 
     is_joint: ClassVar[bool] = False
-    """Whether the numbers of a cell share their noise: `column` and `draw_together` then say how."""
+    """Whether the numbers of a cell share their noise; then it has `draw_together`."""
     formula: ClassVar[str]
     """P(z) in one line."""
     column: int
@@ -82,7 +85,8 @@ class AdditiveErrorLaw(ErrorLaw):
 
     def inverse(self, shares: Floats) -> Floats:
         """The smallest z with P(noise <= z) >= share, for every share."""
-        low, high = np.full(shares.shape, -float(_FARTHEST)), np.full(shares.shape, float(_FARTHEST))
+        high = np.full(shares.shape, float(_FARTHEST))
+        low = -high
         for _ in range(_FARTHEST.bit_length() + 1):
             middle = np.floor((low + high) / 2)
             is_enough = self.above(middle) <= 1 - shares
@@ -90,15 +94,18 @@ class AdditiveErrorLaw(ErrorLaw):
         return high + 0.0
 
     def draw_together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
-        """Noise of some numbers of a cell at points of the unit cube: one share in common, then one for each number."""
+        """Noise of some numbers of a cell at points of the unit cube.
+
+        One share is for what they have in common, then there is one for each number.
+        """
         raise NotImplementedError("the noise of this number is its own")
 
 
 class RankErrorLaw(ErrorLaw):
-    """How far the rank of a quantile may be off, in rows; depends on the public number of cells, not on the data."""
+    """How far the rank of a quantile may be off, in rows: a function of public numbers alone."""
 
     aimed_rows: int
-    """The ends of the quantile's interval are aimed so many rows away from it; 0 where it has no ends."""
+    """Rows between the quantile and where its ends are aimed; 0 where it has no ends."""
 
     @property
     def row_scale(self) -> Fraction:
@@ -106,7 +113,8 @@ class RankErrorLaw(ErrorLaw):
         raise NotImplementedError
 
     def rows(self, cells: int, confidence: Number) -> int:
-        """With at least this confidence the answer is a q-quantile of the data after moving this many rows."""
+        """With at least this confidence the answer is a q-quantile of the data after moving this
+        many rows."""
         raise NotImplementedError
 
 
@@ -129,7 +137,8 @@ def read_miss(confidence: Number) -> float:
 
 
 def find_half_width(law: AdditiveErrorLaw, miss: float, start: int) -> int:
-    """The smallest w with P(|noise| > w) <= miss, to one or a part in 2**17; the search doubles from `start`."""
+    """The smallest w with P(|noise| > w) <= miss, to one or a part in 2**17; the search doubles
+    from `start`."""
     low, high = -1, start
     while law.tail(high + 1) > miss:
         low, high = high, 2 * high
@@ -140,7 +149,8 @@ def find_half_width(law: AdditiveErrorLaw, miss: float, start: int) -> int:
 
 
 def from_tails(t: Floats, upper: Floats, lower: Floats) -> Floats:
-    """P(noise > t) from P(noise >= size) where t >= 0 (an upper bound of it), else from 1 minus a lower bound."""
+    """P(noise > t) from P(noise >= size) where t >= 0 (an upper bound of it), else from 1 minus a
+    lower bound."""
     return np.where(t >= 0, upper, 1 - lower)
 
 

@@ -1,10 +1,11 @@
-"""The error law of box noise: of one number by itself, and of all numbers of a cell together. Public; no data enters.
+"""The error law of box noise: of one number by itself, and of all numbers of a cell together.
+Public; no data enters.
 
-exp(-N(z)/scale) is what is left of z in a mixture over r of uniform draws from the box of all z with N(z) <= r scale:
-P(r) falls as e^-r times the integers in that box, prod_i(2 floor(r scale side_i) + 1). Sums over the integers become
-sums over r, at `_NODES` places; both ends of each step are used, so that what is said of a tail certainly holds. What
-lies beyond the last place is bounded by an integral.
-Proof: docs/proofs/box-noise.md, theorem 3.
+exp(-N(z)/scale) is what is left of z in a mixture over r of uniform draws from the box of all z
+with N(z) <= r scale: P(r) falls as e^-r times the integers in that box, prod_i(2 floor(r scale
+side_i) + 1). Sums over the integers become sums over r, at `_NODES` places; both ends of each step
+are used, so that what is said of a tail certainly holds. What lies beyond the last place is bounded
+by an integral. Proof: docs/proofs/box-noise.md, theorem 3.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _REACH = 80.0  # e^-80 is 1e-35
 _FARTHEST = 700.0  # e^-700 is 1e-304: float64 ends soon after
 _NODES = 1 << 15
 _FLOAT = 1e-7
-"""What float64 can do to sums of so many positive terms and the difference of two of them, with room."""
+"""More than float64 can do to sums of so many positive terms and the difference of two."""
 
 
 class _Mixture(NamedTuple):
-    """By step of r: its mass, its ends, and the least and the largest count of the box within it."""
+    """By step of r: its mass, its ends, the least and the largest count of the box within it."""
 
     mass: Floats
     start: Floats
@@ -52,7 +53,8 @@ def _mixture(sides: tuple[int, ...], scale: Fraction) -> _Mixture:
 
 
 class _Ahead(NamedTuple):
-    """By step: n of the boxes up to its end, and sums from there on of b and of b n, which give those of b (n - t)."""
+    """By step: n of the boxes up to its end, and sums from there on of b and of b n, which give
+    those of b (n - t)."""
 
     room: Floats
     plain: Floats
@@ -94,6 +96,8 @@ class BoxErrorLaw(AdditiveErrorLaw):
     def __post_init__(self) -> None:
         if self.column not in range(len(self.sides)):
             raise ParameterError(f"a box of {len(self.sides)} sides has no number {quote(self.column)}")
+        if min(self.sides) < 1:
+            raise ParameterError(f"the sides of a box are positive, got {quote(self.sides)}")
 
     @property
     def noise_scale(self) -> Fraction:
@@ -111,7 +115,8 @@ class BoxErrorLaw(AdditiveErrorLaw):
 
     @property
     def variance(self) -> float:
-        """About (d+1)(d+2)/3 (side scale)^2, here to a part in 200: of a uniform integer in [-n, n] it is n(n+1)/3."""
+        """About (d+1)(d+2)/3 (side scale)^2, here to a part in 200: of a uniform integer in [-n, n]
+        it is n(n+1)/3."""
         found = _mixture(self.sides, self.scale)
         weights = found.mass * (found.least + found.most)
         reach = np.floor((found.start + found.end) / 2 * self._unit)
@@ -128,18 +133,21 @@ class BoxErrorLaw(AdditiveErrorLaw):
         return min(1.0, (inside + self._beyond(t, found.reach)) * (1 + _FLOAT) / found.whole)
 
     def _beyond(self, t: int, reach: float) -> float:
-        """At least what r > reach adds: 2 r a + 1 grows no faster than r, and below r = t / a nothing is added."""
+        """At least what r > reach adds: 2 r a + 1 grows no faster than r, and below r = t / a
+        nothing is added."""
         r = min(_FARTHEST, max(reach, t / self._unit))
         others = [2 * r * float(side * self.scale) + 1 for i, side in enumerate(self.sides) if i != self.column]
         large = 2 * (self._unit + max(1.0, r * self._unit - t + 1))
         return 1.1 * math.exp(-r) * math.prod(others) * large
 
     def interval(self, confidence: Number) -> int:
-        """A half-width that holds the noise with at least this probability: the smallest, to one or a part in 300."""
+        """A half-width that holds the noise with at least this probability: the smallest, to one or
+        a part in 300."""
         return _interval(self, read_miss(confidence))
 
     def draw_together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
-        """Noise of some numbers of a cell at points of the unit cube: one share for r, then one for each number."""
+        """Noise of some numbers of a cell at points of the unit cube: one share for r, then one for
+        each number."""
         found = _mixture(self.sides, self.scale)
         weights = np.append(0.0, np.cumsum(found.mass * (found.least + found.most)))
         r = np.interp(shares[:, 0] * weights[-1], weights, np.append(0.0, found.end))

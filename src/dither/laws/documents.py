@@ -1,4 +1,5 @@
-"""Error laws as canonical JSON, and back: they go to readers who have no mechanism. Numbers are exact.
+"""Error laws as canonical JSON, and back: they go to readers who have no mechanism. Numbers are
+exact.
 
 >>> law_to_json(LaplaceErrorLaw(Fraction(1, 3)))
 {'type': 'laplace_error', 'v': 1, 'scale': '1/3'}
@@ -35,8 +36,6 @@ LAWS: tuple[type[ErrorLaw], ...] = (
 _VERSION = 1
 _MOST_NUMBERS = 1 << 20
 """Of a list: more than any law has."""
-_FROM_ZERO = {"column", "aimed_rows", "words"}
-"""Keys of whole numbers that may be 0; every other number of a law is positive."""
 
 
 def law_to_json(law: ErrorLaw) -> dict[str, Any]:
@@ -57,7 +56,7 @@ def law_from_json(tree: Any) -> ErrorLaw:
     if set(tree) != {*keys, "type", "v"}:
         raise ParameterError(f"error law {name} has the keys {sorted(keys)}, got {quote(sorted(map(str, tree)))}")
     hints = get_type_hints(kinds[name])
-    values = {attribute: _read(tree[key], hints[attribute], f"{name}.{key}", key) for key, attribute in keys.items()}
+    values = {attribute: _read(tree[key], hints[attribute], f"{name}.{key}") for key, attribute in keys.items()}
     return kinds[name](**values)
 
 
@@ -67,16 +66,17 @@ def _write(value: Any) -> Any:
     return fraction_text(value) if isinstance(value, Fraction) else int(value)
 
 
-def _read(value: Any, hint: Any, name: str, key: str) -> Any:
-    """A number of the kind that the field declares: a fraction as text, an integer, or a list of either."""
+def _read(value: Any, hint: Any, name: str) -> Any:
+    """A number of the kind that the field declares: a positive fraction as text, a whole number, or
+    a list of them."""
     if hint is Fraction:
         if not isinstance(value, str):
             raise ParameterError(f"{name} must be a fraction written as 'p/q', got {quote(value)}")
         return positive(value, name)
     if hint is int:
-        if type(value) is not int or value < (key not in _FROM_ZERO):
-            raise ParameterError(f"{name} must be a whole number, and not too small, got {quote(value)}")
+        if type(value) is not int or value < 0:
+            raise ParameterError(f"{name} must be a whole number from 0 on, got {quote(value)}")
         return int(exact(value, name))
     if not isinstance(value, list) or not 1 <= len(value) <= _MOST_NUMBERS:
         raise ParameterError(f"{name} must be a list of 1 to {_MOST_NUMBERS:,} numbers, got {quote(value)}")
-    return tuple(_read(number, hint.__args__[0], name, key) for number in value)
+    return tuple(_read(number, hint.__args__[0], name) for number in value)

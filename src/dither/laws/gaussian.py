@@ -78,7 +78,8 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         return math.exp(-((z / s) ** 2) / 2) / (s * math.sqrt(2 * math.pi))
 
     def tail(self, t: int) -> float:
-        """P(|noise| >= t), or above it: past the table by P(noise >= t) <= P(N(0, sigma^2) >= t - 1)."""
+        """P(|noise| >= t), or above it: past the table by P(noise >= t) <= P(N(0, sigma^2) >= t -
+        1)."""
         if t <= 0:
             return 1.0
         if self._tabled:
@@ -100,7 +101,8 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         return from_tails(t, upper, lower)
 
     def quantile(self, p: float) -> int:
-        """The smallest z with P(noise <= z) >= p, up to the rounding of float64 (past the table: or one above it)."""
+        """The smallest z with P(noise <= z) >= p, up to the rounding of float64 (past the table: or
+        one above it)."""
         if not 0 < p < 1:
             raise ParameterError(f"p must lie in (0, 1), got {p}")
         if not self._tabled:

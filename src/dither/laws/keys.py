@@ -1,4 +1,4 @@
-"""Error laws of key selection: the chance of a key to be shown, by its number of distinct owners."""
+"""Error laws of key selection: the chance of a key to be shown, by its distinct owners."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _WORD = 1 << 64
 @stored("key_chances", words="words")
 @dataclass(frozen=True)
 class KeyChanceLaw(KeyErrorLaw):
-    """words[n] / 2**64 is the chance of a key with n owners, for n = 0, 1, ... ; beyond the last it is 1.
+    """words[n] / 2**64 is the chance of a key with n owners, for n = 0, 1, ... ; beyond the last it
+    is 1.
 
     >>> KeyChanceLaw((0, 1 << 63)).chance(1), KeyChanceLaw((0, 1 << 63)).size_shown(0.95)
     (0.5, 2)

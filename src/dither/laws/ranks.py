@@ -1,4 +1,5 @@
-"""Error laws of choices: how far the winner's score may fall short, and by how many rows the rank of a quantile."""
+"""Error laws of choices: how far the winner's score may fall short, and by how many rows the rank
+of a quantile."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dither.canonical import Number, exact, quote
+from dither.canonical import Number, exact, quote, whole_number
 from dither.errors import ParameterError
 from dither.laws.base import ErrorLaw, RankErrorLaw
 from dither.stored import stored
@@ -18,7 +19,8 @@ SPREAD = 64
 @stored("selection_error", scale="scale")
 @dataclass(frozen=True)
 class SelectionErrorLaw(ErrorLaw):
-    """P(best score - score of the winner >= t) <= candidates * exp(-t / scale); holds for all three selections.
+    """P(best score - score of the winner >= t) <= candidates * exp(-t / scale); holds for all three
+    selections.
 
     >>> SelectionErrorLaw(Fraction(2)).shortfall(candidates=100, confidence=0.95)
     15
@@ -27,9 +29,11 @@ class SelectionErrorLaw(ErrorLaw):
     scale: Fraction
 
     def shortfall(self, candidates: int, confidence: Number, *, tied: int = 1) -> int:
-        """The least whole t such that the winner is within t of the best with at least this confidence.
+        """The least whole t such that the winner is within t of the best with at least this
+        confidence.
 
-        `tied` candidates may be known to share the best score: candidates / tied takes the place of candidates.
+        `tied` candidates may be known to share the best score: candidates / tied takes the place of
+        candidates.
         """
         if not 1 <= tied <= candidates:
             raise ParameterError(f"tied must lie between 1 and the number of candidates, got {quote(tied)}")
@@ -47,7 +51,8 @@ class SelectionErrorLaw(ErrorLaw):
 @stored("quantile_error", scale="scale", denominator="denominator", aimed_rows="aimed_rows")
 @dataclass(frozen=True)
 class QuantileErrorLaw(RankErrorLaw):
-    """One quantile of share a / `denominator`, chosen by scores that are `denominator` times the rows missed.
+    """One quantile of share a / `denominator`, chosen by scores that are `denominator` times the
+    rows missed.
 
     >>> QuantileErrorLaw(Fraction(2), 2).rows(cells=1000, confidence=0.95)
     10
@@ -57,20 +62,25 @@ class QuantileErrorLaw(RankErrorLaw):
     denominator: int
     aimed_rows: int = 0
 
+    def __post_init__(self) -> None:
+        whole_number(self.denominator, "denominator")
+
     @property
     def row_scale(self) -> Fraction:
         """The scale in rows."""
         return self.scale / self.denominator
 
     def rows(self, cells: int, confidence: Number) -> int:
-        """With at least this confidence the answer is a q-quantile of the data after moving this many rows."""
+        """With at least this confidence the answer is a q-quantile of the data after moving this
+        many rows."""
         return -(-SelectionErrorLaw(self.scale).shortfall(cells, confidence) // self.denominator)
 
 
 @stored("joint_quantile_error", row_scales="row_scales", levels="levels", aimed_rows="aimed_rows")
 @dataclass(frozen=True)
 class JointQuantileErrorLaw(RankErrorLaw):
-    """One of several quantiles chosen together: the choices that lead to it, from the middle one on, all may miss.
+    """One of several quantiles chosen together: the choices that lead to it, from the middle one
+    on, all may miss.
 
     `row_scales` are their scales in rows, `levels` the rounds that the whole mechanism takes.
     """
@@ -79,13 +89,17 @@ class JointQuantileErrorLaw(RankErrorLaw):
     levels: int
     aimed_rows: int = 0
 
+    def __post_init__(self) -> None:
+        whole_number(self.levels, "levels")
+
     @property
     def row_scale(self) -> Fraction:
         """The scale of the first (middle) choice."""
         return self.row_scales[0]
 
     def rows(self, cells: int, confidence: Number) -> int:
-        """All choices on the way counted: with at least this confidence the rank is off by at most so many rows."""
+        """All choices on the way counted: with at least this confidence the rank is off by at most
+        so many rows."""
         level = exact(confidence, "confidence")
         misses = math.log(float(cells * SPREAD * 2 * self.levels / (1 - level)))
         total = 0.0

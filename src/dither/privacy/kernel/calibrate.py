@@ -79,13 +79,7 @@ def calibrate_request(request: Request, analyses: Analyses, delta: Fraction) -> 
     queries = check_keys(request, analyses)
     measure = _measure(request)
     selections = sum(isinstance(step.query, Keys) for step in request.steps)
-    if selections and not delta:
-        raise RefusedError(
-            "keys that are not listed in the catalog are shown by private key selection, which needs a delta, and this "
-            "pot states none: list the keys in the catalog, or ask from a pot opened with --delta-per-question (rule "
-            "approx) or --delta-selection (rule zcdp)",
-            rule="privacy-rules 14",
-        )
+    _check_delta(selections, delta)
     _check_numbers(queries)
     if measure == "rho" and selections:
         delta /= 2  # the other half is left for a conversion to epsilon
@@ -119,6 +113,57 @@ def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
         return _rho(price, delta)
     assert price.epsilon is not None
     return price.epsilon
+
+
+def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
+    """The mechanism that the step's family builds for its share, and the public shape of what it releases."""
+    analysed = terms.analysed
+    if isinstance(terms.query, Quantiles):
+        _ = analysed.points  # refused before a mechanism is built
+    mechanism, copies = FAMILIES[step.family].build(terms)
+    if isinstance(terms.query, Keys):
+        return Calibrated(step, mechanism, 0, copies)
+    if isinstance(terms.query, Quantiles):
+        width = _width_of_points(analysed.points)
+        cells = _count_quantile_cells(analysed)
+        return Calibrated(step, mechanism, width, copies, cells, analysed.unlisted, analysed.points)
+    widths = _widths(analysed, mechanism)
+    return Calibrated(step, mechanism, max(widths), copies, _count_cells(analysed), analysed.unlisted, widths=widths)
+
+
+def _widths(analysed: AnalysedQuery, mechanism: Mechanism) -> tuple[int, ...]:
+    """For each number the width that holds its largest value and its noise."""
+    widths = []
+    for column, largest in enumerate(analysed.largest_values):
+        law = mechanism.error_law(column)
+        assert isinstance(law, AdditiveErrorLaw)
+        widths.append(_INT64 if largest + law.reach < _INT64 else _DECIMAL)
+    return tuple(widths)
+
+
+def _width_of_points(points: Points) -> int:
+    return _INT64 if max(abs(points.low), abs(points.high)) <= _INT64 else _DECIMAL
+
+
+def _count_quantile_cells(analysed: AnalysedQuery) -> int:
+    cells = _count_cells(analysed)
+    if cells > MOST_QUANTILE_CELLS:
+        raise RefusedError(
+            f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
+            rule="work is bounded",
+        )
+    return cells
+
+
+def _count_cells(analysed: AnalysedQuery) -> int:
+    """Cells of the listed keys; few, where each unlisted key has so many."""
+    if analysed.cells > MOST_CELLS_PER_KEY and analysed.unlisted:
+        raise RefusedError(
+            f"{analysed.cells} declared keys for each key that is not listed: at most {MOST_CELLS_PER_KEY}. Group by "
+            "fewer",
+            rule="work is bounded",
+        )
+    return analysed.cells
 
 
 def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
@@ -164,6 +209,16 @@ def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> Analy
             rule="undeclared keys go through key selection",
         )
     return analysed
+
+
+def _check_delta(selections: int, delta: Fraction) -> None:
+    if selections and not delta:
+        raise RefusedError(
+            "keys that are not listed in the catalog are shown by private key selection, which needs a delta, and this "
+            "pot states none: list the keys in the catalog, or ask from a pot opened with --delta-per-question (rule "
+            "approx) or --delta-selection (rule zcdp)",
+            rule="privacy-rules 14",
+        )
 
 
 def _check_numbers(queries: list[AnalysedQuery]) -> None:
@@ -255,57 +310,6 @@ def first_step(holds: Callable[[int], bool], most: int) -> int | None:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def calibrate_step(step: Step, terms: StepTerms) -> Calibrated:
-    """The mechanism that the step's family builds for its share, and the public shape of what it releases."""
-    analysed = terms.analysed
-    if isinstance(terms.query, Quantiles):
-        _ = analysed.points  # refused before a mechanism is built
-    mechanism, copies = FAMILIES[step.family].build(terms)
-    if isinstance(terms.query, Keys):
-        return Calibrated(step, mechanism, 0, copies)
-    if isinstance(terms.query, Quantiles):
-        width = _width_of_points(analysed.points)
-        cells = _count_quantile_cells(analysed)
-        return Calibrated(step, mechanism, width, copies, cells, analysed.unlisted, analysed.points)
-    widths = _widths(analysed, mechanism)
-    return Calibrated(step, mechanism, max(widths), copies, _count_cells(analysed), analysed.unlisted, widths=widths)
-
-
-def _widths(analysed: AnalysedQuery, mechanism: Mechanism) -> tuple[int, ...]:
-    """For each number the width that holds its largest value and its noise."""
-    widths = []
-    for column, largest in enumerate(analysed.largest_values):
-        law = mechanism.error_law(column)
-        assert isinstance(law, AdditiveErrorLaw)
-        widths.append(_INT64 if largest + law.reach < _INT64 else _DECIMAL)
-    return tuple(widths)
-
-
-def _width_of_points(points: Points) -> int:
-    return _INT64 if max(abs(points.low), abs(points.high)) <= _INT64 else _DECIMAL
-
-
-def _count_quantile_cells(analysed: AnalysedQuery) -> int:
-    cells = _count_cells(analysed)
-    if cells > MOST_QUANTILE_CELLS:
-        raise RefusedError(
-            f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
-            rule="work is bounded",
-        )
-    return cells
-
-
-def _count_cells(analysed: AnalysedQuery) -> int:
-    """Cells of the listed keys; few, where each unlisted key has so many."""
-    if analysed.cells > MOST_CELLS_PER_KEY and analysed.unlisted:
-        raise RefusedError(
-            f"{analysed.cells} declared keys for each key that is not listed: at most {MOST_CELLS_PER_KEY}. Group by "
-            "fewer",
-            rule="work is bounded",
-        )
-    return analysed.cells
 
 
 def loss_of(calibrated: tuple[Calibrated, ...]) -> Loss:

@@ -1,16 +1,17 @@
-"""The registry of families: which mechanism answers which type of query, in which measure, and how it is built.
+"""The registry of families: what answers which type of query, in which measure, built how.
 
-The kernel calibrates and releases by this table, and the split of a price reads from it how errors scale. A new family
-is one line in `FAMILIES`; docs/how-to/add-a-mechanism.md adds one.
+The kernel calibrates and releases by this table, and the split of a price reads from it how errors
+scale. A new family is one line in `FAMILIES`; docs/how-to/add-a-mechanism.md adds one.
 
-Every family builds a mechanism whose loss is at most the step's share of the price, rounded against us:
+Every family builds a mechanism whose loss is at most the step's share, rounded against us:
 
     laplace            scale = D1 / epsilon_i
     gaussian           sigma = sqrt(D2 / (2 rho_i))
     box                scale = rows / epsilon_i
     geometric_keys     the optimal rule at epsilon_i and delta_i, for at most m keys of one unit
     gaussian_keys      sigma = sqrt(m / (2 rho_i)), then the lowest threshold for delta_i
-    permute_and_flip, exponential    one range for the rows of a unit: `mechanisms/quantile_families.py`
+    permute_and_flip   scale = 2 k max(a, b - a) / epsilon_i, for k rows of one unit
+    exponential        the same, or at rho_i for epsilon = sqrt(8 rho_i); see quantile_families.py
 
 Proof: docs/proofs/kernel.md#calibration.
 """
@@ -48,13 +49,15 @@ _NO_RULE = "a node without a rule is refused"
 class MechanismFamily:
     """One way to answer one type of query.
 
-    `measures` are those in which its price can be stated; `numbers` is how many numbers of a cell one mechanism serves,
-    from the fewest to the most (None: any number). `needs_epsilon_pots`: only its epsilon is known (a pot that adds up
-    rhos would take more for it than for Laplace noise), so it is offered only where all pots add up epsilons.
+    `measures` are those in which its price can be stated; `numbers` is how many numbers of a cell
+    one mechanism serves, from the fewest to the most (None: any number). `needs_epsilon_pots`: only
+    its epsilon is known (a pot that adds up rhos would take more for it than for Laplace noise), so
+    it is offered only where all pots add up epsilons.
 
-    For the split of a price: the variance of its noise falls as share^-variance_power, and is in proportion to the
-    square of the `norm` of the sensitivity. `joint_demand(demand, d)` is the error of one noise for d numbers, where
-    `demand` is that of Laplace noise for each of them at the same epsilon.
+    For the split of a price: the variance of its noise falls as share^-variance_power, and is in
+    proportion to the square of the `norm` of the sensitivity. `joint_demand(demand, d)` is the
+    error of one noise for d numbers, where `demand` is that of Laplace noise for each of them at
+    the same epsilon.
     """
 
     name: str
@@ -110,12 +113,14 @@ def build_box(terms: StepTerms) -> Built:
 
 def build_geometric_keys(terms: StepTerms) -> Built:
     """The optimal key selection at epsilon_i and delta_i."""
-    return Built(TruncatedGeometricKeys(terms.share, terms.delta, _keys_per_unit(terms), **terms.adjacency))
+    groups = _keys_per_unit(terms)
+    return Built(TruncatedGeometricKeys(terms.share, terms.delta, groups, **terms.adjacency))
 
 
 def build_gaussian_keys(terms: StepTerms) -> Built:
     """Key selection by Gaussian noise at rho_i and delta_i."""
-    return Built(GaussianKeys.for_rho(terms.share, terms.delta, groups=_keys_per_unit(terms), **terms.adjacency))
+    groups = _keys_per_unit(terms)
+    return Built(GaussianKeys.for_rho(terms.share, terms.delta, groups=groups, **terms.adjacency))
 
 
 def _keys_per_unit(terms: StepTerms) -> int:
@@ -125,7 +130,7 @@ def _keys_per_unit(terms: StepTerms) -> int:
 
 
 def _box_demand(demand: float, numbers: int) -> float:
-    """(d+1)(d+2)/6: the variance of a box of d numbers against that of Laplace noise at the same epsilon."""
+    """(d+1)(d+2)/6: the variance of a box against that of Laplace noise at one epsilon."""
     return demand * (numbers + 1) * (numbers + 2) / 6
 
 
@@ -156,8 +161,8 @@ FAMILIES: dict[str, MechanismFamily] = {
         MechanismFamily("exponential", Quantiles, ("epsilon", "rho"), build_by_exponential),
     )
 }
-"""By the name that requests, ledgers and certificates hold, which never changes. Where several could answer, the first
-one does: put a new one last, unless it is to replace another."""
+"""By the name that requests, ledgers and certificates hold, which never changes. Where several
+could answer, the first one does: put a new one last, unless it is to replace another."""
 
 
 def choose_family(query: Query, measure: Measure, allow_epsilon_only: bool) -> MechanismFamily:

@@ -1,9 +1,10 @@
 """What the kernel asks of a mechanism: its loss, its error laws, its release, and words for people.
 
-A mechanism is built for one step of a request and answers one type of query. What it takes and gives depends on that
-type alone, so that the kernel needs to know no mechanism by name:
+A mechanism is built for one step of a request and answers one type of query. What it takes and
+gives depends on that type alone, so that the kernel needs to know no mechanism by name:
 
-* `Cells` (counts and sums): an array of exact integers, one row for each cell; integers, cell by cell.
+* `Cells` (counts and sums): an array of exact integers, one row for each cell; integers, cell by
+  cell.
 * `Keys`: the distinct owners of every candidate key; 1 for a key that is shown, else 0.
 * `Quantiles`: a `SparseHistogram` of one cell; the chosen places of the grid.
 """
@@ -21,7 +22,8 @@ from dither.privacy.noise import Words
 
 
 class SparseHistogram(NamedTuple):
-    """The rows of one cell on a public grid: increasing places that hold rows, the rows there, the size of the grid."""
+    """The rows of one cell on a public grid: increasing places that hold rows, the rows there, the
+    size of the grid."""
 
     places: Any
     counts: Any
@@ -52,7 +54,7 @@ class Mechanism(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, Fraction]:
-        """The parameter of its noise by the name that certificates show; empty where it has several."""
+        """The parameter of its noise, by its name in certificates; empty if it has several."""
 
     def describe_sensitivity(self) -> str:
         """How far one unit moves what it releases, in words: for EXPLAIN."""

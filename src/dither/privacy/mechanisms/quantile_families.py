@@ -1,9 +1,11 @@
-"""How quantiles are built from a share of the price: by the exponential mechanism, or by permute-and-flip.
+"""How quantiles are built from a share of the price: by the exponential mechanism, or by
+permute-and-flip.
 
-The choices in all cells together are one mechanism for the rows of a unit in all, or one for the rows in a cell for
-each of its g cells, whichever errs less (`choose_ranges`). m quantiles are `levels` bounded ranges of epsilon / levels
-each: rho = epsilon^2 / (8 levels). A part of the share buys the ends of intervals, where asked for: two more bounded
-ranges for each quantile. Proof: docs/proofs/kernel.md#calibration.
+The choices in all cells together are one mechanism for the rows of a unit in all, or one for the
+rows in a cell for each of its g cells, whichever errs less (`choose_ranges`). m quantiles are
+`levels` bounded ranges of epsilon / levels each: rho = epsilon^2 / (8 levels). A part of the share
+buys the ends of intervals, where asked for: two more bounded ranges for each quantile. Proof:
+docs/proofs/kernel.md#calibration.
 """
 
 from __future__ import annotations
@@ -30,8 +32,10 @@ def build_by_exponential(terms: StepTerms) -> Built:
     epsilon = epsilon_of_ranges(share, levels, terms.measure)
     adjacency = (rows, terms.analysed.neighbours, terms.unit)
     if len(query.shares) == 1:
-        return Built(_with_ends(terms, Quantile(query.shares[0], epsilon, *adjacency), copies), copies)
-    return Built(_with_ends(terms, JointQuantiles(query.shares, epsilon, *adjacency), copies), copies)
+        one = Quantile(query.shares[0], epsilon, *adjacency)
+        return Built(_with_ends(terms, one, copies), copies)
+    several = JointQuantiles(query.shares, epsilon, *adjacency)
+    return Built(_with_ends(terms, several, copies), copies)
 
 
 def build_by_permute_and_flip(terms: StepTerms) -> Built:
@@ -43,7 +47,8 @@ def build_by_permute_and_flip(terms: StepTerms) -> Built:
         raise RefusedError("permute-and-flip chooses one quantile", rule="a node without a rule is refused")
     share = _share_of_points(query, terms.share / copies)
     adjacency = (rows, terms.analysed.neighbours, terms.unit)
-    return Built(_with_ends(terms, FlippedQuantile(query.shares[0], share, *adjacency), copies), copies)
+    quantile = FlippedQuantile(query.shares[0], share, *adjacency)
+    return Built(_with_ends(terms, quantile, copies), copies)
 
 
 def _share_of_points(query: Quantiles, share: Fraction) -> Fraction:
@@ -70,10 +75,12 @@ def _ranges_of(terms: StepTerms) -> tuple[int, int]:
 
 
 def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:
-    """(rows per unit, copies) of the exponential mechanism in each cell, with the smaller noise for one price.
+    """(rows per unit, copies) of the exponential mechanism in each cell, with the smaller noise for
+    one price.
 
-    Ranges of cells add up, and each is in proportion to the rows of the unit there: together they are one range for all
-    of its rows. Or g cells with at most r rows each. Noise goes with rows * copies in epsilon, rows^2 * copies in rho.
+    Ranges of cells add up, and each is in proportion to the rows of the unit there: together they
+    are one range for all of its rows. Or g cells with at most r rows each. Noise goes with rows *
+    copies in epsilon, rows^2 * copies in rho.
     """
     power = 2 if measure == "rho" else 1
     together = (reach.rows, 1)
@@ -82,7 +89,7 @@ def choose_ranges(reach: Reach, measure: Measure) -> tuple[int, int]:
 
 
 def epsilon_of_ranges(share: Fraction, levels: int, measure: Measure) -> Fraction:
-    """The epsilon of `levels` bounded ranges of epsilon / levels each: rho = epsilon^2 / (8 levels)."""
+    """The epsilon of `levels` bounded ranges: rho = epsilon^2 / (8 levels)."""
     return root_down(8 * share * levels) if measure == "rho" else share
 
 

@@ -1,4 +1,4 @@
-"""What a family builds a mechanism from: one step's query, its share of the price, and public facts."""
+"""What a family builds a mechanism from: one query, a share of the price, public facts."""
 
 from __future__ import annotations
 
