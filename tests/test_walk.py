@@ -6,9 +6,12 @@ dialect is parsed once; one offer is made and priced. Each repetition would cost
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import sys
 import threading
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,6 +20,11 @@ import pytest
 
 import dither
 from dither import steward
+from dither.plan.algebra import Cells, Count, Scan
+from dither.plan.analyse import Analysed
+from dither.plan.stability import Owned
+from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.database import Transaction
 from dither.state import State
 from tests.datasets.clinic import CATALOG, PURPOSE, catalog, row, write_csv
@@ -24,6 +32,8 @@ from tests.datasets.clinic import CATALOG, PURPOSE, catalog, row, write_csv
 QUESTION = "SELECT ward, COUNT(*) AS n, AVG(cost) AS mean FROM visits GROUP BY ward"
 MOST_TRANSACTIONS = 6
 MOST_PRICES = 2
+NODES = 2
+"""The plan of the question: a scan, and a projection that moves costs to the middle of their bounds."""
 
 
 @pytest.fixture
@@ -78,3 +88,41 @@ def test_a_question_is_read_bound_and_offered_once_and_priced_twice(calls: Count
 def test_the_pot_path_is_read_once_by_each_side(calls: Counter[str]) -> None:
     assert calls["dither.privacy.ledger.queries.view"] == 2
     assert calls["dither.privacy.ledger.queries.path"] == 0
+
+
+def test_each_side_analyses_the_plan_once(calls: Counter[str]) -> None:
+    """The binder grows a plan node by node and looks up what it has; the kernel looks up the plan by its hash."""
+    assert calls["dither.plan.analyse.analyse"] == 1  # the kernel's, in all its prices and statements
+    assert 1 <= calls["dither.plan.analyse._apply_rule"] <= 2 * NODES
+
+
+def test_counts_and_sums_over_the_same_rows_are_one_statement(calls: Counter[str]) -> None:
+    assert calls["dither.data.measure._sql"] == 2  # with two keys of a sample: a text that differs is not kept
+    assert calls["dither.data.measure.measure"] == 1
+
+
+def test_no_request_can_carry_an_analysis() -> None:
+    """The kernel believes nothing: what a request is made of has no room for what somebody else derived."""
+    fields = {field.name: field.type for cls in (Request, Step, Price) for field in dataclasses.fields(cls)}
+    assert set(fields) == {"steps", "price", "pot", "context", "measured", "family", "weight", "columns"} | {
+        "epsilon",
+        "rho",
+    }
+    for entry in (Kernel.price, Kernel.release, Kernel.answer):
+        assert "analys" not in str(inspect.signature(entry))
+    forged = Cells(Scan("visits"), (), (Count(),))
+    with pytest.raises(TypeError):
+        Step(forged, "laplace", Fraction(1), analysed="sensitivity 0")  # type: ignore[call-arg]
+
+
+def test_the_kernel_prices_by_its_own_analysis(connection: dither.Connection) -> None:
+    """A binder that claims smaller sensitivities changes nothing of what the kernel charges and adds."""
+    request = connection.request(QUESTION, epsilon=1)
+    honest = connection.kernel.price(request)
+    plan = request.steps[0].measured.plan
+    forged = Analysed(plan, Owned(rows=0, most=0), {})
+    object.__setattr__(plan, "analysed", forged)
+    assert connection.kernel.price(request).loss == honest.loss
+    assert [step.mechanism for step in connection.kernel.price(request).steps] == [
+        step.mechanism for step in honest.steps
+    ]
