@@ -134,7 +134,7 @@ class Connection:
             max_groups=max_groups,
         )
         offered, shown = self._preview(asked)
-        return explain(asked.sql, offered.recipe, offered.priced, shown, self.catalog, self._facts)
+        return explain(asked.sql, offered.recipe, offered.priced, shown, self._kernel.at.analyses)
 
     def sql(
         self,
@@ -317,7 +317,7 @@ class Connection:
         return offered, preview(offered.priced, offered.recipe, terms, pot, quote, stored, wanted)
 
     def _terms(self, bands: Bands, asked: Asked) -> Terms:
-        return Terms(asked.level, self.catalog, self._facts, asked.group_size, bands)
+        return Terms(asked.level, self._kernel.at.analyses, asked.group_size, bands)
 
     def _find_least_price(
         self, bound: Bound, asked: Asked, wanted: dict[str, float], view: LedgerView, pot: Pot | None

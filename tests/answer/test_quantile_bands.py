@@ -17,6 +17,7 @@ from dither.answer.intervals import interval
 from dither.answer.quantile_intervals import Ends, rank_rows, widened, without_bands
 from dither.answer.result import noises_of
 from dither.answer.suggest import rounded_up
+from dither.plan.analysed_query import Analyses
 from dither.privacy.charges.rules import charge_pure
 from dither.privacy.kernel.request import Price
 from dither.privacy.mechanisms import JointQuantiles, QuantilesWithEnds
@@ -148,7 +149,7 @@ class TestBands:
 
     def test_places_follow_the_shares(self):
         recipe = handmade.median(F(1, 4), F(3, 4))
-        wide, bands = widened(recipe, without_bands(recipe, clinic.catalog()), Ends(F(99, 100)))
+        wide, bands = widened(recipe, without_bands(recipe, Analyses(clinic.catalog())), Ends(F(99, 100)))
         assert wide.queries[0].shares == (F(1, 4), F(3, 4)) and wide.queries[0].ends == (F(99, 100), F(1, 8))
         places = wide.sets[0].places
         assert [places[atom] for atom in (0, 1, 2)] == [(0, 0), (0, 1), (1, 0)]

@@ -52,7 +52,7 @@ def choose_mechanisms(
     ends: Ends | None = None,
 ) -> Offered:
     """The priced request for a recipe, by what the ledger says; quantiles are asked for with such ends, if any."""
-    plain = without_bands(recipe, kernel.catalog, facts_of(kernel))
+    plain = without_bands(recipe, kernel.at.analyses)
     if not plain.cells or ends is None:
         return Offered(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
     raised = replace(ends, level=_of_each(recipe, ends.level))

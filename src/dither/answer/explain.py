@@ -12,7 +12,6 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
 from dither.answer.preview import Preview
-from dither.catalog import Catalog
 from dither.pages.html import write_element
 from dither.plan.algebra import (
     And,
@@ -28,8 +27,7 @@ from dither.plan.algebra import (
     Value,
     sources_of,
 )
-from dither.plan.analyse import analyse
-from dither.plan.facts import NO_FACTS, Facts
+from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.kernel import Priced
 from dither.publish.text import as_text
@@ -99,7 +97,7 @@ class Explanation:
         return as_text(self)
 
 
-def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, catalog: Catalog, facts: Facts) -> Explanation:
+def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses: Analyses) -> Explanation:
     """The explanation of a priced question."""
     total = sum((each.step.weight for each in priced.steps), Fraction(0))
     steps = []
@@ -109,7 +107,7 @@ def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, catalog:
             ExplainedStep(
                 asks(query),
                 tuple(tree(query.plan)),
-                stability(query, catalog, facts),
+                stability(query, analyses),
                 _moved(each),
                 mechanism.stored_name,
                 _scale(mechanism.parameters),
@@ -193,8 +191,10 @@ def words(value: Any) -> str:
     return _called(value) if type(value).__name__ in _AGGREGATES else str(value)
 
 
-def stability(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> str:
+def stability(query: Query, analyses: Analyses) -> str:
     """How far one unit reaches into the rows that the query reads."""
-    node = analyse(query.plan, catalog, facts).node
+    node = analyses.analyse_rows(query.plan).node
     parts = [f"{item.name} {getattr(node, item.name)}" for item in fields(node) if item.name in ("rows", "most")]
-    return f"{type(node).__name__.lower()} rows" + (f", per {catalog.unit.label}: {', '.join(parts)}" if parts else "")
+    return f"{type(node).__name__.lower()} rows" + (
+        f", per {analyses.catalog.unit.label}: {', '.join(parts)}" if parts else ""
+    )

@@ -27,13 +27,12 @@ from dither.answer.intervals import Noises, affine_half, interval
 from dither.answer.preview_selection import foresee, limited, listed_rows
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import noises_of
-from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.laws import KeyErrorLaw
 from dither.pages.html import write_element
 from dither.plan.algebra import Cells, Sum
-from dither.plan.facts import NO_FACTS, Facts
-from dither.plan.keys import bounds
+from dither.plan.analysed_query import Analyses
+from dither.plan.keys import bounds_in
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
 from dither.publish.text import as_text
@@ -198,8 +197,7 @@ class Terms:
     """What a preview is made for: the level, the group size, and the public facts that bounds come from."""
 
     level: Fraction
-    catalog: Catalog
-    facts: Facts = NO_FACTS
+    analyses: Analyses
     group_size: int | None = None
     bands: Bands = NO_BANDS
 
@@ -233,7 +231,7 @@ def preview(
         terms.group_size,
         max(sizes, default=None),
         within,
-        terms.catalog.unit.label,
+        terms.analyses.catalog.unit.label,
     )
 
 
@@ -350,7 +348,7 @@ def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
         asked, middle = recipe.queries[query], Fraction(1)
         aggregate = asked.columns[column] if isinstance(asked, Cells) else None
         if isinstance(asked, Cells) and isinstance(aggregate, Sum):
-            between = bounds(aggregate.column, asked.plan, terms.catalog, terms.facts)
+            between = bounds_in(aggregate.column, terms.analyses.analyse_rows(asked.plan).columns)
             middle = Fraction(between.low + between.high, 2)
         atoms.append(numbers(atom, np.full(rows, float(middle * terms.group_size))))
     keys = {

@@ -15,12 +15,10 @@ from fractions import Fraction
 from typing import Any
 
 from dither.canonical import Number, exact, number_text
-from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.laws import RankErrorLaw
 from dither.plan.algebra import Quantiles
-from dither.plan.facts import NO_FACTS, Facts
-from dither.plan.grids import points_of
+from dither.plan.analysed_query import Analyses
 from dither.question.recipe import Recipe
 
 _USUAL = Fraction(95, 100)  # ends are bought at least at this level: a lower one is then free
@@ -115,13 +113,13 @@ def quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
     )
 
 
-def without_bands(recipe: Recipe, catalog: Catalog, facts: Facts = NO_FACTS) -> Bands:
+def without_bands(recipe: Recipe, analyses: Analyses) -> Bands:
     """The grids of the quantiles asked for."""
     found, coarse = [], []
     for atom in quantile_atoms(recipe):
         query = recipe.queries[recipe.sets[0].places[atom][0]]
         assert isinstance(query, Quantiles)
-        points = points_of(query, catalog, facts)
+        points = analyses.analyse_query(query).points
         found.append((atom, points.count))
         coarse.append((atom, (points.step - 1) * recipe.atoms[atom].unit))
     return Bands(tuple(found), coarse=tuple(coarse))

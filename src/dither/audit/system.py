@@ -25,7 +25,6 @@ from dither.audit.alpha_budget import share
 from dither.audit.black_box import Budget, Verdict, test
 from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import Keys, Query
-from dither.plan.analyse import analyse
 from dither.plan.stability import Loose, Owned
 from dither.session import Connection
 
@@ -204,7 +203,7 @@ def _check_rows(found: Findings, sql: str, query: Query, oracles: list[naive.Dat
         for each in oracles
     )
     moved = (within - without) + (without - within)
-    node = analyse(query.plan, connection.catalog, connection.kernel.at.facts).node
+    node = connection.kernel.at.analyses.analyse_rows(query.plan).node
     claimed = node.rows if isinstance(node, (Owned, Loose)) else 0  # public rows never move
     others = [owner for owner, _ in moved if isinstance(node, Owned) and owner != questions.NEWCOMER]
     if others or sum(moved.values()) > claimed:
