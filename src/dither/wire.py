@@ -41,7 +41,7 @@ def write(value: Any) -> Any:
     if isinstance(value, Fraction):
         return {"fraction": fraction_text(value)}
     if isinstance(value, float):
-        return {"float": repr(value)}
+        return {"float": repr(float(value))}  # a float of NumPy shows its type
     if isinstance(value, dict):
         return {"map": [[write(key), write(member)] for key, member in value.items()]}
     if isinstance(value, tuple) and not hasattr(value, "_fields"):

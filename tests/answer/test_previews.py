@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from dither import ParameterError
+from dither import ParameterError, canonical
+from dither.answer.documents import read_preview, write_preview
 from dither.answer.explain import Explanation
 from dither.answer.preview import joint_level
 from dither.answer.price_for_accuracy import least_price
 from dither.builder import count
 from dither.data.measure import Measurer
+from dither.errors import DitherError
 from dither.privacy import noise
+from dither.strict_json import read_json
 from tests.answer import asked
 
 SQL = "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM visits GROUP BY ward"
@@ -238,3 +241,33 @@ def _half_width(con, sql, fewest, candidates):
 
 def _laws(mechanism):
     return [mechanism.error_law(column) for column in range(len(getattr(mechanism, "sides", (1,))))]
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"epsilon": 1},
+        {"epsilon": "1/3", "group_size": 2000, "confidence": F(9, 10)},
+        {"within": {"n": 50}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        SQL,
+        "SELECT diagnosis, COUNT(*) AS n FROM visits GROUP BY diagnosis ORDER BY n DESC LIMIT 2",
+        "SELECT MEDIAN(cost) AS n FROM visits",
+    ],
+)
+def test_a_preview_is_the_same_after_a_trip_through_json(con, sql, terms):
+    try:
+        shown = con.preview(sql, **terms)
+    except DitherError:
+        assert "diagnosis" in sql or "MEDIAN" in sql  # no delta for keys here; a quantile has no width
+        return
+    read = read_preview(read_json(canonical.dumps(write_preview(shown))))
+    assert read == shown
+    assert read.lines() == shown.lines() and str(read) == str(shown)
+    with pytest.raises(ParameterError):
+        read_preview({**write_preview(shown), "rows": "3"})

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -40,12 +40,28 @@ from dither.question.expressions import Formula, Noisy
 from dither.question.kinds import key_kind
 from dither.question.recipe import GroupingSet, Output, Recipe
 from dither.question.shapes import affine, atoms_of
+from dither.stored import stored
 from dither.surfaces import make_rich_cell, make_rich_text
 
 SURVIVES = Fraction(95, 100)
 _ROWS = 4
 
 
+@stored(
+    "preview_column",
+    name="name",
+    scale="scale",
+    standard_error="standard_error",
+    half_width="half_width",
+    sensitivity="sensitivity",
+    limits="limits",
+    by="by",
+    joint_half_width="joint_half_width",
+    relative_error="relative_error",
+    notes="notes",
+    is_quantile="is_quantile",
+    needs_group_size="needs_group_size",
+)
 @dataclass(frozen=True)
 class PreviewColumn:
     """The error that one value column will have, in its own units; None where it depends on the data."""
@@ -64,18 +80,52 @@ class PreviewColumn:
     needs_group_size: bool = False
 
 
+@stored("amounts", amount="amount", delta="delta")
+class Amounts(NamedTuple):
+    """What a question takes from its pot: an amount in the measure of the pot, and a delta."""
+
+    amount: Fraction
+    delta: Fraction
+
+
+@stored("balance", left="left", delta_left="delta_left", unit="unit")
+@dataclass(frozen=True)
+class Balance:
+    """What a pot can still pay, for one unit."""
+
+    left: Fraction
+    delta_left: Fraction
+    unit: str
+
+
+@stored(
+    "preview",
+    asked="asked",
+    measure="measure",
+    charged="charged",
+    charged_in="charged_in",
+    rows="rows",
+    confidence="confidence",
+    columns="columns",
+    balance="balance",
+    stored="stored",
+    group_size="group_size",
+    smallest_group="smallest_group",
+    within="within",
+    unit="unit",
+)
 @dataclass(frozen=True)
 class Preview:
     """What a question would cost and how far off its answers would be."""
 
     asked: Fraction
     measure: str
-    charged: Charge
+    charged: Amounts
     charged_in: str
     rows: int | None
     confidence: Fraction
     columns: tuple[PreviewColumn, ...]
-    pot: Pot | None
+    balance: Balance | None
     stored: bool = False
     group_size: int | None = None
     smallest_group: int | None = None
@@ -130,18 +180,18 @@ class Preview:
         found += list(dict.fromkeys(f"{each.name}: {note}" for each in self.columns for note in each.notes))
         if self.stored:
             found.append("asked before: sql() returns the stored answer and reads no data")
-        if self.pot is None:
+        if self.balance is None:
             found.append("no pot is open yet: the data steward runs 'dither budget open'")
         else:
-            left, after = float(self.pot.left), float(self.pot.left - self.charged.amount)
+            left, after = float(self.balance.left), float(self.balance.left - self.charged.amount)
             more = f"enough for {self.questions_left} like this"
-            whole = f"{self.charged_in} {left:g}, delta {float(self.pot.delta_left):g}, for one {self.unit}"
+            whole = f"{self.charged_in} {left:g}, delta {float(self.balance.delta_left):g}, for one {self.unit}"
             found.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
         return found
 
     @property
     def _unit(self) -> str:
-        return "owners" if self.pot is None else f"{self.pot.unit}s"
+        return "owners" if self.balance is None else f"{self.balance.unit}s"
 
     def _afterwards(self, after: float) -> str:
         if not self.fits:
@@ -157,22 +207,22 @@ class Preview:
     @property
     def left(self) -> Fraction | None:
         """What the pot has left, in its own measure."""
-        return None if self.pot is None else self.pot.left
+        return None if self.balance is None else self.balance.left
 
     @property
     def fits(self) -> bool:
         """Whether the pot could pay now; true where none is open."""
-        if self.pot is None:
+        if self.balance is None:
             return True
-        return self.charged.amount <= self.pot.left and (not self.charged.delta or self.questions_left > 0)
+        return self.charged.amount <= self.balance.left and (not self.charged.delta or self.questions_left > 0)
 
     @property
     def questions_left(self) -> int:
         """How many questions like this one the pot could pay."""
-        if self.pot is None:
+        if self.balance is None:
             return 0
-        by_amount = self.pot.left // self.charged.amount if self.charged.amount else 0
-        return min(by_amount, self.pot.delta_left // self.charged.delta) if self.charged.delta else by_amount
+        by_amount = self.balance.left // self.charged.amount if self.charged.amount else 0
+        return min(by_amount, self.balance.delta_left // self.charged.delta) if self.charged.delta else by_amount
 
     def column(self, name: str) -> PreviewColumn:
         """A column by its name; the first of its grouping sets."""
@@ -221,12 +271,12 @@ def preview(
     return Preview(
         price.value,
         price.name,
-        charged,
+        Amounts(charged.amount, charged.delta),
         measure,
         None if any(count is None for count in cells) else limited(recipe, listed_rows(recipe)),
         terms.level,
         preview_columns(recipe, mechanisms, terms),
-        pot,
+        None if pot is None else Balance(pot.left, pot.delta_left, pot.unit),
         stored,
         terms.group_size,
         max(sizes, default=None),

@@ -1,0 +1,21 @@
+"""Previews as canonical JSON, both ways: what a question would cost, for a client that prices nothing itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dither import wire
+from dither.answer.preview import Amounts, Balance, Preview, PreviewColumn
+
+PREVIEW_TYPES: tuple[type, ...] = (Amounts, Balance, Preview, PreviewColumn)
+
+
+def write_preview(preview: Preview) -> dict[str, Any]:
+    """The preview as a tree for `canonical.dumps`."""
+    tree: dict[str, Any] = wire.write(preview)
+    return tree
+
+
+def read_preview(tree: Any) -> Preview:
+    """The preview that `write_preview` wrote; ParameterError for anything else."""
+    return wire.read(tree, Preview, PREVIEW_TYPES)
