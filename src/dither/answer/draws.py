@@ -116,27 +116,29 @@ def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> 
         rank = (start // 2 + np.arange(count // 2) + 0.5) / ((total or start + count) // 2)
         first = sum(map(_dimensions, itertools.takewhile(lambda group: group[0][1] < 0, groups)))
         shares = np.insert(shares, first, np.append(rank, rank), axis=1)
-    found, at = np.empty((count, len(laws))), 0
+    drawn, start_of_group = np.empty((count, len(laws))), 0
     for group in groups:
-        mine, error = shares[:, at : at + _dimensions(group)], laws[group[0][0]].error
-        places = [place for place, _ in group]
+        end_of_group = start_of_group + _dimensions(group)
+        own_shares = shares[:, start_of_group:end_of_group]
+        indices, columns = zip(*group, strict=True)
+        error = laws[indices[0]].error
         if error.is_joint:
-            found[:, places] = error.draw_together(tuple(column for _, column in group), mine)
+            drawn[:, indices] = error.draw_together(columns, own_shares)
         else:
-            found[:, places[0]] = laws[places[0]].inverse(mine[:, 0])
-        at += _dimensions(group)
-    return found
+            drawn[:, indices[0]] = error.inverse(own_shares[:, 0])
+        start_of_group = end_of_group
+    return drawn
 
 
 def _groups(laws: tuple[Law, ...]) -> list[list[tuple[int, int]]]:
-    """The places of laws that are drawn together, with their numbers of the cell; -1 for noise of its own."""
-    found: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
-    for place, law in enumerate(laws):
+    """The indices of laws that are drawn together, with their numbers of the cell; -1 for noise of its own."""
+    groups: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
+    for index, law in enumerate(laws):
         if law.error.is_joint:
-            found.setdefault(("joint", law.joint), []).append((place, law.error.column))
+            groups.setdefault(("joint", law.joint), []).append((index, law.error.column))
         else:
-            found["one", place] = [(place, -1)]
-    return list(found.values())
+            groups["own", index] = [(index, -1)]
+    return list(groups.values())
 
 
 def _dimensions(group: list[tuple[int, int]]) -> int:

@@ -99,19 +99,19 @@ class Explanation:
 
 def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses: Analyses) -> Explanation:
     """The explanation of a priced question."""
-    total = sum((each.step.weight for each in priced.steps), Fraction(0))
+    total = sum((calibrated.step.weight for calibrated in priced.steps), Fraction(0))
     steps = []
-    for each in priced.steps:
-        query, mechanism = each.step.query, each.mechanism
+    for calibrated in priced.steps:
+        query, mechanism = calibrated.step.query, calibrated.mechanism
         steps.append(
             ExplainedStep(
                 asks(query),
                 tuple(tree(query.plan)),
                 stability(query, analyses),
-                _moved(each),
+                _moved(calibrated),
                 mechanism.stored_name,
                 _scale(mechanism.parameters),
-                each.step.weight / total,
+                calibrated.step.weight / total,
                 mechanism.describe(),
             )
         )

@@ -63,10 +63,15 @@ class _Ahead(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _ahead(sides: tuple[int, ...], scale: Fraction, column: int) -> _Ahead:
-    found = _mixture(sides, scale)
-    room = _floor(found.end * float(sides[column] * scale), +1)
-    each = found.mass * found.most * 2 / (2 * room + 1)
-    return _Ahead(room, *(np.append(np.cumsum(terms[::-1])[::-1], 0.0) for terms in (each, each * room)))
+    mixture = _mixture(sides, scale)
+    room = _floor(mixture.end * float(sides[column] * scale), +1)
+    masses = mixture.mass * mixture.most * 2 / (2 * room + 1)
+    return _Ahead(room, _sum_ahead(masses), _sum_ahead(masses * room))
+
+
+def _sum_ahead(terms: Floats) -> Floats:
+    """By step: the sum from there on, and 0 after the last."""
+    return np.append(np.cumsum(terms[::-1])[::-1], 0.0)
 
 
 def _floor(x: Floats, towards: int) -> Floats:
@@ -117,20 +122,21 @@ class BoxErrorLaw(AdditiveErrorLaw):
     def variance(self) -> float:
         """About (d+1)(d+2)/3 (side scale)^2, here to a part in 200: of a uniform integer in [-n, n]
         it is n(n+1)/3."""
-        found = _mixture(self.sides, self.scale)
-        weights = found.mass * (found.least + found.most)
-        reach = np.floor((found.start + found.end) / 2 * self._unit)
+        mixture = _mixture(self.sides, self.scale)
+        weights = mixture.mass * (mixture.least + mixture.most)
+        reach = np.floor((mixture.start + mixture.end) / 2 * self._unit)
         return float((weights * reach * (reach + 1)).sum() / weights.sum() / 3)
 
     def tail(self, t: int) -> float:
         """P(|noise| >= t), or a little above it."""
         if t <= 0:
             return 1.0
-        found, ahead = _mixture(self.sides, self.scale), _ahead(self.sides, self.scale, self.column)
-        place = int(np.searchsorted(ahead.room, float(t - 1), side="right"))
+        mixture = _mixture(self.sides, self.scale)
+        ahead = _ahead(self.sides, self.scale, self.column)
+        first = int(np.searchsorted(ahead.room, float(t - 1), side="right"))
         # of the integers in [-n, n], 2 (n - t + 1) are so large
-        inside = max(0.0, float(ahead.times_room[place] - float(t - 1) * ahead.plain[place]))
-        return min(1.0, (inside + self._beyond(t, found.reach)) * (1 + _FLOAT) / found.whole)
+        inside = max(0.0, float(ahead.times_room[first] - float(t - 1) * ahead.plain[first]))
+        return min(1.0, (inside + self._beyond(t, mixture.reach)) * (1 + _FLOAT) / mixture.whole)
 
     def _beyond(self, t: int, reach: float) -> float:
         """At least what r > reach adds: 2 r a + 1 grows no faster than r, and below r = t / a
@@ -148,9 +154,9 @@ class BoxErrorLaw(AdditiveErrorLaw):
     def draw_together(self, columns: tuple[int, ...], shares: Floats) -> Floats:
         """Noise of some numbers of a cell at points of the unit cube: one share for r, then one for
         each number."""
-        found = _mixture(self.sides, self.scale)
-        weights = np.append(0.0, np.cumsum(found.mass * (found.least + found.most)))
-        r = np.interp(shares[:, 0] * weights[-1], weights, np.append(0.0, found.end))
+        mixture = _mixture(self.sides, self.scale)
+        weights = np.append(0.0, np.cumsum(mixture.mass * (mixture.least + mixture.most)))
+        r = np.interp(shares[:, 0] * weights[-1], weights, np.append(0.0, mixture.end))
         reach = np.floor(r[:, None] * np.array([float(self.sides[column] * self.scale) for column in columns]))
         return np.asarray(np.minimum(np.floor(shares[:, 1:] * (2 * reach + 1)), 2 * reach) - reach)
 

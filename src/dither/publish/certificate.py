@@ -178,21 +178,21 @@ def _pot(pot: Pot, release: Release) -> dict[str, Any]:
     }
 
 
-def _mechanism(each: Calibrated) -> dict[str, Any]:
-    mechanism = each.mechanism
-    told: dict[str, Any] = {
+def _mechanism(calibrated: Calibrated) -> dict[str, Any]:
+    mechanism, step = calibrated.mechanism, calibrated.step
+    document: dict[str, Any] = {
         "mechanism": mechanism.stored_name,
-        "family": each.step.family,
-        "share": number(each.step.weight),
-        "answers": plan_json(each.step.query)["type"],
-        "loss": each.loss().to_json(),
+        "family": step.family,
+        "share": number(step.weight),
+        "answers": plan_json(step.query)["type"],
+        "loss": calibrated.loss().to_json(),
     }
-    told |= {name: number(value) for name, value in mechanism.parameters.items()}
+    document |= {name: number(value) for name, value in mechanism.parameters.items()}
     if sensitivity := mechanism.sensitivity_document():
-        told["sensitivity"] = {
+        document["sensitivity"] = {
             key: number(value) if isinstance(value, Fraction) else value for key, value in sensitivity.items()
         }
-    return told
+    return document
 
 
 def used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
