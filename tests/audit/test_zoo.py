@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from case_lists import mark_rest
+from dither import mechanisms
 from dither.audit.shipped_mechanisms import subjects
 from dither.audit.zoo import ALPHA, BUGS, Catch
 from dither.audit.zoo.bug import MOST_RUNS
@@ -19,7 +20,6 @@ from dither.audit.zoo.counting import dawa_partition
 from dither.audit.zoo.floats import REACHED, reachable, textbook_laplace
 from dither.audit.zoo.sparse import BAD_GAP, CHEN, HIT, LEE_CLIFTON, MISS, ROTH, Variant
 from dither.cli.main import app
-from dither.privacy import mechanisms
 
 NAMED = [
     "float-laplace-holes",

@@ -17,6 +17,7 @@ from case_lists import mark_rest
 from dither import RefusedError, steward
 from dither.audit import naive
 from dither.data.lower import cells as lowered
+from dither.mechanisms import Grid
 from dither.plan.algebra import (
     Cells,
     Column,
@@ -47,7 +48,6 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge
 from dither.privacy.ledger.rules import Rule, charge_pure
 from dither.privacy.losses import BoundedRange
-from dither.privacy.mechanisms import Grid
 from dither.privacy.noise import SystemSource
 from dither.state import State
 

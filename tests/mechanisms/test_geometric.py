@@ -12,14 +12,14 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError, PrivacyWarning
+from dither.mechanisms import staircase
+from dither.mechanisms.staircase import Staircase, StaircaseError
+from dither.mechanisms.truncated_geometric import TruncatedGeometric
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Laplace, Pure
-from dither.privacy.mechanisms import staircase
 from dither.privacy.mechanisms.error import LaplaceError
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.laplace import IntegerLaplace
-from dither.privacy.mechanisms.staircase import Staircase, StaircaseError
-from dither.privacy.mechanisms.truncated_geometric import TruncatedGeometric
 
 ONE = Sensitivity.of(largest=1)
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from case_lists import mark_case
-from dither.privacy import mechanisms
+from dither import mechanisms
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "mechanisms.md"
+FILES = sorted(path for room in ("privacy/mechanisms", "mechanisms") for path in (ROOT / "src/dither" / room).glob("*.py"))
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py") if path.stem != Path(__file__).stem)
 
 
@@ -43,7 +44,7 @@ def test_columns_and_no_empty_cell():
 def test_every_mechanism_has_a_row():
     helpers = {"Grid", "histogram_sensitivity"}
     assert set(mechanisms.__all__) - helpers == set(ROWS) - {"SmoothMedian", "Snapping"}
-    files = {path.stem for path in (ROOT / "src/dither/privacy/mechanisms").glob("*.py")}
+    files = {path.stem for path in FILES}
     shared = {"__init__", "additive", "box_error", "delta", "error", "grid", "selection"}
     told = {getattr(mechanisms, name).__module__.rsplit(".", 1)[1] for name in mechanisms.__all__ if name != "Grid"}
     assert files - shared == told
@@ -62,7 +63,7 @@ def test_proof_is_an_anchor_that_exists(name):
     assert anchor in anchors((PAGE.parent / file).resolve())
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "src/dither/privacy/mechanisms").glob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_docstrings_link_to_proofs_that_exist(path):
     for page, anchor in re.findall(r"docs/proofs/([\w-]+\.md)#([\w-]+)", path.read_text()):
         assert anchor in anchors(ROOT / "docs" / "proofs" / page)

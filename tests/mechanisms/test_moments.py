@@ -9,11 +9,11 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError
+from dither.mechanisms import clipped_moments
+from dither.mechanisms import histogram as histograms
+from dither.mechanisms.clipped_moments import ClippedMoments
+from dither.mechanisms.histogram import histogram_sensitivity
 from dither.privacy.losses import Composed, DiscreteLaplace
-from dither.privacy.mechanisms import clipped_moments
-from dither.privacy.mechanisms import histogram as histograms
-from dither.privacy.mechanisms.clipped_moments import ClippedMoments
-from dither.privacy.mechanisms.histogram import histogram_sensitivity
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 
 

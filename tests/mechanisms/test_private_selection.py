@@ -11,8 +11,8 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError
+from dither.mechanisms.private_selection import PrivateSelection
 from dither.privacy.losses import Pure
-from dither.privacy.mechanisms.private_selection import PrivateSelection
 from dither.privacy.noise import bernoulli, uniform_below
 
 

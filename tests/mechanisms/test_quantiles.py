@@ -13,12 +13,12 @@ from seeded import Seeded
 
 from case_lists import mark_rest
 from dither.errors import ParameterError
+from dither.mechanisms.grid import Grid
+from dither.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
 from dither.privacy.losses import BoundedRange, Repeated
 from dither.privacy.mechanisms import quantile, quantiles
-from dither.privacy.mechanisms.grid import Grid
 from dither.privacy.mechanisms.quantile import Quantile, rank_scores, rank_sensitivity
 from dither.privacy.mechanisms.quantiles import JointQuantiles, fair_half, spread_rows
-from dither.privacy.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
 
 SHARES = [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10), Fraction(0), Fraction(1)]
 

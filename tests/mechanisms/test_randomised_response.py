@@ -11,9 +11,9 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError
+from dither.mechanisms import randomised_response
+from dither.mechanisms.randomised_response import RandomisedResponse, lie_chance
 from dither.privacy.losses import Pure, RandomizedResponse
-from dither.privacy.mechanisms import randomised_response
-from dither.privacy.mechanisms.randomised_response import RandomisedResponse, lie_chance
 
 LN3 = Fraction(mpmath.nstr(mpmath.log(3), 20))
 

@@ -15,9 +15,9 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError
+from dither.mechanisms import sparse_vector
+from dither.mechanisms.sparse_vector import SparseVector, SparseVectorRun
 from dither.privacy.losses import DiscreteLaplace, Pure
-from dither.privacy.mechanisms import sparse_vector
-from dither.privacy.mechanisms.sparse_vector import SparseVector, SparseVectorRun
 
 SLACK = 5e-5  # noise beyond 16 scales has mass below 2 e^-16; times e^4 and the number of draws
 

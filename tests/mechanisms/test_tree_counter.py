@@ -10,11 +10,11 @@ from planted import Bug
 from seeded import Seeded
 
 from dither.errors import ParameterError
+from dither.mechanisms import tree_counter
+from dither.mechanisms.tree_counter import TreeCounter, tree_sensitivity
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteGaussianVector, Pure
-from dither.privacy.mechanisms import tree_counter
 from dither.privacy.mechanisms.laplace import IntegerLaplace
-from dither.privacy.mechanisms.tree_counter import TreeCounter, tree_sensitivity
 
 
 def blocks_holding(step, steps):

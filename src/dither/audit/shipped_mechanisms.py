@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from dither import local
+from dither import mechanisms as m
 from dither.audit.black_box import Budget, Verdict, test
 from dither.audit.teaching.smooth_median import SmoothMedian
 from dither.audit.teaching.snapping import Snapping
 from dither.plan.norms import Sensitivity
-from dither.privacy import mechanisms as m
 from dither.privacy.losses import Approx, Loss, Pure
 from dither.privacy.noise import SystemSource, Words
 
