@@ -37,6 +37,7 @@ from dither.sql.bind import bind
 from dither.sql.dialects import Spoken, spoken, with_ends
 from dither.sql.parse import read_text
 from dither.state import State
+from dither.steward.rehearsal import Rehearsals
 from dither.version import LOSS_VERSION, __version__
 
 _MOST_REMEMBERED = 256
@@ -59,6 +60,7 @@ class Connection:
         file = Path(written.file)
         self._place = State.beside(file, state)
         self._kernel = Kernel(self._place)
+        self._rehearsals = Rehearsals()
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
         self._bound: dict[tuple[Any, ...], Bound] = {}
@@ -153,7 +155,7 @@ class Connection:
         price = _price(epsilon, rho, bound.dialect)
         found = self._offer(bound, view, price, weights, ends_asked(quantile_intervals, level))
         _check_delta(bound.dialect, found.priced)
-        release = self._kernel.rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
+        release = self._rehearse(found.priced.request) if dry_run else self._released(found.priced, fresh)
         result = build(release, found.recipe, confidence, self._info(release, found.recipe), found.bands)
         return replace(result, _certify=self._certificate)
 
@@ -365,6 +367,9 @@ class Connection:
         if not priced.view.path:
             self._refuse_pot()
         return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
+
+    def _rehearse(self, request: Request) -> Release:
+        return self._rehearsals.rehearse(self._kernel.price(replace(request, context=DRY_RUN)))
 
     def _refuse_pot(self) -> None:
         names = [pot.name for pot in self._kernel.ledger.pots(under_way=False)]

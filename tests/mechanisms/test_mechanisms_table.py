@@ -13,7 +13,8 @@ from dither import mechanisms
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "mechanisms.md"
-FILES = sorted(path for room in ("privacy/mechanisms", "mechanisms") for path in (ROOT / "src/dither" / room).glob("*.py"))
+ROOMS = [ROOT / "src/dither/privacy/mechanisms", ROOT / "src/dither/mechanisms"]
+FILES = sorted(path for room in ROOMS for path in room.glob("*.py"))
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py") if path.stem != Path(__file__).stem)
 
 
