@@ -21,7 +21,9 @@ from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
 from dither.builder import Question, table
 from dither.canonical import Number, fraction_text, positive, whole_number
-from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
+from dither.catalog import Catalog, catalog_hash
+from dither.catalog.explain import UNPROTECTED
+from dither.catalog.file.load import load
 from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
 from dither.privacy.kernel.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.kernel.request import Price, Request

@@ -11,7 +11,7 @@ from typing import Any
 
 from dither.answer.preview import Preview
 from dither.answer.result import Result, build
-from dither.catalog import UNPROTECTED, guarantee
+from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.registry import deployment
 from dither.plan.algebra import Cells
 from dither.plan.keys import shown_keys

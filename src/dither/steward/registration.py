@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dither.canonical import dumps
-from dither.catalog import Catalog, catalog_hash, from_json, load, to_json
+from dither.catalog import Catalog, catalog_hash, from_json, to_json
 from dither.catalog.file.draft import draft
+from dither.catalog.file.load import load
 from dither.data.engines.duckdb import open_for_schema
 from dither.data.engines.resources import Resources
 from dither.data.engines.scratch import remove_spilled
