@@ -164,8 +164,9 @@ class TestFailure:
 
     def test_a_failure_after_reserve_never_answers_with_the_empty_table(self, clinic_kernel, monkeypatch):
         """The victim whose row kills the engine: the charge stays, the response is constant, the dataset stops."""
-        _, _, kernel = clinic_kernel
+        _, place, kernel = clinic_kernel
         tries = []
+        measure = Measurer.measure
 
         def killed(self, query, key=None):
             tries.append(query)
@@ -181,10 +182,10 @@ class TestFailure:
         assert len(tries) == 3
         assert kernel.ledger.pot("total").spent == 1
         assert len(kernel.ledger.incidents_open()) == 1
-        monkeypatch.undo()
+        monkeypatch.setattr(Measurer, "measure", measure)
         with pytest.raises(RefusedError, match="suspended"):
             kernel.release(request(COUNT))
-        kernel.ledger.clear_incidents("the engine ran out of memory, which was doubled")
+        steward.clear_incidents(place, "the engine ran out of memory, which was doubled")
         kernel.release(request(COUNT))
 
     def test_a_passing_fault_is_tried_again_and_answered(self, clinic_kernel, monkeypatch):

@@ -18,7 +18,8 @@ import pytest
 from ledger_place import Place, release, reserve
 
 from dither.errors import DitherError, RefusedError
-from dither.privacy.ledger import Ledger, database
+from dither.privacy.ledger import database
+from dither.privacy.ledger.steward_ledger import StewardLedger
 
 
 def in_child(work: Callable[[], object]) -> str:
@@ -46,7 +47,7 @@ def as_nobody() -> None:
         os.setuid(65534)
 
 
-def spend_all(ledger: Ledger) -> str:
+def spend_all(ledger: StewardLedger) -> str:
     for _ in range(1000):
         reserve(ledger)
     return "never refused"

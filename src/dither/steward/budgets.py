@@ -15,9 +15,10 @@ from dither.privacy.kernel.kernel import Kernel, Release
 from dither.privacy.kernel.parts import check_partition
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.windows import horizon, windows_of
-from dither.privacy.ledger import Ledger, Pot, Rule, default_head_path, lineages
+from dither.privacy.ledger import Pot, Rule, default_head_path, lineages
 from dither.privacy.ledger.lineages import Known
 from dither.privacy.ledger.pot_tree import worst_case
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.publish.budget import AS_IF, Pair, over_windows, steps_apart
 from dither.state import State
 
@@ -25,9 +26,9 @@ _NONE: Pair = (Fraction(0), Fraction(0))
 _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha")
 
 
-def open_ledger(place: State) -> Ledger:
+def open_ledger(place: State) -> StewardLedger:
     """The dataset's ledger, checked against its head."""
-    return Ledger.open(place.ledger_location(), default_head_path(place.installation_id()))
+    return StewardLedger.open(place.ledger_location(), default_head_path(place.installation_id()))
 
 
 def open_pot(
@@ -84,7 +85,7 @@ def open_pot(
 
 
 def _open_windows(
-    ledger: Ledger, catalog: Catalog, name: str, cap: Number, ceiling: Number, told: dict[str, Any]
+    ledger: StewardLedger, catalog: Catalog, name: str, cap: Number, ceiling: Number, told: dict[str, Any]
 ) -> Pot:
     """A pot for every window that the catalog's bounds hold, each with this cap and ceiling (privacy-rules 10)."""
     windows = windows_of(catalog)

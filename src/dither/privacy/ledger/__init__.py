@@ -1,6 +1,7 @@
 """The ledger: pots, charges and releases, durable and hash-chained (docs/reference/ledger.md)."""
 
 from dither.privacy.ledger.head import default_head_path
+from dither.privacy.ledger.location import Location
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import (
     Committed,
@@ -14,7 +15,6 @@ from dither.privacy.ledger.records import (
 )
 from dither.privacy.ledger.rules import PURE, Charge, Rule, charge, charge_pure
 from dither.privacy.ledger.store import Ledger
-from dither.privacy.ledger.verify import Location, Report, verify
 
 __all__ = [
     "PURE",
@@ -28,12 +28,10 @@ __all__ = [
     "Pot",
     "Record",
     "Registered",
-    "Report",
     "Reservation",
     "Rule",
     "Stored",
     "charge",
     "charge_pure",
     "default_head_path",
-    "verify",
 ]
