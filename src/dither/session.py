@@ -29,6 +29,7 @@ from dither.privacy.kernel.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot, charge
+from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.rules import Charge, charge_pure
 from dither.publish.budget import Budget
 from dither.publish.certificate import body_of
@@ -62,6 +63,7 @@ class Connection:
         file = Path(written.file)
         self._place = State.beside(file, state)
         self._kernel = Kernel(self._place)
+        self._reports = Reports.of(self._kernel.ledger)
         self._rehearsals = Rehearsals()
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
@@ -188,11 +190,11 @@ class Connection:
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return Budget(self._kernel.ledger.pots(under_way=False), horizon=horizon(self._kernel.catalog))
+        return Budget(self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog))
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
-        return history(self._kernel.ledger, self._pot)
+        return history(self._reports, self._pot)
 
     @property
     def kernel(self) -> Kernel:
@@ -262,7 +264,7 @@ class Connection:
         """What was promised for a release, signed with the dataset's key."""
         if release.at.context == DRY_RUN:
             raise ParameterError("a dry run is about nobody and promises nothing: ask without dry_run=True")
-        ledger = self._kernel.ledger
+        ledger = self._reports
         budget = self.budget()
         standing = {pot.name: pot for pot in budget.pots}
         way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
@@ -316,7 +318,7 @@ class Connection:
         ends = ends_asked(quantile_intervals, level)
         view = self._view()
         bound = self._bind_once(sql, max_groups)
-        ledger = self._kernel.ledger
+        ledger = self._reports
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
         if within is None:
@@ -374,7 +376,7 @@ class Connection:
         return self._rehearsals.rehearse(self._kernel.price(replace(request, context=DRY_RUN)))
 
     def _refuse_pot(self) -> None:
-        names = [pot.name for pot in self._kernel.ledger.pots(under_way=False)]
+        names = [pot.name for pot in self._reports.pots(under_way=False)]
         raise BudgetError(
             f"there is no pot {self._pot!r}" + (f" (there are {', '.join(names)})" if names else "") + ". "
             f"The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling 5 "

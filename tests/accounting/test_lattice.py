@@ -12,8 +12,8 @@ from mpmath import mp, mpf
 
 from case_lists import mark_rest
 from dither import ParameterError
-from dither.privacy.charges.bounds import Bounds
-from dither.privacy.charges.lattice import delta_discrete_gaussian, delta_discrete_laplace
+from dither.accounting.bounds import Bounds
+from dither.accounting.lattice import delta_discrete_gaussian, delta_discrete_laplace
 from evidence import gaussian_tail, laplace_tail
 
 

@@ -26,6 +26,7 @@ from dither.data.register.registration import write_copy_and_facts
 from dither.errors import DitherError
 from dither.plan.algebra import Keys, Scan
 from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.ledger.reports import Reports
 
 SECRET = "secret-diagnosis"
 ROWS = 40_000
@@ -189,7 +190,7 @@ class TestSettings:
             with monkeypatch.context() as patch, pytest.raises(DitherError, match=r"512MB|whole number"):
                 patch.setenv(name, value)
                 con.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
-        assert [pot.spent for pot in con.kernel.ledger.pots()] == [0]
+        assert [pot.spent for pot in Reports.of(con.kernel.ledger).pots()] == [0]
 
 
 HOLD = """

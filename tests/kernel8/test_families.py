@@ -46,6 +46,7 @@ from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.randomise import randomise
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge
+from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.rules import Rule, charge_pure
 from dither.privacy.losses import BoundedRange
 from dither.privacy.noise import SystemSource
@@ -425,7 +426,7 @@ class TestReleased:
                 for family in ("laplace", "gaussian"):
                     values = kernel.release(request(*queries, epsilon=F(1), family=family)).values
                     assert [len(each) for each in values][1:] or values
-        assert kernel.ledger.incidents_open() == ()
+        assert Reports.of(kernel.ledger).incidents_open() == ()
 
     def test_keys_medians_and_rollups_in_one_release_and_again_for_free(self, tmp_path):
         place = register(

@@ -18,6 +18,7 @@ from dither.privacy.kernel.windows import horizon, windows_of
 from dither.privacy.ledger import Pot, Rule, default_head_path, lineages
 from dither.privacy.ledger.lineages import Known
 from dither.privacy.ledger.pot_tree import worst_case
+from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.publish.budget import AS_IF, Pair, over_windows, steps_apart
 from dither.state import State
@@ -133,7 +134,9 @@ def reissue(place: State, request: Request, supersedes: str, note: str) -> Relea
     A decision taken by looking at true data would itself be a release (privacy-rules 25).
     """
     kernel = Kernel(place)
-    return kernel.release(request, reissue={"supersedes": kernel.ledger.number_of(str(supersedes)), "note": note})
+    return kernel.release(
+        request, reissue={"supersedes": Reports.of(kernel.ledger).number_of(str(supersedes)), "note": note}
+    )
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, Anchor
 from dither.privacy.ledger.location import Location
 from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.store import Append, Ledger, check_hash
 
 IN_ADVANCE = "windows are opened in advance: what was spent before was spent on every window"
 
 
-class StewardLedger(Ledger):
+class StewardLedger(Ledger, Reports):
     """A ledger in the hands of the data steward."""
 
     @classmethod
