@@ -14,8 +14,8 @@ import hospital
 from dither import steward
 from dither.catalog import parse
 from dither.cli.main import app
-from dither.data.engines.duckdb import CANNOT_ENCRYPT
 from dither.data.register import limits, owners, registration
+from dither.data.register.connections import CANNOT_ENCRYPT
 from dither.data.register.registration import RegistrationError, stages, write_copy_and_facts
 from dither.plan.algebra import Cells, Count, Join, Named, PerUnit, Scan
 from neighbours import check_rows, measured

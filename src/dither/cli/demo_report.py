@@ -11,10 +11,10 @@ from typing import Any
 
 from dither.answer.preview import Preview
 from dither.answer.result import Result, build
+from dither.answer.shown_keys import shown_keys
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.registry import deployment
 from dither.plan.algebra import Cells
-from dither.plan.keys import shown_keys
 from dither.privacy.kernel.release import Release
 from dither.publish import seal
 from dither.publish.charts import Point, dots, number

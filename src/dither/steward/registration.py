@@ -21,10 +21,10 @@ from dither.canonical import dumps
 from dither.catalog import Catalog, catalog_hash, from_json, to_json
 from dither.catalog.file.draft import draft
 from dither.catalog.file.load import load
-from dither.data.engines.duckdb import open_for_schema
 from dither.data.engines.resources import Resources
 from dither.data.engines.scratch import remove_spilled
 from dither.data.measure import Measurer
+from dither.data.register.connections import open_for_schema
 from dither.data.register.registration import Repairs, write_copy_and_facts
 from dither.data.register.source_types import SourceError
 from dither.data.register.sources import (
