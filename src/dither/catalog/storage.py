@@ -11,7 +11,8 @@ are checked once, when the YAML is read; the ledger holds the hash of the catalo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar, get_args
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from dither import canonical
 from dither.catalog import scalars
@@ -31,7 +32,6 @@ from dither.catalog.columns import (
 )
 from dither.catalog.model import (
     Catalog,
-    Neighbours,
     Owner,
     OwnerColumn,
     OwnerReference,
@@ -44,9 +44,6 @@ from dither.errors import CatalogError
 
 VERSION = 1
 T = TypeVar("T")
-Kind: TypeAlias = type | tuple[str, ...]
-"""What a stored value may be: of a type, or one of a few words; `object` where its own reader checks it."""
-ReadGrid: TypeAlias = Callable[[Any], int | None]
 
 
 def catalog_hash(catalog: Catalog) -> str:
@@ -74,18 +71,16 @@ def from_json(tree: Any) -> Catalog:
     """The catalog that `to_json` wrote; refuses what it would not write in the same bytes again."""
     if not isinstance(tree, dict) or tree.get("type") != "catalog" or tree.get("v") != VERSION:
         raise _error(f"not a stored catalog of version {VERSION}: it needs another dither")
-    _check_fields(tree, "the catalog", _CATALOG_FIELDS)
-    catalog = Catalog(
-        dataset=tree["dataset"],
-        lineage=tree["lineage"],
-        population=tree["population"],
-        neighbours=tree["neighbours"],
-        unit=_read_unit(tree["unit"]),
-        people=_read_named(tree["people"], "people", _read_person),
-        source=_read_source(tree["source"]),
-        tables=_read_named(tree["tables"], "tables", _read_table),
-    )
-    if canonical.dumps(to_json(catalog)) != canonical.dumps(tree):
+    try:
+        stored = canonical.dumps(tree)
+    except TypeError:
+        raise _error("a stored catalog holds no float: register again from the catalog file") from None
+    try:
+        catalog = _read_catalog(tree)
+        is_as_written = _fits(catalog, Catalog) and canonical.dumps(to_json(catalog)) == stored
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
+        is_as_written = False
+    if not is_as_written:
         raise _error("the stored catalog is not as dither writes it: register again from the catalog file")
     return catalog
 
@@ -167,222 +162,131 @@ def _grid_text(column: Any, grid: int) -> Any:
     return grid if isinstance(column, Integer) else bool(grid)
 
 
-_CATALOG_FIELDS: dict[str, Kind] = {
-    "type": str,
-    "v": int,
-    "dataset": str,
-    "lineage": str,
-    "population": str,
-    "neighbours": get_args(Neighbours),
-    "unit": dict,
-    "people": list,
-    "source": dict,
-    "tables": list,
-}
-_BOUNDED: dict[str, Kind] = {"nulls": object, "bounds": list, "provenance": str}
-_COLUMN_FIELDS: dict[str, dict[str, Kind]] = {
-    "id": {},
-    "boolean": {"nulls": object},
-    "integer": _BOUNDED,
-    "date": _BOUNDED,
-    "timestamp": {**_BOUNDED, "zone": str},
-    "decimal": {**_BOUNDED, "resolution": str},
-    "text": {"nulls": object, "width": int},
-    "category": {"nulls": object, "values": object, "other": ("keep", "drop")},
-    "undeclared": {"nulls": object, "values": str, "width": int},
-}
-
-
 def _error(message: str) -> CatalogError:
     return CatalogError(message, file="<stored catalog>")
 
 
-def _check_fields(tree: Any, what: str, kinds: dict[str, Kind]) -> None:
-    """Refuses a mapping that lacks one of these keys, has another, or holds a value of another kind."""
-    if not isinstance(tree, dict):
-        raise _error(f"{what} must be a mapping, not a {type(tree).__name__}")
-    for key, kind in kinds.items():
-        if key not in tree:
-            raise _error(f"{what}: {key} is missing")
-        if isinstance(kind, tuple) and tree[key] not in kind:
-            raise _error(f"{what}: {key} must be one of {', '.join(kind)}")
-        if isinstance(kind, type) and kind is not object and type(tree[key]) is not kind:
-            raise _error(f"{what}: {key}: a stored catalog holds no {type(tree[key]).__name__} here")
-    unknown = sorted(set(tree) - set(kinds))
-    if unknown:
-        raise _error(f"{what}: unknown key {canonical.quote(unknown[0])}")
+def _read_catalog(tree: dict[str, Any]) -> Catalog:
+    return Catalog(
+        dataset=tree["dataset"],
+        lineage=tree["lineage"],
+        population=tree["population"],
+        neighbours=tree["neighbours"],
+        unit=_read_unit(tree["unit"]),
+        people=_read_named(tree["people"], _read_person),
+        source=Source(tree["source"]["engine"], tree["source"]["location"]),
+        tables=_read_named(tree["tables"], _read_table),
+    )
 
 
-def _read_named(trees: Any, what: str, read: Callable[[dict[str, Any], str], T]) -> tuple[T, ...]:
-    """A list of mappings with a name each; SQL tells names apart in any case, so they differ in more than case."""
+def _read_named(trees: list[dict[str, Any]], read: Callable[[dict[str, Any]], T]) -> tuple[T, ...]:
+    """Each of a list of things that have names; SQL tells names apart in any case only."""
     names = set()
     for tree in trees:
-        if not isinstance(tree, dict) or type(tree.get("name")) is not str:
-            raise _error(f"{what} are stored as a list of mappings with a name")
         if tree["name"].lower() in names:
-            raise _error(f"{what}: the key '{tree['name']}' was given before")
+            raise _error(f"the key '{tree['name']}' was given before")
         names.add(tree["name"].lower())
-    return tuple(read(tree, f"{what}: {tree['name']}") for tree in trees)
+    return tuple(read(tree) for tree in trees)
 
 
 def _read_unit(tree: dict[str, Any]) -> Unit:
-    if tree.get("kind") != "person_window":
-        _check_fields(tree, "unit", {"kind": ("person", "row")})
+    if tree["kind"] != "person_window":
         return Unit(tree["kind"])
-    windows = ("day", "week", "month", "year")
-    _check_fields(tree, "unit", {"kind": str, "column": str, "every": windows, "zone": str})
-    return Unit("person_window", tree["column"], tree["every"], _read_offset(tree["zone"], "unit"))
+    return Unit(tree["kind"], tree["column"], tree["every"], _known(scalars.offset(tree["zone"])))
 
 
-def _read_person(tree: dict[str, Any], what: str) -> Person:
-    reason: dict[str, Kind] = {} if tree.get("protected") is True else {"because": str}
-    _check_fields(tree, what, {"name": str, "protected": bool, **reason})
+def _read_person(tree: dict[str, Any]) -> Person:
+    if not tree["protected"] and "because" not in tree:
+        raise _error(f"people: {tree['name']}: because is missing")
     return Person(tree["name"], tree["protected"], tree.get("because"))
 
 
-def _read_source(tree: dict[str, Any]) -> Source:
-    _check_fields(tree, "source", {"engine": ("csv", "parquet", "duckdb"), "location": str})
-    return Source(tree["engine"], tree["location"])
-
-
-def _read_table(tree: dict[str, Any], what: str) -> Table:
-    kinds: dict[str, Kind] = {"name": str, "kind": ("private", "public"), "from": str, "unique": list, "columns": list}
-    if tree.get("kind") == "private":
-        kinds |= {"rows_per_unit": int, "max_rows": int}
-    if "owner" in tree:
-        kinds["owner"] = dict
-    _check_fields(tree, what, kinds)
+def _read_table(tree: dict[str, Any]) -> Table:
     return Table(
         name=tree["name"],
         kind=tree["kind"],
         source_name=tree["from"],
-        owner=_read_owner(tree["owner"], what) if "owner" in tree else None,
-        unique=tuple(_read_texts(key, f"{what}: unique") for key in tree["unique"]),
+        owner=_read_owner(tree["owner"]) if "owner" in tree else None,
+        unique=tuple(tuple(key) for key in tree["unique"]),
         rows_per_unit=tree.get("rows_per_unit"),
         max_rows=tree.get("max_rows"),
-        columns=_read_named(tree["columns"], what, _read_column),
+        columns=_read_named(tree["columns"], _read_column),
     )
 
 
-def _read_owner(tree: dict[str, Any], what: str) -> Owner:
+def _read_owner(tree: dict[str, Any]) -> Owner:
     if "column" in tree:
-        _check_fields(tree, f"{what}: owner", {"column": str})
         return OwnerColumn(tree["column"])
-    _check_fields(tree, f"{what}: owner", {"references": str, "by": object})
-    pairs = sorted(tree["by"].items()) if isinstance(tree["by"], dict) else [(tree["by"], tree["by"])]
-    _read_texts([name for pair in pairs for name in pair], f"{what}: owner: by")
+    by = tree["by"]
+    pairs = sorted(by.items()) if isinstance(by, dict) else [(by, by)]
     return OwnerReference(tree["references"], tuple(pairs))
 
 
-def _read_texts(values: Any, what: str) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(type(value) is str for value in values):
-        raise _error(f"{what} must be a list of texts")
-    return tuple(values)
+def _read_column(tree: dict[str, Any]) -> Column:
+    name = tree["name"]
+    match tree["type"]:
+        case "id":
+            return Id(name)
+        case "text":
+            return Text(name, _read_nulls(tree, str), tree["width"])
+        case "category":
+            return Category(name, _read_nulls(tree, str), _read_values(tree), tree.get("other"))
+        case "boolean":
+            return Boolean(name, _read_nulls(tree, int))
+        case "integer":
+            return Integer(*_read_bounded(tree, lambda value: value))
+        case "date":
+            return Date(*_read_bounded(tree, scalars.days))
+        case "timestamp":
+            offset = _known(scalars.offset(tree["zone"]))
+            return Timestamp(*_read_bounded(tree, lambda text: scalars.seconds(text, offset)), offset)
+        case "decimal":
+            resolution = _known(scalars.number(tree["resolution"]))
+            bounded = _read_bounded(tree, lambda text: _known(scalars.number(text)) / resolution)
+            name, nulls, lower, upper, provenance = bounded
+            return Decimal(name, nulls, lower * resolution, upper * resolution, resolution, provenance)
+    raise _error(f"a stored catalog holds no column of type {canonical.quote(tree['type'])}")
 
 
-def _read_offset(text: str, what: str) -> int:
-    offset = scalars.offset(text)
-    if offset is None:
-        raise _error(f"{what}: zone must be UTC or a fixed offset such as +01:00")
-    return offset
-
-
-def _read_column(tree: dict[str, Any], what: str) -> Column:
-    kind = "undeclared" if tree.get("values") == "undeclared" else tree.get("type")
-    if not isinstance(kind, str) or kind not in _COLUMN_FIELDS:
-        raise _error(f"{what}: type must be one of {', '.join(_COLUMN_READERS)}")
-    _check_fields(tree, what, {"name": str, "type": tuple(_COLUMN_READERS), **_COLUMN_FIELDS[kind]})
-    return _COLUMN_READERS[tree["type"]](tree, what)
-
-
-def _read_id(tree: dict[str, Any], what: str) -> Column:
-    return Id(tree["name"])
-
-
-def _read_boolean(tree: dict[str, Any], what: str) -> Column:
-    return Boolean(tree["name"], _read_nulls(tree, what, lambda value: int(value) if type(value) is bool else None))
-
-
-def _read_integer(tree: dict[str, Any], what: str) -> Column:
-    return Integer(*_read_bounded(tree, what, lambda value: value if type(value) is int else None))
-
-
-def _read_date(tree: dict[str, Any], what: str) -> Column:
-    return Date(*_read_bounded(tree, what, _of_text(scalars.days)))
-
-
-def _read_timestamp(tree: dict[str, Any], what: str) -> Column:
-    offset = _read_offset(tree["zone"], what)
-    read_grid = _of_text(lambda text: scalars.seconds(text, offset))
-    return Timestamp(*_read_bounded(tree, what, read_grid), offset)
-
-
-def _read_decimal(tree: dict[str, Any], what: str) -> Column:
-    resolution = scalars.number(tree["resolution"])
-    if not resolution:
-        raise _error(f"{what}: resolution must be a number other than 0")
-
-    def read_grid(text: str) -> int | None:
-        number = scalars.number(text)
-        return None if number is None or number % resolution else int(number / resolution)
-
-    name, nulls, lower, upper, provenance = _read_bounded(tree, what, _of_text(read_grid))
-    return Decimal(name, nulls, lower * resolution, upper * resolution, resolution, provenance)
-
-
-def _of_text(read: Callable[[str], int | None]) -> ReadGrid:
-    """A reader that takes nothing but text."""
-    return lambda value: read(value) if type(value) is str else None
-
-
-def _read_bounded(tree: dict[str, Any], what: str, read_grid: ReadGrid) -> tuple[str, Nulls, int, int, str]:
+def _read_bounded(tree: dict[str, Any], read: Callable[[Any], Any]) -> tuple[str, Nulls, Any, Any, str]:
     """Name, null rule, bounds as grid integers, and provenance."""
-    bounds = [read_grid(value) for value in tree["bounds"]]
-    if len(bounds) != 2 or bounds[0] is None or bounds[1] is None:
-        raise _error(f"{what}: bounds must be two values of the column's type")
-    return tree["name"], _read_nulls(tree, what, read_grid), bounds[0], bounds[1], tree["provenance"]
+    lower, upper = (_known(read(text)) for text in tree["bounds"])
+    nulls = _read_nulls(tree, lambda text: int(_known(read(text))))
+    return tree["name"], nulls, lower, upper, tree["provenance"]
 
 
-def _read_text(tree: dict[str, Any], what: str) -> Column:
-    return Text(tree["name"], _read_nulls(tree, what, _read_label), tree["width"])
-
-
-def _read_category(tree: dict[str, Any], what: str) -> Column:
+def _read_values(tree: dict[str, Any]) -> tuple[str, ...] | FromPublic | Undeclared:
     values = tree["values"]
-    domain: tuple[str, ...] | FromPublic | Undeclared
     if values == "undeclared":
-        domain = Undeclared(tree["width"])
-    elif isinstance(values, dict):
-        _check_fields(values, f"{what}: values", {"from": str})
-        table, _, column = values["from"].partition(".")
-        domain = FromPublic(table, column)
-    else:
-        domain = _read_texts(values, f"{what}: values")
-    return Category(tree["name"], _read_nulls(tree, what, _read_label), domain, tree.get("other"))
+        return Undeclared(tree["width"])
+    return FromPublic(*values["from"].split(".")) if isinstance(values, dict) else tuple(values)
 
 
-def _read_label(value: Any) -> str | None:
-    return value if type(value) is str else None
-
-
-def _read_nulls(tree: dict[str, Any], what: str, read: Callable[[Any], int | str | None]) -> Nulls:
+def _read_nulls(tree: dict[str, Any], read: Callable[[Any], int | str]) -> Nulls:
     nulls = tree["nulls"]
-    if nulls in ("keep", "drop"):
-        return Nulls(nulls)
-    _check_fields(nulls, f"{what}: nulls", {"value": object})
-    value = read(nulls["value"])
+    return Nulls("value", read(nulls["value"])) if isinstance(nulls, dict) else Nulls(nulls)
+
+
+def _known(value: T | None) -> T:
+    """The value of a text, which its reader answers None for where it cannot read it."""
     if value is None:
-        raise _error(f"{what}: nulls: value must be of the column's type")
-    return Nulls("value", value)
+        raise ValueError
+    return value
 
 
-_COLUMN_READERS: dict[str, Callable[[dict[str, Any], str], Column]] = {
-    "id": _read_id,
-    "integer": _read_integer,
-    "decimal": _read_decimal,
-    "boolean": _read_boolean,
-    "category": _read_category,
-    "date": _read_date,
-    "timestamp": _read_timestamp,
-    "text": _read_text,
-}
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value has the type that a dataclass states for it, and so on inside it."""
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return value in inner
+    if get_origin(kind) is tuple:
+        if type(value) is not tuple:
+            return False
+        kinds = inner[:1] * len(value) if inner[-1] is ... else inner
+        return len(value) == len(kinds) and all(map(_fits, value, kinds))
+    if inner:
+        return any(_fits(value, one_of) for one_of in inner)
+    if not is_dataclass(kind):
+        return type(value) is kind
+    stated = get_type_hints(kind)
+    return type(value) is kind and all(_fits(getattr(value, each.name), stated[each.name]) for each in fields(kind))
