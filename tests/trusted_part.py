@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dither"
 PAGE = ROOT / "docs" / "trusted.md"
 KERNEL = ("dither.privacy.kernel.kernel", "dither.privacy.kernel.lease")
-BASELINE = 10_930  # statements without docstrings, 173 modules: the same closure before the redesign (4fbbee0)
+BASELINE = 10_902  # statements without docstrings, 173 modules: the same closure before the redesign (4fbbee0)
 LARGEST_SHARE = 74
 REWRITE = "DITHER_WRITE_TRUSTED=1 python -m pytest tests/test_trusted.py"
 
@@ -60,10 +60,7 @@ class Tree:
 
     def count_statements(self, module: str) -> int:
         """Statements, docstrings left out: nobody shall save by deleting them."""
-        nodes = list(ast.walk(self.parse(module)))
-        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        docstrings = sum(isinstance(node, documented) and ast.get_docstring(node) is not None for node in nodes)
-        return sum(isinstance(node, ast.stmt) for node in nodes) - docstrings
+        return sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in ast.walk(self.parse(module)))
 
     def sort_bottom_up(self, modules: set[str]) -> list[str]:
         """Imported modules before those that import them."""
@@ -85,6 +82,11 @@ class Tree:
         text = ast.get_docstring(self.parse(module)) or ""
         paragraph = " ".join(text.split("\n\n")[0].split())
         return re.split(r"(?<=\.)\s", paragraph)[0].replace("|", "\\|")
+
+
+def _is_docstring(node: ast.AST) -> bool:
+    """A text that stands alone: of a module, class or function, or below the constant that it explains."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def _module_name(path: Path, parent: Path) -> str:
@@ -134,14 +136,15 @@ def write_page(tree: Tree, closure: set[str]) -> str:
     lines = [
         "# The trusted part",
         "",
-        "What decides whether a person is protected: the kernel, the leases, and every module that they import. Nothing",
-        "else of dither reads registered data to answer a question or charges a pot; mistakes elsewhere cost utility,",
-        "never privacy. The steward's acts (registration, budgets) are outside: they are run by the person who holds the",
-        "data. Read it in this order, from the bottom of the imports up.",
+        "What answers a request and decides its price: the kernel, the leases, and every module that they import.",
+        "Nothing else reads registered data to answer a question, or charges a pot. Two things are outside that an",
+        "auditor reads beside it: registration (`dither.data.register`), which writes the copy whose limits the",
+        "guarantee assumes, and the steward's acts (`dither.steward`), which open the budgets. What is outside both",
+        "sees no rows: mistakes there cost utility, never privacy. Read from the bottom of the imports up:",
         "",
-        f"{len(closure)} modules, {total:,} statements (docstrings not counted): {100 * total / BASELINE:.1f}% of the",
-        f"{BASELINE:,} that it had before it was made small. `tests/test_trusted.py` computes the list, fails above",
-        f"{LARGEST_SHARE}%, and fails if this page differs from it. To write the page anew:",
+        f"{len(closure)} modules, {total:,} statements (docstrings not counted), {100 * total / BASELINE:.1f}% of the",
+        f"{BASELINE:,} that they had before they were made small. `tests/test_trusted.py` computes the list, and fails",
+        f"above {LARGEST_SHARE}% or where this page differs. To write the page anew:",
         "",
         f"    {REWRITE}",
     ]

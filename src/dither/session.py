@@ -20,11 +20,14 @@ from dither.answer.result import Result, build
 from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
 from dither.builder import Question, table
-from dither.canonical import Number, fraction_text, positive, whole_number
-from dither.catalog import Catalog, catalog_hash
+from dither.canonical import Number, fraction_text, positive
+from dither.catalog import Catalog
 from dither.catalog.explain import UNPROTECTED
 from dither.catalog.file.load import load
+from dither.catalog.owners import owner_names
+from dither.catalog.storage import catalog_hash
 from dither.errors import BudgetError, ParameterError, QueryError, RefusedError
+from dither.given_numbers import whole_number
 from dither.privacy.kernel.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
@@ -237,7 +240,7 @@ class Connection:
 
     def _check_unit(self, said: Spoken) -> None:
         """A question may name the unit, as GoogleSQL does; it cannot choose another."""
-        owners = {name for table in self.catalog.private_tables for name in self.catalog.owner_names(table)}
+        owners = {name for table in self.catalog.private_tables for name in owner_names(self.catalog, table)}
         if said.unit is not None and said.unit.lower() not in {name.lower() for name in owners}:
             told = ", ".join(sorted(owners)) or "each row by itself"
             raise RefusedError(

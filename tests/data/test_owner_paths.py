@@ -13,6 +13,7 @@ import clinic
 import hospital
 from dither import steward
 from dither.catalog import parse
+from dither.catalog.owners import owner_names
 from dither.cli.main import app
 from dither.data.register import limits, owners, registration
 from dither.data.register.connections import CANNOT_ENCRYPT
@@ -103,7 +104,7 @@ class TestKeysOfOtherNames:
 
     def test_the_owner_under_another_name_needs_no_second_protection(self):
         catalog = parse(SHOP)
-        assert catalog.owner_names(catalog.table("orders")) == {"o_customer"}
+        assert owner_names(catalog, catalog.table("orders")) == {"o_customer"}
         assert catalog.owner_column(catalog.table("lines")) == "c_key"
         parse(SHOP.replace("people: {c_key", "people: {o_customer: {protected: true}, c_key"))
 

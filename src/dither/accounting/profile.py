@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from dither.accounting.bounds import Bounds
 from dither.accounting.curves import delta, epsilon
-from dither.canonical import Number, as_float
+from dither.canonical import Number
 from dither.errors import ParameterError
+from dither.given_numbers import as_float
 from dither.privacy import losses as ls
 from dither.privacy.numbers import refuse_beyond_floats
 

@@ -30,8 +30,8 @@ from dither.answer.result import noises_of
 from dither.catalog import Catalog
 from dither.errors import ParameterError
 from dither.plan.algebra import Cells, Keys, Sum
+from dither.plan.bounds import bounds
 from dither.plan.facts import NO_FACTS, Facts
-from dither.plan.keys import bounds
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
 from dither.publish.text import as_text

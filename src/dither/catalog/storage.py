@@ -10,14 +10,12 @@ are checked once, when the YAML is read; the ledger holds the hash of the catalo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from dither import canonical
 from dither.catalog import scalars
 from dither.catalog.columns import (
-    Boolean,
     Category,
     Column,
     Date,
@@ -32,18 +30,16 @@ from dither.catalog.columns import (
 )
 from dither.catalog.model import (
     Catalog,
-    Owner,
     OwnerColumn,
     OwnerReference,
     Person,
-    Source,
     Table,
     Unit,
 )
+from dither.catalog.stored import read_catalog
 from dither.errors import CatalogError
 
 VERSION = 1
-T = TypeVar("T")
 
 
 def catalog_hash(catalog: Catalog) -> str:
@@ -76,7 +72,10 @@ def from_json(tree: Any) -> Catalog:
     except TypeError:
         raise _error("a stored catalog holds no float: register again from the catalog file") from None
     try:
-        catalog = _read_catalog(tree)
+        _check_people(tree["people"])
+        for named in (tree["people"], tree["tables"], *(table["columns"] for table in tree["tables"])):
+            _check_names(named)
+        catalog = read_catalog(tree)
         is_as_written = _fits(catalog, Catalog) and canonical.dumps(to_json(catalog)) == stored
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         is_as_written = False
@@ -166,112 +165,19 @@ def _error(message: str) -> CatalogError:
     return CatalogError(message, file="<stored catalog>")
 
 
-def _read_catalog(tree: dict[str, Any]) -> Catalog:
-    return Catalog(
-        dataset=tree["dataset"],
-        lineage=tree["lineage"],
-        population=tree["population"],
-        neighbours=tree["neighbours"],
-        unit=_read_unit(tree["unit"]),
-        people=_read_named(tree["people"], _read_person),
-        source=Source(tree["source"]["engine"], tree["source"]["location"]),
-        tables=_read_named(tree["tables"], _read_table),
-    )
+def _check_people(people: list[dict[str, Any]]) -> None:
+    for person in people:
+        if not person["protected"] and "because" not in person:
+            raise _error(f"people: {person['name']}: because is missing")
 
 
-def _read_named(trees: list[dict[str, Any]], read: Callable[[dict[str, Any]], T]) -> tuple[T, ...]:
-    """Each of a list of things that have names; SQL tells names apart in any case only."""
+def _check_names(named: list[dict[str, Any]]) -> None:
+    """SQL tells names apart in any case only, so they differ in more than case."""
     names = set()
-    for tree in trees:
+    for tree in named:
         if tree["name"].lower() in names:
             raise _error(f"the key '{tree['name']}' was given before")
         names.add(tree["name"].lower())
-    return tuple(read(tree) for tree in trees)
-
-
-def _read_unit(tree: dict[str, Any]) -> Unit:
-    if tree["kind"] != "person_window":
-        return Unit(tree["kind"])
-    return Unit(tree["kind"], tree["column"], tree["every"], _known(scalars.offset(tree["zone"])))
-
-
-def _read_person(tree: dict[str, Any]) -> Person:
-    if not tree["protected"] and "because" not in tree:
-        raise _error(f"people: {tree['name']}: because is missing")
-    return Person(tree["name"], tree["protected"], tree.get("because"))
-
-
-def _read_table(tree: dict[str, Any]) -> Table:
-    return Table(
-        name=tree["name"],
-        kind=tree["kind"],
-        source_name=tree["from"],
-        owner=_read_owner(tree["owner"]) if "owner" in tree else None,
-        unique=tuple(tuple(key) for key in tree["unique"]),
-        rows_per_unit=tree.get("rows_per_unit"),
-        max_rows=tree.get("max_rows"),
-        columns=_read_named(tree["columns"], _read_column),
-    )
-
-
-def _read_owner(tree: dict[str, Any]) -> Owner:
-    if "column" in tree:
-        return OwnerColumn(tree["column"])
-    by = tree["by"]
-    pairs = sorted(by.items()) if isinstance(by, dict) else [(by, by)]
-    return OwnerReference(tree["references"], tuple(pairs))
-
-
-def _read_column(tree: dict[str, Any]) -> Column:
-    name = tree["name"]
-    match tree["type"]:
-        case "id":
-            return Id(name)
-        case "text":
-            return Text(name, _read_nulls(tree, str), tree["width"])
-        case "category":
-            return Category(name, _read_nulls(tree, str), _read_values(tree), tree.get("other"))
-        case "boolean":
-            return Boolean(name, _read_nulls(tree, int))
-        case "integer":
-            return Integer(*_read_bounded(tree, lambda value: value))
-        case "date":
-            return Date(*_read_bounded(tree, scalars.days))
-        case "timestamp":
-            offset = _known(scalars.offset(tree["zone"]))
-            return Timestamp(*_read_bounded(tree, lambda text: scalars.seconds(text, offset)), offset)
-        case "decimal":
-            resolution = _known(scalars.number(tree["resolution"]))
-            bounded = _read_bounded(tree, lambda text: _known(scalars.number(text)) / resolution)
-            name, nulls, lower, upper, provenance = bounded
-            return Decimal(name, nulls, lower * resolution, upper * resolution, resolution, provenance)
-    raise _error(f"a stored catalog holds no column of type {canonical.quote(tree['type'])}")
-
-
-def _read_bounded(tree: dict[str, Any], read: Callable[[Any], Any]) -> tuple[str, Nulls, Any, Any, str]:
-    """Name, null rule, bounds as grid integers, and provenance."""
-    lower, upper = (_known(read(text)) for text in tree["bounds"])
-    nulls = _read_nulls(tree, lambda text: int(_known(read(text))))
-    return tree["name"], nulls, lower, upper, tree["provenance"]
-
-
-def _read_values(tree: dict[str, Any]) -> tuple[str, ...] | FromPublic | Undeclared:
-    values = tree["values"]
-    if values == "undeclared":
-        return Undeclared(tree["width"])
-    return FromPublic(*values["from"].split(".")) if isinstance(values, dict) else tuple(values)
-
-
-def _read_nulls(tree: dict[str, Any], read: Callable[[Any], int | str]) -> Nulls:
-    nulls = tree["nulls"]
-    return Nulls("value", read(nulls["value"])) if isinstance(nulls, dict) else Nulls(nulls)
-
-
-def _known(value: T | None) -> T:
-    """The value of a text, which its reader answers None for where it cannot read it."""
-    if value is None:
-        raise ValueError
-    return value
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -5,7 +5,12 @@ request can reach live in `dither.privacy.mechanisms`; the others live here, out
 docs/reference/mechanisms.md is the table of them all, with their proofs, tests and planted bugs.
 """
 
-from dither.mechanisms.calibrations import fit_gaussian, fit_gaussian_interval, fit_laplace_interval
+from dither.mechanisms.calibrations import (
+    fit_gaussian,
+    fit_gaussian_interval,
+    fit_gaussian_keys,
+    fit_laplace_interval,
+)
 from dither.mechanisms.clipped_moments import ClippedMoments
 from dither.mechanisms.exponential import ExponentialMechanism
 from dither.mechanisms.grid import Grid
@@ -53,6 +58,7 @@ __all__ = [
     "bounded_histogram",
     "fit_gaussian",
     "fit_gaussian_interval",
+    "fit_gaussian_keys",
     "fit_laplace_interval",
     "histogram_sensitivity",
 ]

@@ -20,6 +20,7 @@ from dither.privacy.charges.conversions import rho_for
 from dither.privacy.mechanisms.additive import round_down, round_up
 from dither.privacy.mechanisms.delta import small_delta
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
+from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 
@@ -48,6 +49,14 @@ def fit_gaussian(
         is_enough = delta_discrete_gaussian(middle, sensitivity.linf, price).upper <= allowed
         low, high = (low, middle) if is_enough else (middle, high)
     return IntegerGaussian(high, sensitivity, **towards)
+
+
+def fit_gaussian_keys(
+    epsilon: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
+) -> GaussianKeys:
+    """Key selection at (epsilon, delta): half of delta for the conversion from zCDP, half for lone owners."""
+    allowed = small_delta(delta, public_size)
+    return GaussianKeys.for_rho(rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, **towards)
 
 
 def fit_gaussian_interval(

@@ -10,7 +10,7 @@ from math import prod
 
 from dither.catalog import Catalog
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Plan, Quantiles, Query
+from dither.plan.algebra import Cells, Quantiles, Query
 from dither.plan.analyse import analyse
 from dither.plan.domain import Columns, Domain
 from dither.plan.facts import NO_FACTS, Facts
@@ -29,14 +29,6 @@ class Interval:
     def largest(self) -> int:
         """The largest absolute value."""
         return max(abs(self.low), abs(self.high))
-
-
-def bounds(column: str, plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Interval:
-    """Grid bounds of a numeric column in the rows of a plan, narrowed by the conditions every row meets.
-
-    The narrowing is never trusted: an aggregate clamps its argument to exactly these bounds (privacy-rules 27).
-    """
-    return bounds_in(column, analyse(plan, catalog, facts).columns)
 
 
 def bounds_in(column: str, columns: Columns) -> Interval:

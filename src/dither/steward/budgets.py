@@ -8,9 +8,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dither.canonical import Number, as_float, exact
-from dither.catalog import Catalog, from_json
+from dither.canonical import Number, exact
+from dither.catalog import Catalog
+from dither.catalog.storage import from_json
 from dither.errors import DitherError, ParameterError
+from dither.given_numbers import as_float
 from dither.privacy.kernel.kernel import Kernel, Release
 from dither.privacy.kernel.parts import check_partition
 from dither.privacy.kernel.request import Request

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dither.canonical import dumps
-from dither.catalog import Catalog, catalog_hash, from_json, to_json
+from dither.catalog import Catalog
 from dither.catalog.file.draft import draft
 from dither.catalog.file.load import load
+from dither.catalog.storage import catalog_hash, from_json, to_json
 from dither.data.engines.resources import Resources
 from dither.data.engines.scratch import remove_spilled
 from dither.data.measure import Measurer

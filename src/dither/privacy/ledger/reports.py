@@ -6,13 +6,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
+from sqlalchemy import bindparam, select
+
 from dither.canonical import quote
 from dither.errors import ParameterError
-from dither.privacy.ledger import pot_tree, rows
+from dither.privacy.ledger import pot_tree, rows, tables
+from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.queries import Readings
 from dither.privacy.ledger.records import Incident, Stored, public_id
 from dither.privacy.ledger.rules import Charge
+
+_ENTRY = tables.entry.c
+_HASHES = select(_ENTRY.seq, _ENTRY.hash).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class Reports(Readings):
     def number_of(self, release_id: str) -> int:
         """The number of a release's reserve by what the release is called outside, or by that number itself."""
         with self._database.transaction(write=False) as transaction:
-            hashes = rows.hashes(transaction, "reserve")
+            hashes = _read_hashes(transaction, "reserve")
         numbers = [seq for seq, hashed in hashes.items() if release_id in (public_id(hashed), str(seq))]
         if len(numbers) != 1:
             raise ParameterError(f"there is no release {quote(release_id)}: 'dither history' lists them")
@@ -111,7 +117,7 @@ class Reports(Readings):
         with self._database.transaction(write=False) as transaction:
             times = {body["reserve"]: body["released_at"] for _, body in rows.bodies(transaction, "commit")}
             reserves = list(rows.bodies(transaction, "reserve"))
-            hashes = rows.hashes(transaction, "reserve")
+            hashes = _read_hashes(transaction, "reserve")
             shared: dict[int, list[str]] = {}
             for _, body in rows.bodies(transaction, "share"):
                 shared.setdefault(body["release"], []).extend(body["pots"])  # who asked; others paid for growth
@@ -134,3 +140,8 @@ class Reports(Readings):
             for seq, body in reserves
             if unreleased or seq in times
         )
+
+
+def _read_hashes(transaction: Transaction, kind: str) -> dict[int, str]:
+    """The hashes of the entries of one kind."""
+    return {int(row[0]): str(row[1]) for row in transaction.rows(_HASHES, {"kind": kind})}

@@ -11,6 +11,7 @@ from typing import Any, Self
 from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import pot_tree, pots, rows
+from dither.privacy.ledger.create import create_schema
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, Anchor
 from dither.privacy.ledger.location import Location
@@ -35,7 +36,7 @@ class StewardLedger(Ledger, Reports):
                 f"{ledger._database.shown}. A lost ledger does not give back what was spent",
                 rule=ROLLBACK,
             )
-        ledger._database.create_schema()
+        create_schema(ledger._database)
         return cls.open(location, head_path)
 
     def open_pot(self, name: str, cap: Number, ceiling: Number, **terms: Any) -> Pot:
