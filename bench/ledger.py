@@ -23,7 +23,7 @@ from typing import Any
 
 import sqlalchemy
 
-from dither.privacy.ledger import Ledger
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.losses import DiscreteLaplace
 
 LOSS = DiscreteLaplace(10**9, 1, unit="person")
@@ -47,23 +47,23 @@ def bare_fsync(folder: Path) -> float:
         return time.perf_counter() - started
 
 
-def one(ledger: Ledger) -> float:
+def one(ledger: StewardLedger) -> float:
     started = time.perf_counter()
     ledger.commit(ledger.reserve("total", LOSS, HASH, PUBLIC), b"x" * 400, {"v": 1}, released_at=TIME)
     return time.perf_counter() - started
 
 
-def opened(folder: Path) -> Ledger:
-    ledger = Ledger.create(folder / "state" / "ledger.sqlite", folder / "heads" / "one")
+def opened(folder: Path) -> StewardLedger:
+    ledger = StewardLedger.create(folder / "state" / "ledger.sqlite", folder / "heads" / "one")
     ledger.open_pot("total", 1, 2, **TERMS)
     return ledger
 
 
-def grow(folder: Path, ledger: Ledger, entries: int) -> None:
+def grow(folder: Path, ledger: StewardLedger, entries: int) -> None:
     """Entries written fast, without syncs, to reach a size; the chain is whole."""
     ledger.close()
     path = folder / "state" / "ledger.sqlite"
-    again = Ledger.open(path, folder / "heads" / "one")
+    again = StewardLedger.open(path, folder / "heads" / "one")
     real = os.fsync, os.fdatasync
     os.fsync = os.fdatasync = lambda _: None  # type: ignore[assignment]
     raw = again._database.engine.raw_connection()
@@ -78,7 +78,7 @@ def grow(folder: Path, ledger: Ledger, entries: int) -> None:
 
 
 def spend(folder: Path, times: int, results: Any) -> None:
-    ledger = Ledger.open(folder / "state" / "ledger.sqlite", folder / "heads" / "one")
+    ledger = StewardLedger.open(folder / "state" / "ledger.sqlite", folder / "heads" / "one")
     results.put([one(ledger) for _ in range(times)])
 
 
@@ -121,7 +121,7 @@ def measured(folder: Path, pairs: int, entries: int, times: int) -> list[dict[st
     """A small and a grown ledger in turns with bare fsyncs, so that a busy machine slows all three alike."""
     small, large = opened(folder / "small"), opened(folder / "large")
     grow(folder / "large", large, entries)
-    large = Ledger.open(folder / "large" / "state" / "ledger.sqlite", folder / "large" / "heads" / "one")
+    large = StewardLedger.open(folder / "large" / "state" / "ledger.sqlite", folder / "large" / "heads" / "one")
     for ledger in (small, large):
         for _ in range(20):
             one(ledger)

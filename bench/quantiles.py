@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from common import line, options, report, seconds
 
-from dither.privacy.mechanisms import JointQuantiles, Quantile, TreeCounter
+from dither.mechanisms import JointQuantiles, Quantile, TreeCounter
 
 ALLOWED = 0.1
 

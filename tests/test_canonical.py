@@ -12,17 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dither import ParameterError
-from dither.canonical import (
-    as_float,
-    digest,
-    dumps,
-    exact,
-    fraction_text,
-    number_text,
-    positive,
-    quote,
-    whole_number,
-)
+from dither.canonical import digest, dumps, exact, fraction_text, number_text, positive, quote
+from dither.given_numbers import as_float, whole_number
 from dither.strict_json import read_document
 from tests.time_guard import time_guard
 

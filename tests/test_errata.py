@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dither.accounting.lattice import delta_discrete_laplace
 from dither.plan.norms import Sensitivity
-from dither.privacy.charges.lattice import delta_discrete_laplace
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import IntegerLaplace
 

@@ -14,8 +14,8 @@ from dither.catalog.file.importing import import_catalog
 from dither.cli.main import app
 from dither.local.aggregator import Aggregator
 from dither.local.devicefile import budget_file
+from dither.mechanisms import IntegerGaussian, IntegerLaplace, SparseVector, Staircase
 from dither.plan.norms import Sensitivity
-from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace, SparseVector, Staircase
 from dither.privacy.noise import discrete_laplace
 from dither.state import State
 from dither.steward import open_pot

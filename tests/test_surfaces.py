@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from dither import surfaces
+from dither import escape, surfaces
 from dither.errors import BudgetError, CatalogError, DitherError, PrivacyWarning, QueryError
 
 HOSTILE = (
@@ -93,5 +93,5 @@ def test_every_hidden_character_is_spelt_and_no_other_but_joiners():
     for code in range(sys.maxunicode + 1):
         character = chr(code)
         if not is_harmless(character):
-            is_spelt = surfaces._is_hidden(character)
+            is_spelt = escape.is_hidden(character)
             assert is_spelt != (character in "\u200c\u200d"), hex(code)

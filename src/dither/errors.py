@@ -6,7 +6,7 @@ say is an output, so an error raised after data has been read is always the one 
 
 from __future__ import annotations
 
-from dither.surfaces import escape_lines
+from dither.escape import escape_lines
 
 
 class DitherError(Exception):

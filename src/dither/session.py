@@ -34,7 +34,10 @@ from dither.answer.split import checked
 from dither.answer.suggest import Suggestion, suggestion, wish
 from dither.builder import Question, table
 from dither.canonical import Number, fraction_text
-from dither.catalog import UNPROTECTED, Catalog, catalog_hash, load
+from dither.catalog import Catalog
+from dither.catalog.explain import UNPROTECTED
+from dither.catalog.file.load import load
+from dither.catalog.storage import catalog_hash
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.facts import Facts
 from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
@@ -42,6 +45,7 @@ from dither.privacy.kernel.kernel import DRY_RUN, Kernel, Priced, Release
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot
+from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import Budget
 from dither.publish.certificate import body_of
 from dither.publish.seal import sign
@@ -50,6 +54,7 @@ from dither.question.recipe import Recipe
 from dither.sql.dialects import Spoken
 from dither.sql.parse import read_text
 from dither.state import State
+from dither.steward.rehearsal import Rehearsals
 from dither.version import LOSS_VERSION, __version__
 
 _MOST_REMEMBERED = 256
@@ -63,6 +68,8 @@ class Connection:
         file = Path(written.file)
         self._place = State.beside(file, state)
         self._kernel = Kernel(self._place)
+        self._reports = Reports.of(self._kernel.ledger)
+        self._rehearsals = Rehearsals()
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
         self._remembered: dict[tuple[Any, ...], Any] = {}
@@ -183,7 +190,7 @@ class Connection:
         offered = self._offer(bound, asked, read_price(asked, bound.dialect), view)
         _check_delta(bound.dialect, offered.priced)
         request = offered.priced.request
-        release = self._kernel.rehearse(request) if dry_run else self._release(offered.priced, fresh)
+        release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
         info = self._info(release, offered.recipe)
         result = build_result(release, offered.recipe, confidence, info, offered.bands)
         return replace(result, _certify=self._certificate)
@@ -216,11 +223,11 @@ class Connection:
 
     def budget(self) -> Budget:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return Budget(self._kernel.ledger.pots(under_way=False), horizon=horizon(self._kernel.catalog))
+        return Budget(self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog))
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
-        return history(self._kernel.ledger, self._pot)
+        return history(self._reports, self._pot)
 
     @property
     def kernel(self) -> Kernel:
@@ -255,7 +262,7 @@ class Connection:
         """What was promised for a release, signed with the dataset's key."""
         if release.at.context == DRY_RUN:
             raise ParameterError("a dry run is about nobody and promises nothing: ask without dry_run=True")
-        ledger = self._kernel.ledger
+        ledger = self._reports
         budget = self.budget()
         standing = {pot.name: pot for pot in budget.pots}
         way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
@@ -302,7 +309,7 @@ class Connection:
     def _preview(self, asked: Asked) -> tuple[Offered, Preview]:
         view = self._view()
         bound = self._bind(asked)
-        ledger = self._kernel.ledger
+        ledger = self._reports
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
         if asked.within is None:
@@ -346,8 +353,11 @@ class Connection:
             self._refuse_pot()
         return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
 
+    def _rehearse(self, request: Request) -> Release:
+        return self._rehearsals.rehearse(self._kernel.price(replace(request, context=DRY_RUN)))
+
     def _refuse_pot(self) -> None:
-        names = [pot.name for pot in self._kernel.ledger.pots(under_way=False)]
+        names = [pot.name for pot in self._reports.pots(under_way=False)]
         raise BudgetError(
             f"there is no pot {self._pot!r}" + (f" (there are {', '.join(names)})" if names else "") + ". "
             f"The data steward opens it: dither budget open {self._pot} --epsilon 3 --ceiling 5 "

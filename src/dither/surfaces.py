@@ -11,35 +11,25 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from dither.escape import SUSPECT, escape_label, escape_lines, is_hidden
+
 if TYPE_CHECKING:
     from rich.text import Text
 
-_JOINERS = "\u200c\u200d"
-"""Characters of category Cf that spelling needs, in Persian, in Indic scripts and in emoji."""
+__all__ = [
+    "PLOT_TEXT",
+    "escape_csv",
+    "escape_html",
+    "escape_json",
+    "escape_label",
+    "escape_lines",
+    "make_rich_cell",
+    "make_rich_text",
+]
 _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 """What a spreadsheet takes for the start of a formula; the last four are the wide forms."""
-_SUSPECT = re.compile(r"[^\x20-\x7e]")
 PLOT_TEXT: dict[str, Any] = {"parse_math": False, "usetex": False}
 """Properties of matplotlib texts that hold labels: neither formulas nor TeX."""
-
-
-def escape_label(text: str) -> str:
-    r"""A text on one line of a terminal: characters that hide, move or reverse others are spelt out.
-
-    >>> print(escape_label("a\x1b[2J\u202eb\nc"))
-    a\x1b[2J\u202eb\nc
-    """
-    return _SUSPECT.sub(_spell_label_character, text)
-
-
-def escape_lines(text: str) -> str:
-    r"""A text of several lines on a terminal: as a label, but line feeds and tabs stay.
-
-    >>> print(escape_lines("SELECT 1\x1b[2J\nFROM t"))
-    SELECT 1\x1b[2J
-    FROM t
-    """
-    return _SUSPECT.sub(_spell_line_character, text)
 
 
 def make_rich_text(text: str) -> Text:
@@ -83,31 +73,12 @@ def escape_json(document: str) -> str:
     >>> print(escape_json('{"label": "a\u202eb"}'))
     {"label": "a\u202eb"}
     """
-    return _SUSPECT.sub(_spell_json_character, document)
-
-
-def _is_hidden(character: str) -> bool:
-    """Control and format characters (bidi marks among them), halves of characters, unusual spaces, unassigned codes."""
-    return not character.isprintable() and character not in _JOINERS
-
-
-def _spell_label_character(match: re.Match[str]) -> str:
-    character = match.group()
-    return _spell(character) if _is_hidden(character) else character
-
-
-def _spell_line_character(match: re.Match[str]) -> str:
-    character = match.group()
-    return character if character in "\n\t" else _spell_label_character(match)
+    return SUSPECT.sub(_spell_json_character, document)
 
 
 def _spell_json_character(match: re.Match[str]) -> str:
     character = match.group()
-    if character in "\n\t" or not _is_hidden(character):
+    if character in "\n\t" or not is_hidden(character):
         return character
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
-
-
-def _spell(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from dither import ParameterError
-from dither.privacy.charges.conversions import delta_from_rho, epsilon_from_rho, rho_for
+from dither.accounting.zcdp import delta_from_rho
+from dither.privacy.charges.conversions import epsilon_from_rho, rho_for
 from tests.evidence import to_real
 
 SPEC = [("0.01", 0.6216927), ("0.1", 2.141939), ("0.5", 5.221534), ("1", 7.766217), ("5", 20.55195)]

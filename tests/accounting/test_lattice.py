@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from dither import ParameterError
-from dither.privacy.charges.bounds import Bounds
-from dither.privacy.charges.lattice import delta_discrete_gaussian, delta_discrete_laplace
+from dither.accounting.bounds import Bounds
+from dither.accounting.lattice import delta_discrete_gaussian, delta_discrete_laplace
 from tests.case_lists import mark_rest
 from tests.evidence import gaussian_tail, laplace_tail, to_real
 

@@ -10,7 +10,7 @@ import pytest
 
 from dither import accounting as acc
 from dither.accounting import curves, filters, odometers
-from dither.privacy.charges.bounds import Bounds
+from dither.accounting.bounds import Bounds
 from dither.privacy.losses import Loss
 
 RIGHT = """

@@ -9,14 +9,14 @@ import pytest
 
 from dither import local
 from dither.accounting.curves import delta as accounted
+from dither.accounting.lattice import delta_discrete_laplace
 from dither.audit import accountant
 from dither.audit.accountant import audit_accountant, audit_loss, draw_loss
 from dither.audit.canaries import chance_of, epsilon_lower, one_run
 from dither.audit.exact import hockey_stick, judge, renyi, smallest_epsilon
 from dither.errors import ParameterError
-from dither.privacy.charges.lattice import delta_discrete_laplace
+from dither.mechanisms import ExponentialMechanism
 from dither.privacy.losses import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, RandomizedResponse
-from dither.privacy.mechanisms import ExponentialMechanism
 from dither.privacy.noise import discrete_laplace
 
 

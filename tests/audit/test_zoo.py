@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from dither import mechanisms
 from dither.audit.shipped_mechanisms import subjects
 from dither.audit.zoo import ALPHA, BUGS, Catch
 from dither.audit.zoo.bug import MOST_RUNS
@@ -18,7 +19,6 @@ from dither.audit.zoo.counting import dawa_partition
 from dither.audit.zoo.floats import REACHED, reachable, textbook_laplace
 from dither.audit.zoo.sparse import BAD_GAP, CHEN, HIT, LEE_CLIFTON, MISS, ROTH, Variant
 from dither.cli.main import app
-from dither.privacy import mechanisms
 from tests.case_lists import mark_rest
 from tests.example_files import load_example
 

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import pytest
@@ -229,3 +231,90 @@ class TestStoredCatalogsObeyTheRules:
         tree["tables"].append(tree["tables"][0])
         with pytest.raises(CatalogError, match="the key 'patients' was given before"):
             from_json(tree)
+
+
+def paths_of(tree, path=()):
+    """Every node of a JSON tree but its root, as the keys that lead to it."""
+    inner = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, node in inner:
+        yield (*path, key)
+        yield from paths_of(node, (*path, key))
+
+
+def changed_copies(tree, path):
+    """The tree with another value at the path, without it, and with something beside it."""
+    for value in (None, True, 1, 0.5, -(2**70), "", "x", "keep", [], [[]], ["x", 1], {}, {"value": []}, {"x": "x"}):
+        copy = json.loads(json.dumps(tree))
+        parent = reduce(getitem, path[:-1], copy)
+        parent[path[-1]] = value
+        yield copy
+    copy = json.loads(json.dumps(tree))
+    parent = reduce(getitem, path[:-1], copy)
+    del parent[path[-1]]
+    yield copy
+    parent = reduce(getitem, path[:-1], copy := json.loads(json.dumps(tree)))
+    parent.append("x") if isinstance(parent, list) else parent.update(x=1)
+    yield copy
+
+
+EVERY_TYPE = """dither: 1
+dataset: types
+lineage: types
+population: people
+neighbours: replace
+unit: {kind: person_window, column: day, every: month, zone: "+01:00"}
+people: {owner: {protected: true}, doctor: {protected: false, because: their names are public}}
+source: {engine: csv, location: data}
+tables:
+  wards:
+    kind: public
+    from: wards.csv
+    unique: [[ward]]
+    columns: {ward: {type: text, width: 9, nulls: {value: none}}}
+  visits:
+    kind: private
+    from: visits.csv
+    owner: {column: owner}
+    unique: [[visit]]
+    rows_per_unit: 3
+    max_rows: 100
+    columns:
+      owner: {type: id}
+      visit: {type: id}
+      doctor: {type: id}
+      day: {type: date, bounds: [2024-01-01, 2024-12-31], nulls: drop, provenance: law}
+      time: {type: timestamp, bounds: ["2024-01-01T00:00:00", "2024-12-31T00:00:00"], zone: UTC, nulls: keep,
+             provenance: law}
+      cost: {type: decimal, bounds: [-1.5, 20], resolution: 0.1, nulls: {value: 0.5}, provenance: law}
+      urgent: {type: boolean, nulls: {value: true}}
+      sex: {type: category, values: [f, m], other: keep, nulls: {value: f}}
+      ward: {type: category, values: {from: wards.ward}, other: drop, nulls: keep}
+      drug: {type: category, values: undeclared, width: 4, nulls: keep}
+  tests:
+    kind: private
+    from: tests.csv
+    owner: {references: visits, by: {for: visit}}
+    unique: []
+    rows_per_unit: 3
+    max_rows: 100
+    columns:
+      for: {type: id}
+      day: {type: date, bounds: [2024-01-01, 2024-12-31], nulls: drop, provenance: law}
+"""
+
+
+@pytest.mark.parametrize("text", [CLINIC, EVERY_TYPE], ids=["clinic", "every_type"])
+def test_a_changed_stored_catalog_is_refused_or_is_one_that_would_be_written_so(text):
+    """Never another exception, and never a catalog that means something else than its bytes."""
+    tree = json.loads(canonical.dumps(to_json(parse(text))))
+    assert to_json(from_json(tree)) == tree
+    refused = 0
+    for path in paths_of(tree):
+        for changed in changed_copies(tree, path):
+            try:
+                catalog = from_json(changed)
+            except CatalogError:
+                refused += 1
+            else:
+                assert canonical.dumps(to_json(catalog)) == canonical.dumps(changed)
+    assert refused > 1000

@@ -12,7 +12,8 @@ from dither.plan import algebra as a
 from dither.plan import analyse as analysis
 from dither.plan.algebra import Call, Cells, Column, Count, CountDistinct, CountUnits, Filter, Named, Scan, Sum, Value
 from dither.plan.analyse import analyse
-from dither.plan.keys import bounds, shape
+from dither.plan.bounds import bounds
+from dither.plan.keys import shape
 from dither.plan.sensitivity import sensitivity
 from dither.plan.stability import Loose
 from dither.privacy.kernel.kernel import Kernel

@@ -28,6 +28,7 @@ from dither.plan.algebra import (
 from dither.plan.sensitivity import sensitivity
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
+from dither.privacy.ledger.reports import Reports
 from tests.datasets import clinic, hospital
 
 CLINIC = clinic.catalog()
@@ -148,7 +149,7 @@ def test_a_sample_is_drawn_by_a_key_of_the_kernel(tmp_path):
     query = Cells(SampleUnits(Scan("visits"), F(1, 2)), (), (Count(),))
     kernel.release(Request((Step(query, "laplace", F(1)),), Price(epsilon=F(1)), "total"))
     assert kernel.ledger.pot("total").spent == 1
-    assert kernel.ledger.incidents_open() == ()
+    assert Reports.of(kernel.ledger).incidents_open() == ()
 
 
 def test_a_computed_constant_cannot_stand_in_for_a_key():

@@ -11,6 +11,7 @@ import pytest
 
 from dither.audit import naive
 from dither.data.lower import cells as lowered
+from dither.mechanisms import QuantileGrid
 from dither.plan.algebra import (
     Cells,
     Compare,
@@ -27,7 +28,6 @@ from dither.plan.algebra import (
 )
 from dither.plan.grids import points_between, points_of
 from dither.plan.sensitivity import touched
-from dither.privacy.mechanisms import QuantileGrid
 from tests.case_lists import mark_rest
 from tests.datasets import hospital
 

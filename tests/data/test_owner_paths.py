@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from dither import steward
 from dither.catalog import parse
+from dither.catalog.owners import owner_names
 from dither.cli.main import app
-from dither.data.engines.duckdb import CANNOT_ENCRYPT
 from dither.data.register import limits, owners, registration
+from dither.data.register.connections import CANNOT_ENCRYPT
 from dither.data.register.registration import RegistrationError, stages, write_copy_and_facts
 from dither.plan.algebra import Cells, Count, Join, Named, PerUnit, Scan
 from tests.datasets import clinic, hospital, shop
@@ -58,7 +59,7 @@ class TestKeysOfOtherNames:
 
     def test_the_owner_under_another_name_needs_no_second_protection(self):
         catalog = parse(shop.CATALOG)
-        assert catalog.owner_names(catalog.table("orders")) == {"o_customer"}
+        assert owner_names(catalog, catalog.table("orders")) == {"o_customer"}
         assert catalog.owner_column(catalog.table("lines")) == "c_key"
         parse(shop.CATALOG.replace("people: {c_key", "people: {o_customer: {protected: true}, c_key"))
 

@@ -21,10 +21,12 @@ from dither.cli.main import app
 from dither.data.engines import duckdb as engine
 from dither.data.engines import scratch
 from dither.data.measure import MeasureError, Measurer
+from dither.data.register import connections
 from dither.data.register.registration import write_copy_and_facts
 from dither.errors import DitherError
 from dither.plan.algebra import Keys, Scan
 from dither.privacy.kernel.kernel import Kernel
+from dither.privacy.ledger.reports import Reports
 from tests.datasets import clinic
 from tests.datasets.one_table import write_catalog
 
@@ -153,7 +155,7 @@ class TestSettings:
 
     def test_reading_a_schema_spills_nowhere(self):
         """DuckDB's default is a folder in whichever folder the process runs."""
-        with engine.open_for_schema() as connection:
+        with connections.open_for_schema() as connection:
             assert settings_of(connection, "temp_directory") == [""]
 
     def test_memory_and_threads_are_those_of_the_environment(self, tmp_path, monkeypatch):
@@ -162,7 +164,7 @@ class TestSettings:
         file = make_database(tmp_path)
         for connection in (
             engine.open_registered(file),
-            engine.open_for_registration(tmp_path / "new.duckdb", tmp_path / "spill"),
+            connections.open_for_registration(tmp_path / "new.duckdb", tmp_path / "spill"),
         ):
             limits = settings_of(connection, "memory_limit", "threads")
             connection.close()
@@ -176,7 +178,7 @@ class TestSettings:
             with monkeypatch.context() as patch, pytest.raises(DitherError, match=r"512MB|whole number"):
                 patch.setenv(name, value)
                 con.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
-        assert [pot.spent for pot in con.kernel.ledger.pots()] == [0]
+        assert [pot.spent for pot in Reports.of(con.kernel.ledger).pots()] == [0]
 
 
 HOLD = """
@@ -270,7 +272,7 @@ class TestLeftovers:
         file, place = clinic.register(tmp_path / "x", [clinic.row("v", "p")])
         (tmp_path / "fast").mkdir()
         named: list[Path] = []
-        honest = engine.open_for_registration
+        honest = connections.open_for_registration
 
         def look(path: Path, spill: Path, *rest: object, **options: bool):
             named.append(Path(os.fsdecode(place.plain_spill_file.read_bytes())))

@@ -16,12 +16,12 @@ from typing import Any
 
 import duckdb
 
+from dither.answer.shown_keys import shown_keys
 from dither.audit import naive
 from dither.audit.naive_plans import Label, grouped, shown
 from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse, scalars
 from dither.plan.algebra import Cells, Keys, Quantiles, Sum
 from dither.plan.analyse import analyse
-from dither.plan.keys import shown_keys
 from dither.question.expressions import Apply, Constant, Grouping, KeyValue, Noisy
 from dither.question.recipe import Recipe
 from tests.datasets import hospital

@@ -10,7 +10,9 @@ from typing import Any
 import dither
 from dither import steward
 from dither.privacy.kernel.kernel import Kernel
-from dither.privacy.ledger import Ledger, Pot, Report
+from dither.privacy.ledger import Pot
+from dither.privacy.ledger.steward_ledger import StewardLedger
+from dither.privacy.ledger.verify import Report
 from dither.session import Connection
 from dither.state import State
 
@@ -100,7 +102,7 @@ class Clinic:
     def kernel(self) -> Kernel:
         return Kernel(self.place)
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> StewardLedger:
         return steward.open_ledger(self.place)
 
     def spent(self) -> dict[str, Any]:

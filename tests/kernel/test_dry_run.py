@@ -21,6 +21,7 @@ from dither.privacy.kernel.kernel import Kernel, statements
 from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.state import State
+from dither.steward import rehearsal
 from tests.datasets import clinic, hospital
 
 QUESTION = "SELECT ward, COUNT(*) AS n, SUM(cost) AS cost FROM visits WHERE age >= 18 GROUP BY ward"
@@ -53,12 +54,16 @@ def both(registered_twice, monkeypatch):
     return registered_twice[1]
 
 
+def rehearse(kernel, request):
+    return rehearsal.Rehearsals().rehearse(kernel.price(replace(request, context="dry_run")))
+
+
 def exact_of(kernel: Kernel, file, monkeypatch):
     """What a rehearsal measures, before its noise."""
     seen = []
-    monkeypatch.setattr(kernel, "randomise", lambda priced, exact: seen.append(exact) or ((0,) * 4, (0,) * 4))
+    monkeypatch.setattr(rehearsal, "randomise", lambda steps, exact, source: seen.append(exact) or ((0,) * 4, (0,) * 4))
     steps = tuple(Step(Cells(Scan("visits"), ("ward",), (what,)), "laplace", F(1)) for what in (Count(), Sum("cost")))
-    kernel.rehearse(Request(steps, Price(F(1)), "total"))
+    rehearse(kernel, Request(steps, Price(F(1)), "total"))
     return [{key: cells.tolist() for key, cells in step.items()} for step in seen[0]]
 
 
@@ -68,16 +73,36 @@ def test_identical_on_an_empty_and_a_full_table(both, monkeypatch):
     assert min(row[0] for row in empty[0][()]) > 10  # and there is something to see
 
 
-def test_the_registered_copy_is_never_opened(both, monkeypatch, tmp_path):
-    """With the copy gone, a rehearsal still answers and a question does not."""
-    con = connect(both[0])
+def copies_opened_by_a_rehearsal(file, monkeypatch):
     opened = []
     real = Measurer.__init__
     monkeypatch.setattr(
         Measurer, "__init__", lambda self, copy, *a, **k: opened.append(copy) or real(self, copy, *a, **k)
     )
-    con.sql(QUESTION, epsilon=1, dry_run=True)
+    connect(file).sql(QUESTION, epsilon=1, dry_run=True)
+    return opened
+
+
+def test_the_registered_copy_is_never_opened(both, monkeypatch):
+    """A rehearsal opens the copy that it wrote itself and no other."""
+    opened = copies_opened_by_a_rehearsal(both[0], monkeypatch)
     assert opened and not any(both[0].with_suffix(".dither") in copy.parents for copy in opened)
+
+
+def test_planted_bug_a_rehearsal_that_opens_the_registered_copy_is_seen(both, monkeypatch):
+    state = State(both[0].with_suffix(".dither"))
+    copy = state.version(1) / "data.duckdb"
+    monkeypatch.setattr(rehearsal.Rehearsals, "_write_copy", lambda self, at: copy)
+    opened = copies_opened_by_a_rehearsal(both[0], monkeypatch)
+    assert any(state.root in copy.parents for copy in opened)
+
+
+def test_a_request_priced_to_be_released_is_not_rehearsed(both):
+    """Its result would be stamped as an answer about people."""
+    kernel = Kernel(State(both[0].with_suffix(".dither")))
+    step = Step(Cells(Scan("visits"), (), (Count(),)), "laplace", F(1))
+    with pytest.raises(RefusedError, match="only a dry run is rehearsed"):
+        rehearsal.Rehearsals().rehearse(kernel.price(Request((step,), Price(F(1)), "total")))
 
 
 def entries(file):

@@ -38,6 +38,7 @@ from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.randomise import randomise
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge
+from dither.privacy.ledger.reports import Reports
 from dither.privacy.losses import BoundedRange
 from dither.privacy.mechanisms.quantile_families import choose_ranges, root_down
 from dither.privacy.noise import SystemSource
@@ -263,7 +264,7 @@ class TestReleased:
                 for family in ("laplace", "gaussian"):
                     values = kernel.release(request(*queries, epsilon=F(1), family=family)).values
                     assert [len(each) for each in values][1:] or values
-        assert kernel.ledger.incidents_open() == ()
+        assert Reports.of(kernel.ledger).incidents_open() == ()
 
     def test_keys_medians_and_rollups_in_one_release_and_again_for_free(self, tmp_path):
         place = register(

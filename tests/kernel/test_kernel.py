@@ -18,6 +18,7 @@ from dither.privacy.kernel import kernel as kernel_module
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger import charge_pure
+from dither.privacy.ledger.reports import Reports
 from dither.privacy.losses import DiscreteLaplace, Pure
 from dither.privacy.noise import SystemSource
 from tests.datasets import clinic
@@ -160,12 +161,13 @@ class TestFailure:
         with pytest.raises(MeasureError):
             kernel.release(request(COUNT))
         assert kernel.ledger.pot("total").spent == 0
-        assert kernel.ledger.incidents_open() == ()
+        assert Reports.of(kernel.ledger).incidents_open() == ()
 
     def test_a_failure_after_reserve_never_answers_with_the_empty_table(self, clinic_kernel, monkeypatch):
         """The victim whose row kills the engine: the charge stays, the response is constant, the dataset stops."""
-        _, _, kernel = clinic_kernel
+        _, place, kernel = clinic_kernel
         tries = []
+        measure = Measurer.measure
 
         def killed(self, query, key=None):
             tries.append(query)
@@ -180,11 +182,11 @@ class TestFailure:
         assert caught.value.__cause__ is None and caught.value.__context__ is None
         assert len(tries) == 3
         assert kernel.ledger.pot("total").spent == 1
-        assert len(kernel.ledger.incidents_open()) == 1
-        monkeypatch.undo()
+        assert len(Reports.of(kernel.ledger).incidents_open()) == 1
+        monkeypatch.setattr(Measurer, "measure", measure)
         with pytest.raises(RefusedError, match="suspended"):
             kernel.release(request(COUNT))
-        kernel.ledger.clear_incidents("the engine ran out of memory, which was doubled")
+        steward.clear_incidents(place, "the engine ran out of memory, which was doubled")
         kernel.release(request(COUNT))
 
     def test_a_passing_fault_is_tried_again_and_answered(self, clinic_kernel, monkeypatch):
@@ -241,7 +243,7 @@ class TestReleases:
         _, _, kernel = clinic_kernel
         by_ward = Cells(Scan("visits"), ("ward",), (Count(),))
         release = kernel.release(request(by_ward))
-        stored = kernel.ledger.release(kernel.ledger.number_of(release.release_id))
+        stored = Reports.of(kernel.ledger).release(Reports.of(kernel.ledger).number_of(release.release_id))
         assert pa.ipc.open_stream(stored.arrow_bytes).read_all().column(0).to_pylist() == [list(release.values[0])]
         assert len(release.values[0]) == 4  # north, south, other, NULL: all declared keys, present or not
 

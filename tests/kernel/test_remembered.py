@@ -14,6 +14,7 @@ from dither.data.measure import Measurer
 from dither.errors import BudgetError, RefusedError, UnavailableError
 from dither.plan.algebra import Cells, Compare, Count, Filter, SampleUnits, Scan
 from dither.privacy.kernel.request import Price, Request, Step
+from dither.steward.rehearsal import Rehearsals
 from tests.datasets.regional_clinic import Clinic
 
 MEAN = "SELECT AVG(age) AS a, COUNT(*) AS n FROM patients"
@@ -77,7 +78,7 @@ def test_a_rehearsal_is_not_remembered_as_a_question(clinic: Clinic) -> None:
     con = clinic.connect()
     asked = con.request(COUNT, epsilon=1)
     con.kernel.price(asked)
-    rehearsed = con.kernel.rehearse(asked)
+    rehearsed = Rehearsals().rehearse(con.kernel.price(replace(asked, context="dry_run")))
     assert rehearsed.at.context == "dry_run" and con.kernel.price(asked).at.context != "dry_run"
     with pytest.raises(RefusedError):
         con.kernel.release(replace(asked, context="dry_run"))

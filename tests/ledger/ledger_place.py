@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dither.privacy.ledger import Ledger, Location, Report, Reservation, chain, verify
+from dither.privacy.ledger import Location, Reservation, chain
 from dither.privacy.ledger.head import GENESIS
+from dither.privacy.ledger.steward_ledger import StewardLedger
+from dither.privacy.ledger.verify import Report, verify
 from dither.privacy.losses import Pure
 
 HASH = "ab" * 32
@@ -56,13 +58,13 @@ class Place:
     def head(self) -> Path:
         return self.folder / "heads" / "one"
 
-    def create(self, cap: object = 1, ceiling: object = 2, **more: Any) -> Ledger:
-        ledger = Ledger.create(self.location, self.head)
+    def create(self, cap: object = 1, ceiling: object = 2, **more: Any) -> StewardLedger:
+        ledger = StewardLedger.create(self.location, self.head)
         ledger.open_pot("total", cap, ceiling, **(TERMS | {"reissue": 0, "max_incidents": 9} | more))  # type: ignore[arg-type]
         return ledger
 
-    def open(self) -> Ledger:
-        return Ledger.open(self.location, self.head)
+    def open(self) -> StewardLedger:
+        return StewardLedger.open(self.location, self.head)
 
     def verify(self) -> Report:
         return verify(self.location, self.head)
@@ -124,13 +126,13 @@ def translated(statement: str) -> str:
 
 
 def reserve(
-    ledger: Ledger, epsilon: object = "0.1", pot: str = "total", request: str = HASH, **more: Any
+    ledger: StewardLedger, epsilon: object = "0.1", pot: str = "total", request: str = HASH, **more: Any
 ) -> Reservation:
     return ledger.reserve(pot, Pure(epsilon, unit="person", **more), request, {"plan": HASH})  # type: ignore[arg-type]
 
 
 def release(
-    ledger: Ledger,
+    ledger: StewardLedger,
     epsilon: object = "0.1",
     content: bytes = b"42",
     pot: str = "total",

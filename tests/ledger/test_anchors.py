@@ -9,9 +9,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dither.errors import ParameterError
-from dither.privacy.ledger import verify
 from dither.privacy.ledger.anchors import read_lines, write_line
 from dither.privacy.ledger.head import Anchor
+from dither.privacy.ledger.verify import verify
 from tests.ledger.ledger_place import TIME, Place, release
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Engine
 
 from dither.errors import BudgetError, RefusedError
-from dither.privacy.ledger import Ledger
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import Place, release, reserve
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +99,7 @@ def test_threads_share_one_ledger(both: Place) -> None:
     assert len(refused) == 4 and both.verify().releases == 20
 
 
-def _release_in_child(ledger: Ledger, parents: Engine) -> None:
+def _release_in_child(ledger: StewardLedger, parents: Engine) -> None:
     assert ledger._database.engine is not parents
     release(ledger, "0.1")
 

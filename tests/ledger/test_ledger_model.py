@@ -22,7 +22,8 @@ from hypothesis.stateful import (
 )
 
 from dither.errors import BudgetError, DitherError, RefusedError
-from dither.privacy.ledger import Ledger, Reservation
+from dither.privacy.ledger import Reservation
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.losses import DiscreteLaplace
 from tests.case_lists import mark_rest
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, fresh_url
@@ -41,7 +42,7 @@ class Model(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.place = Place(self.folder, url())
-        self.ledger = Ledger.create(self.place.location, self.place.head)
+        self.ledger = StewardLedger.create(self.place.location, self.place.head)
         self.caps: dict[str, Fraction] = {}
         self.ceilings: dict[str, Fraction] = {}
         self.charges: dict[str, list[Fraction]] = {}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dither.errors import RefusedError
-from dither.privacy.ledger import Ledger
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import TIME, Place, fresh_url, release, reserve
 from tests.postgres_server import running_server
 
@@ -66,7 +66,7 @@ def test_a_connection_that_dies_inside_a_transaction_records_nothing(place: Plac
     assert place.verify().releases == 2
 
 
-def _die_while_writing(ledger: Ledger, place: Place) -> None:
+def _die_while_writing(ledger: StewardLedger, place: Place) -> None:
     with ledger._appending() as (transaction, append):
         append("clear", {"reason": "never to be seen"})
         (pid,) = transaction.rows("SELECT pg_backend_pid()")[0]
@@ -140,7 +140,7 @@ def test_tampering_is_found(place: Place, statement: str, problem: str) -> None:
 def test_a_ledger_is_never_replaced_and_a_stranger_is_no_ledger(place: Place, server: Any, tmp_path: Path) -> None:
     place.create().close()
     with pytest.raises(RefusedError, match="never replaced"):
-        Ledger.create(place.location, tmp_path / "other" / "head")
+        StewardLedger.create(place.location, tmp_path / "other" / "head")
     stranger = Place(tmp_path / "stranger", fresh_url(server))
     with pytest.raises(RefusedError, match="no ledger of dither"):
         stranger.open()
@@ -217,5 +217,5 @@ def test_two_search_paths_to_one_ledger_share_its_lock(
 def test_passwords_are_not_shown(tmp_path: Path) -> None:
     secret = "postgresql://steward:hunter2@127.0.0.1:1/ledger"
     with pytest.raises(RefusedError, match="cannot be reached") as caught:
-        Ledger.open(secret, tmp_path / "head")
+        StewardLedger.open(secret, tmp_path / "head")
     assert "hunter2" not in str(caught.value)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from dither.errors import BudgetError, RefusedError
-from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.head import Anchor
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import TABLES, Place, reserve
 
 STORED: dict[str, Any] = json.loads(Path(__file__).with_name("shares_of_the_first_version.json").read_text())
@@ -25,7 +25,7 @@ BYTES = {("release", 3), ("release", 4)}
 @pytest.fixture
 def old(both: Place) -> Place:
     """The stored ledger in a fresh place, with its head."""
-    Ledger.create(both.location, both.head).close()
+    StewardLedger.create(both.location, both.head).close()
     with both._theirs() as theirs:
         mark = "%s" if both.url else "?"
         for table in TABLES:

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import Ledger, default_head_path
+from dither.privacy.ledger import default_head_path
 from dither.privacy.ledger.head import Anchor, Head
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 
@@ -105,7 +106,7 @@ def test_a_lost_ledger_gives_nothing_back(place: Place) -> None:
     ledger = place.create()
     ledger.close()
     with pytest.raises(RefusedError, match="exists already"):
-        Ledger.create(place.path, place.folder / "fresh" / "head")
+        StewardLedger.create(place.path, place.folder / "fresh" / "head")
     place.path.unlink()
     with pytest.raises(RefusedError, match="remembers a ledger of 1 entries"):
         place.create()
@@ -116,7 +117,7 @@ def test_a_lost_ledger_gives_nothing_back(place: Place) -> None:
 
 def test_an_empty_ledger_may_have_lost_its_head(both: Place) -> None:
     # killed in `create`, between the file and its head
-    Ledger.create(both.location, both.head).close()
+    StewardLedger.create(both.location, both.head).close()
     both.head.unlink()
     ledger = both.open()
     ledger.open_pot("total", 1, 1, **TERMS)
@@ -126,7 +127,7 @@ def test_an_empty_ledger_may_have_lost_its_head(both: Place) -> None:
 def test_the_head_lies_elsewhere(place: Place) -> None:
     for inside in (place.path.parent / "head", place.path.parent / "a" / "b", place.path.parent / "x" / ".." / "head"):
         with pytest.raises(ParameterError, match="outside the ledger's directory"):
-            Ledger.create(place.path, inside)
+            StewardLedger.create(place.path, inside)
     assert not place.path.exists()
 
 
@@ -198,7 +199,7 @@ def test_two_copies_of_a_ledger_that_race_for_one_head_do_not_both_send(
     """Each copy has a database lock of its own; between comparing the head and moving it, the other must wait."""
     place.create().close()
     shutil.copytree(place.folder / "state", tmp_path / "copy")
-    mine, copy = place.open(), Ledger.open(tmp_path / "copy" / "ledger.sqlite", place.head)
+    mine, copy = place.open(), StewardLedger.open(tmp_path / "copy" / "ledger.sqlite", place.head)
     first, second = reserve(mine), reserve(copy)  # nothing has left, so both may
     committed, go_on = threading.Event(), threading.Event()
     true = Head.advance

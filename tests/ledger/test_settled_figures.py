@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from dither.answer.history import history
 from dither.errors import BudgetError
-from dither.privacy.ledger import Ledger, Pot, pot_tree, pots
+from dither.privacy.ledger import Pot, pot_tree, pots
 from dither.privacy.ledger.settled import UnderWay, names_inside, settle
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.losses import Pure
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
@@ -99,7 +100,7 @@ def test_settled_totals_of_windows_too(neighbours: str, asked: list[Any]) -> Non
     check_settled(make_windows(neighbours), neighbours, asked)
 
 
-def parts_of(place: Place) -> Ledger:
+def parts_of(place: Place) -> StewardLedger:
     ledger = place.create(cap=2, ceiling=3)
     ledger.record_register(1, HASH, {"lineage": "clinic"})
     inside: dict[str, Any] = TERMS | {"reissue": 0}
@@ -123,7 +124,7 @@ def test_a_partition_is_settled_from_its_parts(both: Place) -> None:
     assert both.verify().ok
 
 
-def refusal(ledger: Ledger, price: object, pot: str = "total", **how: Any) -> str:
+def refusal(ledger: StewardLedger, price: object, pot: str = "total", **how: Any) -> str:
     with pytest.raises(BudgetError) as caught:
         ledger.reserve(pot, Pure(price, unit="person"), HASH, {}, **how)  # type: ignore[arg-type]
     assert caught.value.__context__ is None and caught.value.__cause__ is None

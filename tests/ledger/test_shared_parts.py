@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from dither.errors import BudgetError, RefusedError
-from dither.privacy.ledger import Ledger, Rule
+from dither.privacy.ledger import Rule
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import TERMS, TIME, Place, release
 from tests.ledger.unit_losses import APPROX, History
 
@@ -24,11 +25,11 @@ KINDS = [
 ]
 
 
-def open_inside(ledger: Ledger, name: str, inside: str, **more: Any) -> None:
+def open_inside(ledger: StewardLedger, name: str, inside: str, **more: Any) -> None:
     ledger.open_pot(name, 1, 1, inside=inside, **(TERMS | {"kind": "group"} | more))
 
 
-def open_partition(ledger: Ledger, name: str, inside: str, column: str, *values: str) -> None:
+def open_partition(ledger: StewardLedger, name: str, inside: str, column: str, *values: str) -> None:
     open_inside(ledger, name, inside, kind="partition", column=column)
     for value in values:
         open_inside(ledger, f"{name}-{value}", name, kind="part", value=value)

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from dither.errors import DitherError, RefusedError
-from dither.privacy.ledger import Ledger, database
+from dither.privacy.ledger import database
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import Place, release, reserve
 
 
@@ -46,7 +47,7 @@ def as_nobody() -> None:
         os.setuid(65534)
 
 
-def spend_all(ledger: Ledger) -> str:
+def spend_all(ledger: StewardLedger) -> str:
     for _ in range(1000):
         reserve(ledger)
     return "never refused"

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import Ledger, chain, rows, tables
+from dither.privacy.ledger import chain, rows, tables
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.ledger.ledger_place import HASH, TIME, Place, release, reserve
 
 
-def bodies(ledger: Ledger, kind: str) -> list[dict[str, object]]:
+def bodies(ledger: StewardLedger, kind: str) -> list[dict[str, object]]:
     with ledger._database.transaction(write=False) as transaction:
         return [body for _, body in rows.bodies(transaction, kind)]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dither.errors import RefusedError
-from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.head import Anchor
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.losses import Pure
 from tests.ledger.ledger_place import HASH, TERMS, Place, release, reserve, rewrite
 
@@ -16,7 +16,7 @@ WEEKS = ("2026-01-05", "2026-01-12")
 FAILED = "failed_after_reserve"
 
 
-def open_analysts(ledger: Ledger) -> None:
+def open_analysts(ledger: StewardLedger) -> None:
     for name in ("ann", "bob"):
         ledger.open_pot(name, 1, 1, inside="total", kind="analyst", **TERMS)
 

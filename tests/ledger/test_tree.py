@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from dither.errors import BudgetError, DitherError, ParameterError, RefusedError
 from dither.privacy import losses
-from dither.privacy.ledger import Ledger, Pot, Rule, pot_tree, pots, rows
+from dither.privacy.ledger import Pot, Rule, pot_tree, pots, rows
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.losses import Loss, Pure
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
@@ -20,11 +21,13 @@ ZERO = {"reissue": 0}
 OTHER = "cd" * 32
 
 
-def group(ledger: Ledger, name: str, cap: object = 1, inside: str = "total", kind: str = "group", **more: Any) -> Pot:
+def group(
+    ledger: StewardLedger, name: str, cap: object = 1, inside: str = "total", kind: str = "group", **more: Any
+) -> Pot:
     return ledger.open_pot(name, cap, cap, inside=inside, kind=kind, **(TERMS | more))  # type: ignore[arg-type]
 
 
-def spent(ledger: Ledger) -> dict[str, Fraction]:
+def spent(ledger: StewardLedger) -> dict[str, Fraction]:
     return {pot.name: pot.spent for pot in ledger.pots()}
 
 
@@ -66,7 +69,7 @@ def test_one_total_and_no_second_budget_for_the_same_people(both: Place) -> None
 
 def test_pots_of_different_rules_each_count_in_their_own(both: Place) -> None:
     zcdp = Rule("zcdp", delta_conversion=F(1, 10**6))
-    ledger = Ledger.create(both.location, both.head)
+    ledger = StewardLedger.create(both.location, both.head)
     ledger.open_pot("total", "0.5", "0.5", rule=zcdp, **TERMS)
     group(ledger, "small", "0.3")
     loss = losses.DiscreteLaplace(10, 1, unit="person")
@@ -83,7 +86,7 @@ def test_pots_of_different_rules_each_count_in_their_own(both: Place) -> None:
 
 def test_both_caps_of_a_zcdp_pot_hold(both: Place) -> None:
     rule = Rule("zcdp", delta_conversion=F(1, 10**6), delta_selection=F(3, 10**9))
-    ledger = Ledger.create(both.location, both.head)
+    ledger = StewardLedger.create(both.location, both.head)
     ledger.open_pot("total", 1, 1, rule=rule, **TERMS)
     for _ in range(3):
         paid = ledger.reserve("total", losses.ZCDP("0.1", "1e-9", unit="person"), HASH, {})
@@ -109,7 +112,7 @@ def test_a_thousand_small_charges_never_drift(place: Place) -> None:
 # -- parallel composition -----------------------------------------------------------------------------------------
 
 
-def partition(ledger: Ledger, *parts: str, cap: object = 1, **more: Any) -> None:
+def partition(ledger: StewardLedger, *parts: str, cap: object = 1, **more: Any) -> None:
     group(ledger, "regions", cap, kind="partition", column="patients.region", **more)
     for part in parts:
         group(ledger, part, cap, inside="regions", kind="part", value=part, **more)
@@ -233,7 +236,7 @@ def test_parts_in_any_order_never_cost_less_than_the_worst_unit(asked: list[tupl
 
 
 @pytest.fixture
-def separate(both: Place) -> tuple[Place, Ledger]:
+def separate(both: Place) -> tuple[Place, StewardLedger]:
     ledger = both.create(cap=1, policy="separate")
     group(ledger, "board", "0.5")
     group(ledger, "press", "0.5")
@@ -241,7 +244,7 @@ def separate(both: Place) -> tuple[Place, Ledger]:
     return both, ledger
 
 
-def test_another_group_pays_its_own_pots_and_receives_the_same_answer(separate: tuple[Place, Ledger]) -> None:
+def test_another_group_pays_its_own_pots_and_receives_the_same_answer(separate: tuple[Place, StewardLedger]) -> None:
     place, ledger = separate
     done = release(ledger, "0.2", b"noisy", "ann")
     assert ledger.find(OTHER, "press") is None
@@ -262,7 +265,7 @@ def test_another_group_pays_its_own_pots_and_receives_the_same_answer(separate: 
     assert place.verify().ok
 
 
-def test_a_group_that_cannot_pay_does_not_see_the_answer(separate: tuple[Place, Ledger]) -> None:
+def test_a_group_that_cannot_pay_does_not_see_the_answer(separate: tuple[Place, StewardLedger]) -> None:
     place, ledger = separate
     done = release(ledger, "0.4", pot="board")
     release(ledger, "0.2", pot="press", request=OTHER)
@@ -273,7 +276,7 @@ def test_a_group_that_cannot_pay_does_not_see_the_answer(separate: tuple[Place, 
     assert place.verify().ok
 
 
-def test_an_uncommitted_charge_answers_nobody(separate: tuple[Place, Ledger]) -> None:
+def test_an_uncommitted_charge_answers_nobody(separate: tuple[Place, StewardLedger]) -> None:
     _, ledger = separate
     pending = reserve(ledger, "0.2", "ann")
     assert ledger.find(HASH, "ann") is None
@@ -291,7 +294,7 @@ def test_an_uncommitted_charge_answers_nobody(separate: tuple[Place, Ledger]) ->
         "UPDATE release SET commit_seq=1",
     ],
 )
-def test_tampering_with_who_paid_is_found(separate: tuple[Place, Ledger], statement: str) -> None:
+def test_tampering_with_who_paid_is_found(separate: tuple[Place, StewardLedger], statement: str) -> None:
     place, ledger = separate
     ledger.share(release(ledger, "0.2", pot="ann").seq, "press", released_at=TIME)
     ledger.close()
@@ -303,7 +306,7 @@ def test_tampering_with_who_paid_is_found(separate: tuple[Place, Ledger], statem
 # -- reissues -----------------------------------------------------------------------------------------------------
 
 
-def reissued(ledger: Ledger, old: int, price: object, note: str = "the catalog had a wrong bound") -> int:
+def reissued(ledger: StewardLedger, old: int, price: object, note: str = "the catalog had a wrong bound") -> int:
     loss: Loss = Pure(price, unit="person")  # type: ignore[arg-type]
     done = ledger.reserve("total", loss, HASH, {}, reissue={"supersedes": old, "note": note})
     ledger.commit(done, b"new", {}, released_at=TIME)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
-from dither.plan.norms import Sensitivity
-from dither.privacy.mechanisms import (
+from dither.mechanisms import (
     ClippedMoments,
     ExponentialMechanism,
     GaussianKeys,
@@ -24,9 +23,10 @@ from dither.privacy.mechanisms import (
     TreeCounter,
     TruncatedGeometric,
     TruncatedGeometricKeys,
-    key_selection,
     randomised_response,
 )
+from dither.plan.norms import Sensitivity
+from dither.privacy.mechanisms import key_selection
 from tests.sources import Refusing, TestSource
 
 ONE = Sensitivity.of(largest=1)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from dither import ParameterError
+from dither.accounting.lattice import delta_discrete_gaussian
 from dither.laws import GaussianErrorLaw
+from dither.mechanisms import calibrations
 from dither.plan.norms import Sensitivity
 from dither.privacy.charges.conversions import epsilon_from_rho
-from dither.privacy.charges.lattice import delta_discrete_gaussian
 from dither.privacy.losses import (
     BoundedRange,
     DiscreteGaussian,
@@ -40,7 +41,7 @@ def exact_delta(sigma: Fraction, shift: int, epsilon: Fraction) -> mpf:
 
 
 def test_one_and_ten_to_the_minus_five_needs_slightly_more_than_the_continuous_sigma_and_less_than_the_classic():
-    sigma = IntegerGaussian.for_epsilon_delta(1, 1e-5, ONE).sigma
+    sigma = calibrations.fit_gaussian(1, 1e-5, ONE).sigma
     assert ANALYTIC < sigma < ANALYTIC * Fraction(101, 100) < CLASSIC
     with mp.workdps(50):
         assert exact_delta(sigma, 1, Fraction(1)) <= mpf("1e-5")
@@ -62,7 +63,7 @@ def test_the_classic_formula_and_the_analytic_calibration_are_what_they_are_said
     st.integers(1, 4),
 )
 def test_the_exact_delta_of_a_calibrated_sigma_never_exceeds_the_delta_asked(epsilon, delta, shift):
-    sigma = IntegerGaussian.for_epsilon_delta(epsilon, delta, Sensitivity.of(largest=shift)).sigma
+    sigma = calibrations.fit_gaussian(epsilon, delta, Sensitivity.of(largest=shift)).sigma
     with mp.workdps(50):
         goal = mpf(delta.numerator) / delta.denominator
         assert exact_delta(sigma, shift, epsilon) <= goal * (1 + (mpf("1e-12") if sigma > 60 else 0))
@@ -73,7 +74,7 @@ def test_the_exact_delta_of_a_calibrated_sigma_never_exceeds_the_delta_asked(eps
     [(1, 0.45, 10**6), (1, 1e-5, 10**9), (0.01, 1e-9, 5000), (700, 1e-5, 1), (1, 0.999, 1), ("0.001", "1e-250", 3)],
 )
 def test_extreme_targets_are_met_or_refused_never_missed(epsilon, delta, largest):
-    mechanism = IntegerGaussian.for_epsilon_delta(epsilon, delta, Sensitivity.of(largest=largest))
+    mechanism = calibrations.fit_gaussian(epsilon, delta, Sensitivity.of(largest=largest))
     assert delta_discrete_gaussian(mechanism.sigma, largest, epsilon).upper <= Fraction(str(delta))
 
 
@@ -90,7 +91,7 @@ def test_the_charged_rho_never_exceeds_the_rho_asked(rho, sensitivity):
 @given(st.fractions(Fraction(1, 10), 10), st.integers(2, 30), st.integers(1, 100))
 def test_a_vector_is_calibrated_by_zcdp_and_meets_its_target(epsilon, cells, largest):
     sensitivity = Sensitivity.of(cells=cells, largest=largest)
-    mechanism = IntegerGaussian.for_epsilon_delta(epsilon, 1e-6, sensitivity)
+    mechanism = calibrations.fit_gaussian(epsilon, 1e-6, sensitivity)
     rho = sensitivity.l2_squared / (2 * mechanism.sigma**2)
     assert epsilon_from_rho(rho, 1e-6) <= epsilon
     assert mechanism.loss() == DiscreteGaussianVector(mechanism.sigma, sensitivity.l2_squared)
@@ -125,7 +126,7 @@ def test_releases_of_neighbours_are_as_close_as_the_lattice_says():
 )
 def test_bad_prices_are_refused(epsilon, delta):
     with pytest.raises(ParameterError, match=r"epsilon|delta"):
-        IntegerGaussian.for_epsilon_delta(epsilon, delta, ONE)
+        calibrations.fit_gaussian(epsilon, delta, ONE)
 
 
 @pytest.mark.parametrize("rho", [0, -1, float("nan"), True, "1e-40"])
@@ -143,7 +144,7 @@ def test_a_mechanism_that_means_nothing_cannot_be_built(bad):
 
 
 def test_a_bare_number_is_no_sensitivity():
-    for build in (IntegerGaussian, IntegerGaussian.for_rho, lambda r, s: IntegerGaussian.for_epsilon_delta(r, 0.1, s)):
+    for build in (IntegerGaussian, IntegerGaussian.for_rho, lambda r, s: calibrations.fit_gaussian(r, 0.1, s)):
         with pytest.raises(ParameterError, match="Sensitivity"):
             build(1, 1)
 
@@ -198,6 +199,6 @@ def test_the_error_law_agrees_with_brute_force(sigma):
 @settings(max_examples=12, deadline=None)
 @given(st.integers(1, 10**5), st.sampled_from(["0.5", "0.95", "0.999999"]))
 def test_a_wanted_interval_is_met_with_the_most_noise(half_width, level):
-    mechanism = IntegerGaussian.for_interval(half_width, level, ONE)
+    mechanism = calibrations.fit_gaussian_interval(half_width, level, ONE)
     assert mechanism.error_law().interval(level) <= half_width
     assert GaussianErrorLaw(mechanism.sigma * (1 + Fraction(1, 2**12))).interval(level) > half_width - 2

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from dither.errors import ParameterError, PrivacyWarning
+from dither.mechanisms import calibrations
 from dither.privacy.losses import ZCDP, Approx, Repeated
 from dither.privacy.mechanisms import gaussian_keys, key_selection
 from dither.privacy.mechanisms.delta import small_delta
@@ -94,7 +95,7 @@ def test_thresholds_of_the_spec():
         assert ours <= laplace_rule(1, 1e-6, groups)
     sizes = [TruncatedGeometricKeys(1, 1e-6, groups).size_shown(0.5) for groups in (1, 3, 10)]
     assert sizes == [14, 40, 132]
-    assert GaussianKeys.for_epsilon_delta(1, 1e-6, groups=10).size_shown(0.5) < 132
+    assert calibrations.fit_gaussian_keys(1, 1e-6, groups=10).size_shown(0.5) < 132
 
 
 def shown_sets(keys, counts, runs, seed):
@@ -142,7 +143,7 @@ def test_gaussian_keys_closeness():
     hits = int((lone > 0).sum())
     assert stats.binom.sf(hits - 1, draws, float(delta)) > 1e-9  # the chance of a leak is at most delta
     assert not shown_sets(keys, [0, 0, 0], draws, 2).any()
-    from dither.privacy.charges.conversions import delta_from_rho
+    from dither.accounting.zcdp import delta_from_rho
 
     total = float(delta) + delta_from_rho(keys.loss().rho, 1)
     assert_close(shown_sets(keys, [6, 5, 5], draws, 3), shown_sets(keys, [5, 4, 4], draws, 4), 1, total)
@@ -197,7 +198,7 @@ def test_refusals_and_warning():
     with pytest.warns(PrivacyWarning, match="1 / 1000000"):
         TruncatedGeometricKeys(1, 1e-6, 1, public_size=10**6)
     with pytest.warns(PrivacyWarning):
-        GaussianKeys.for_epsilon_delta(1, 1e-3, groups=1, public_size=2000)
+        calibrations.fit_gaussian_keys(1, 1e-3, groups=1, public_size=2000)
     assert small_delta(1e-6, 999_999) == Fraction(1, 10**6)
 
 

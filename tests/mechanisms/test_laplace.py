@@ -13,6 +13,7 @@ from mpmath import mp, mpf
 
 from dither import ParameterError
 from dither.laws import LaplaceErrorLaw
+from dither.mechanisms import calibrations
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import BoundedRange, DiscreteLaplace, Gaussian, Laplace, Pure
 from dither.privacy.mechanisms import IntegerLaplace
@@ -195,12 +196,12 @@ def test_a_confidence_outside_zero_and_one_is_refused(level):
     with pytest.raises(ParameterError, match="confidence"):
         LaplaceErrorLaw(Fraction(1)).interval(level)
     with pytest.raises(ParameterError, match="confidence"):
-        IntegerLaplace.for_interval(10, level, ONE)
+        calibrations.fit_laplace_interval(10, level, ONE)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 10**6), st.sampled_from(["0.01", "0.5", "0.95", "0.999999"]))
 def test_a_wanted_interval_is_met_with_the_most_noise(half_width, level):
-    mechanism = IntegerLaplace.for_interval(half_width, level, ONE)
+    mechanism = calibrations.fit_laplace_interval(half_width, level, ONE)
     assert mechanism.error_law().interval(level) <= half_width
     assert LaplaceErrorLaw(mechanism.scale * (1 + Fraction(1, 2**17))).interval(level) > half_width

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
+from dither.mechanisms import clipped_moments
+from dither.mechanisms import histogram as histograms
+from dither.mechanisms.clipped_moments import ClippedMoments
+from dither.mechanisms.histogram import histogram_sensitivity
 from dither.privacy.losses import Composed, DiscreteLaplace
-from dither.privacy.mechanisms import clipped_moments
-from dither.privacy.mechanisms import histogram as histograms
-from dither.privacy.mechanisms.clipped_moments import ClippedMoments
-from dither.privacy.mechanisms.histogram import histogram_sensitivity
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from tests.mechanisms.closeness import assert_close, pure_epsilon
 from tests.mechanisms.planted import Bug

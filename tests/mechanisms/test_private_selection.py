@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
+from dither.mechanisms.private_selection import PrivateSelection
 from dither.privacy.losses import Pure
-from dither.privacy.mechanisms.private_selection import PrivateSelection
 from dither.privacy.noise import bernoulli, uniform_below
 from tests.mechanisms.closeness import assert_close, assert_law
 from tests.mechanisms.planted import Bug

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
+from dither.mechanisms.grid import QuantileGrid
+from dither.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
 from dither.privacy.losses import BoundedRange, Repeated
 from dither.privacy.mechanisms import quantile, quantiles
-from dither.privacy.mechanisms.grid import QuantileGrid
 from dither.privacy.mechanisms.quantile import Quantile, rank_scores, rank_sensitivity
 from dither.privacy.mechanisms.quantiles import JointQuantiles, fair_half, spread_rows
-from dither.privacy.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
 from tests.case_lists import mark_rest
 from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
 from tests.mechanisms.planted import Bug

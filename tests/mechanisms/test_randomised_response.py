@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
+from dither.mechanisms import randomised_response
+from dither.mechanisms.randomised_response import RandomisedResponse, lie_chance
 from dither.privacy.losses import Pure, RandomizedResponse
-from dither.privacy.mechanisms import randomised_response
-from dither.privacy.mechanisms.randomised_response import RandomisedResponse, lie_chance
 from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
 from tests.mechanisms.planted import Bug
 from tests.mechanisms.seeded import Seeded

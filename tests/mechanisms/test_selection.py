@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
+from dither.mechanisms.exponential import ExponentialMechanism
+from dither.mechanisms.noisy_max import ReportNoisyMax
+from dither.mechanisms.permute_and_flip import PermuteAndFlip
+from dither.mechanisms.selection import Selection
+from dither.mechanisms.top_k import TopK
 from dither.privacy.losses import BoundedRange, Pure, Repeated
-from dither.privacy.mechanisms.exponential import ExponentialMechanism
-from dither.privacy.mechanisms.noisy_max import ReportNoisyMax
-from dither.privacy.mechanisms.permute_and_flip import PermuteAndFlip
-from dither.privacy.mechanisms.selection import Selection
-from dither.privacy.mechanisms.top_k import TopK
 from dither.privacy.noise import argmax
 from tests.case_lists import mark_rest
 from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon

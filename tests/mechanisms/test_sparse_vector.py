@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
+from dither.mechanisms import sparse_vector
+from dither.mechanisms.sparse_vector import SparseVector, SparseVectorRun
 from dither.privacy.losses import DiscreteLaplace, Pure
-from dither.privacy.mechanisms import sparse_vector
-from dither.privacy.mechanisms.sparse_vector import SparseVector, SparseVectorRun
 from tests.mechanisms.closeness import assert_close, pure_epsilon
 from tests.mechanisms.planted import Bug
 from tests.mechanisms.seeded import Seeded

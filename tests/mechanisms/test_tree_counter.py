@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
+from dither.mechanisms import tree_counter
+from dither.mechanisms.tree_counter import TreeCounter, tree_sensitivity
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteGaussianVector, Pure
-from dither.privacy.mechanisms import tree_counter
 from dither.privacy.mechanisms.laplace import IntegerLaplace
-from dither.privacy.mechanisms.tree_counter import TreeCounter, tree_sensitivity
 from tests.mechanisms.closeness import assert_close, pure_epsilon
 from tests.mechanisms.planted import Bug
 from tests.mechanisms.seeded import Seeded

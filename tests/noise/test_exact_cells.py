@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from dither.privacy.noise import samplers
+from dither.privacy.noise import coins, samplers
 from dither.privacy.noise.argmax import _argmax
 from dither.privacy.noise.samplers import plan_for
 from dither.privacy.noise.table import RESIDUAL, Law, build
@@ -100,7 +100,7 @@ def test_a_uniform_falls_below_a_rational_with_its_probability(p, width):
     p = Fraction(p)
 
     def run(source):
-        return samplers._below(p, int(source.words(1, width)[0]), source, width)
+        return coins._below(p, int(source.words(1, width)[0]), source, width)
 
     mass, undecided = enumerate_outcomes(run, width, 12 // width)
     assert mass.get(True, Fraction(0)) <= p <= mass.get(True, Fraction(0)) + undecided
@@ -112,7 +112,7 @@ def test_the_words_that_decide_for_true_are_the_floor(x):
     x = Fraction(x)
     for width in (3, 8, 64):
         with mp.workprec(200):
-            assert samplers._exp_floor(x, width) == int(mp.floor(mp.exp(-to_real(x)) * 2**width))
+            assert coins._exp_floor(x, width) == int(mp.floor(mp.exp(-to_real(x)) * 2**width))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 16])

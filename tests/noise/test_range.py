@@ -72,8 +72,8 @@ def test_a_scale_means_its_exact_value_whatever_its_type(scale):
 
 
 def test_a_float_means_its_binary_value_and_a_fraction_means_itself():
-    assert samplers._scale(0.1, "scale") == Fraction(0.1) != Fraction(1, 10)
-    assert samplers._scale(Fraction(1, 10), "scale") == Fraction(1, 10)
+    assert samplers.read_scale(0.1, "scale") == Fraction(0.1) != Fraction(1, 10)
+    assert samplers.read_scale(Fraction(1, 10), "scale") == Fraction(1, 10)
 
 
 @pytest.mark.parametrize("n", [0, -1, True, 2.0, "3", None])

@@ -18,6 +18,7 @@ from dither import DitherError, ParameterError, steward
 from dither.plan.algebra import Cells, Compare, Count, Filter, Scan, Sum
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
+from dither.privacy.ledger.reports import Reports
 from dither.publish import seal
 from dither.publish.certificate import body_of, number, rounded_up
 from dither.publish.signing import known_keys, signing_key
@@ -50,10 +51,14 @@ def made(tmp_path_factory):
         steps = (Step(Cells(PLAN, ("ward",), (Count(),)), "gaussian", F(1)),
                  Step(Cells(PLAN, ("ward",), (Sum("cost"),)), "gaussian", F(1)))  # fmt: skip
         release = kernel.release(Request(steps, Price(rho=F(1, 10)), "board"))
-        pots = {pot.name: pot for pot in kernel.ledger.pots()}
+        pots = {pot.name: pot for pot in Reports.of(kernel.ledger).pots()}
         way = (pots["board"], pots["total"])
         body = body_of(
-            release, "SELECT ...", ["at most 3 rows per person", "cost clamped"], way, kernel.ledger.incidents()
+            release,
+            "SELECT ...",
+            ["at most 3 rows per person", "cost clamped"],
+            way,
+            Reports.of(kernel.ledger).incidents(),
         )
         yield body, release, place, way
         kernel.ledger.close()

@@ -15,8 +15,9 @@ from dither import DitherError
 from dither.catalog import parse
 from dither.cli.main import app
 from dither.privacy.charges.rules import charge_from_amounts
-from dither.privacy.ledger import Incident, Record, Rule
+from dither.privacy.ledger import Incident, Rule
 from dither.privacy.ledger.pots import opened
+from dither.privacy.ledger.reports import Record
 from dither.privacy.losses import DiscreteLaplace
 from dither.publish.deployment import Deployment
 from dither.publish.hazards import hazards

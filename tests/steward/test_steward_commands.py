@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from dither import steward
 from dither.cli.main import app
 from dither.errors import DitherError, RefusedError
-from dither.privacy.ledger import Ledger, default_head_path
+from dither.privacy.ledger import default_head_path
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.state import State
 from tests.datasets import monthly_clinic
 from tests.datasets.regional_clinic import BY_REGION, COUNT, GAUSSIAN, PURPOSE, Clinic
@@ -266,7 +267,7 @@ def test_a_crash_before_the_first_total_does_not_block_it(clinic: Clinic, monkey
         raise OSError("power cut")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="power cut"):
-        patch.setattr(Ledger, "open_pot", crash)
+        patch.setattr(StewardLedger, "open_pot", crash)
         clinic.open()
     clinic.open()
     assert clinic.verify().ok

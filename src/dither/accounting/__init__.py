@@ -6,6 +6,7 @@
 5.19258345
 """
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.calibration import Plan, calibrate
 from dither.accounting.curves import delta, epsilon
 from dither.accounting.explain import Explanation, explain
@@ -38,7 +39,6 @@ from dither.accounting.profile import Profile, TradeOff, profile, tradeoff
 from dither.accounting.readers import from_dp_event, from_opacus, parse_dp_event
 from dither.accounting.renyi import Concentrated, rdp, triangle, zcdp
 from dither.accounting.writers import to_dp_event
-from dither.privacy.charges.bounds import Bounds
 from dither.privacy.loss_documents import read_loss as from_json
 from dither.privacy.losses import (
     RDP,

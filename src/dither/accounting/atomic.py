@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.sampled import OutOfReach
 from dither.accounting.transforms import LIBM, UNIT, AtomsFactor, Real, pairwise
-from dither.privacy.charges.bounds import Bounds
 
 _MOST = 2_100_000
 _WINDOW = 390.0  # binomials are cut where Hoeffding leaves 2 e^{-2 * 390}

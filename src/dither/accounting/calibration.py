@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.curves import epsilon as curve_epsilon
 from dither.accounting.planning import MOST_STEPS, largest_count, smallest
-from dither.canonical import Number, as_float, exact, positive, quote
+from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
+from dither.given_numbers import as_float
 from dither.privacy import losses as ls
-from dither.privacy.charges.bounds import Bounds
 from dither.privacy.numbers import refuse_beyond_floats
 
 Noise = Literal["gaussian", "laplace", "discrete_laplace", "discrete_gaussian"]

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor, SampledGroup, grouped
 from dither.accounting.transforms import UNIT, Complex, Factor, GaussianFactor, Real
-from dither.privacy.charges.bounds import Bounds
 
 _GOAL = 1e-13
 _MOST_NODES = 60_000

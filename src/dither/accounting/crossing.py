@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dither.privacy.charges.bounds import Bounds
+from dither.accounting.bounds import Bounds
 
 
 def invert(

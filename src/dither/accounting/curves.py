@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dither.accounting.bounds import Bounds, down, up
 from dither.accounting.guarantees import infinite_mass, pure_epsilon
 from dither.accounting.renyi import conversion_epsilon, conversion_log_delta, renyi_upper
 from dither.accounting.routes import Answer, Target, log_fraction, solve
@@ -22,7 +23,6 @@ from dither.accounting.workload import DIRECTIONS, Direction, Events, Workload, 
 from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
-from dither.privacy.charges.bounds import Bounds, down, up
 from dither.privacy.numbers import refuse_beyond_floats
 
 RENYI = "Renyi divergence, tight conversion (proposition 3.14)"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.curves import mass_at_infinity, read_epsilon
 from dither.accounting.guarantees import pure_epsilon
 from dither.accounting.renyi import conversion_epsilon, renyi_upper, zcdp
@@ -19,7 +20,6 @@ from dither.accounting.workload import DIRECTIONS, Events, alternatives
 from dither.canonical import Number, exact
 from dither.errors import DitherError
 from dither.privacy import losses as ls
-from dither.privacy.charges.bounds import Bounds
 from dither.privacy.numbers import refuse_beyond_floats
 
 

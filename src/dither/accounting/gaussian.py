@@ -15,7 +15,7 @@ from fractions import Fraction
 import mpmath
 from scipy.special import erfcx, log_ndtr
 
-from dither.privacy.charges.bounds import Bounds, down, up
+from dither.accounting.bounds import Bounds, down, up
 
 _SQRT2 = math.sqrt(2.0)
 _SMALLEST = 5e-324

@@ -15,10 +15,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.laws import FAR, MOST_POINTS, GaussianLaw, LaplaceLaw, Measure, Side, atoms_measure
 from dither.accounting.sampled import OutOfReach
 from dither.accounting.transforms import UNIT, AtomsFactor, Real
-from dither.privacy.charges.bounds import Bounds
 
 GridLaw = GaussianLaw | LaplaceLaw | AtomsFactor
 _FFT = 10 * UNIT

@@ -17,11 +17,11 @@ from functools import cached_property
 from operator import is_
 from typing import NamedTuple, get_args
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.contour import Contour
 from dither.accounting.sampled import Kind, OutOfReach, SampledGaussianFactor
 from dither.accounting.sampled import forget as forget_rows
 from dither.accounting.transforms import Factor, GaussianFactor, LaplaceFactor
-from dither.privacy.charges.bounds import Bounds
 
 _MOST_KEPT = 16
 _MOST_TRIED = 12

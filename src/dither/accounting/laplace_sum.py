@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import mpmath
 
-from dither.privacy.charges.bounds import Bounds, down, up
+from dither.accounting.bounds import Bounds, down, up
 
 MOST = 500
 

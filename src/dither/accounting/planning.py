@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.curves import delta as curve_delta
 from dither.accounting.curves import epsilon as curve_epsilon
 from dither.accounting.guarantees import amplified_epsilon, infinite_mass, pure_epsilon
-from dither.canonical import Number, as_float, exact, number_text, positive, quote
+from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError, RefusedError
+from dither.given_numbers import as_float
 from dither.privacy import losses as ls
-from dither.privacy.charges.bounds import Bounds
 from dither.privacy.numbers import refuse_beyond_floats
 
 MOST_STEPS = 10**12

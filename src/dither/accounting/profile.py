@@ -10,11 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.curves import delta, epsilon
-from dither.canonical import Number, as_float
+from dither.canonical import Number
 from dither.errors import ParameterError
+from dither.given_numbers import as_float
 from dither.privacy import losses as ls
-from dither.privacy.charges.bounds import Bounds
 from dither.privacy.numbers import refuse_beyond_floats
 
 _DELTAS = tuple(10.0**-k for k in (1, 2, 3, 4, 5, 6, 8, 10, 12, 15))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dither.accounting.bounds import Bounds
 from dither.accounting.guarantees import amplified_epsilon, gaussian_mu_squared, infinite_mass, pure_epsilon
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.sampled import OutOfReach
@@ -24,7 +25,6 @@ from dither.accounting.workload import DIRECTIONS, Direction, Events, Law, alter
 from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
-from dither.privacy.charges.bounds import Bounds
 from dither.privacy.numbers import refuse_beyond_floats
 
 _SLACK = 1e-12

@@ -17,6 +17,7 @@ import mpmath
 import numpy as np
 
 from dither.accounting.atomic import atomic
+from dither.accounting.bounds import Bounds, down, up
 from dither.accounting.contour import Contour, saddle_place
 from dither.accounting.crossing import invert
 from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
@@ -28,7 +29,6 @@ from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.sampled import OutOfReach, SampledGaussianFactor
 from dither.accounting.transforms import AtomsFactor, Factor, GaussianFactor, LaplaceFactor
 from dither.accounting.workload import Law
-from dither.privacy.charges.bounds import Bounds, down, up
 
 Curve = Callable[[float], Bounds]
 _FEW = 60  # equal Laplaces of which the residues are summed at once; of more, only where the contour is out of reach

@@ -9,9 +9,11 @@ from typing import Any
 
 from dither.answer.intervals import level_of
 from dither.answer.quantile_intervals import Ends, ends_asked
-from dither.canonical import Number, positive, whole_number
+from dither.canonical import Number, positive
 from dither.catalog import Catalog
+from dither.catalog.owners import owner_names
 from dither.errors import ParameterError, QueryError, RefusedError
+from dither.given_numbers import whole_number
 from dither.plan.facts import Facts
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
@@ -107,7 +109,7 @@ def read_rho(rho: Number | None) -> Fraction | None:
 
 def _check_unit(dialect: Spoken, catalog: Catalog) -> None:
     """A question may name the unit, as GoogleSQL does; it cannot choose another."""
-    owners = {name for table in catalog.private_tables for name in catalog.owner_names(table)}
+    owners = {name for table in catalog.private_tables for name in owner_names(catalog, table)}
     if dialect.unit is not None and dialect.unit.lower() not in {name.lower() for name in owners}:
         protected = ", ".join(sorted(owners)) or "each row by itself"
         raise RefusedError(

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dither.answer.shown_keys import Key, shown_keys
 from dither.plan.algebra import Quantiles
-from dither.plan.keys import Key, shown_keys
 from dither.question.recipe import GroupingSet, KeyColumn, Recipe
 
 

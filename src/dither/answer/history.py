@@ -14,8 +14,8 @@ from dither.pages.html import write_element
 from dither.privacy.charges.rules import charge_from_amounts
 from dither.privacy.kernel.kernel import refuse_shared_pots
 from dither.privacy.kernel.release import Values, from_bytes
-from dither.privacy.ledger import Ledger
 from dither.privacy.ledger.pots import price_text
+from dither.privacy.ledger.reports import Reports
 from dither.publish.text import as_text
 from dither.surfaces import make_rich_cell
 
@@ -46,7 +46,7 @@ class History:
 
     pot: str
     asked: tuple[Asked, ...]
-    _ledger: Ledger
+    _ledger: Reports
 
     def raw(self, release_id: str) -> Values:
         """The released integers of one of these releases; others' are not shown."""
@@ -76,7 +76,7 @@ class History:
         return as_text(self, width=160)
 
 
-def history(ledger: Ledger, pot: str) -> History:
+def history(ledger: Reports, pot: str) -> History:
     """What the pot paid for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which

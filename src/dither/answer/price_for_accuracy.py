@@ -10,8 +10,9 @@ from typing import Any
 from dither.answer.alternatives import noisy_values
 from dither.answer.preview import PreviewColumn
 from dither.answer.preview_selection import foresee
-from dither.canonical import Number, as_float, positive, quote
+from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
+from dither.given_numbers import as_float
 from dither.plan.algebra import Quantiles
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from dither.privacy.charges.bounds import Bounds, down, up
+from dither.accounting.bounds import Bounds, down, up
 from dither.privacy.noise.enclosure import exp_minus
 
 Law = Mapping[Any, Any]

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from dither import local
+from dither import mechanisms as m
 from dither.audit.black_box import Budget, Verdict, test
 from dither.plan.norms import Sensitivity
-from dither.privacy import mechanisms as m
 from dither.privacy.losses import Loss
 from dither.privacy.noise import SystemSource, Words
 

@@ -1,8 +1,11 @@
 """Public facts about a dataset, written by a person and never read off the data.
 
 `load` reads the YAML and refuses what is wrong or undecided, with file and line; everything else of dither reads the
-frozen `Catalog` that comes out. Format: docs/reference/catalog.md.
+frozen `Catalog` that comes out. Format: docs/reference/catalog.md. The names that read a file, write the stored
+form or explain a catalog load their modules when first asked for: the kernel needs none of them.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from dither.catalog.columns import (
     OTHER,
@@ -20,10 +23,12 @@ from dither.catalog.columns import (
     Timestamp,
     Undeclared,
 )
-from dither.catalog.explain import UNPROTECTED, guarantee, horizon
-from dither.catalog.file.load import load, parse
 from dither.catalog.model import Catalog, Neighbours, OwnerColumn, OwnerReference, Person, Source, Table, Unit
-from dither.catalog.storage import catalog_hash, from_json, to_json
+
+if TYPE_CHECKING:
+    from dither.catalog.explain import UNPROTECTED, guarantee, horizon
+    from dither.catalog.file.load import load, parse
+    from dither.catalog.storage import catalog_hash, from_json, to_json
 
 __all__ = [
     "OTHER",
@@ -57,3 +62,20 @@ __all__ = [
     "parse",
     "to_json",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The names that the kernel does not need."""
+    if name in ("load", "parse"):
+        from dither.catalog.file import load
+
+        return getattr(load, name)
+    if name in ("catalog_hash", "from_json", "to_json"):
+        from dither.catalog import storage
+
+        return getattr(storage, name)
+    if name in ("UNPROTECTED", "guarantee", "horizon"):
+        from dither.catalog import explain
+
+        return getattr(explain, name)
+    raise AttributeError(f"module 'dither.catalog' has no attribute {name!r}")

@@ -128,15 +128,6 @@ class Catalog:
             path.append(self.table(path[-1].owner.references))
         return tuple(path)
 
-    def owner_names(self, table: Table) -> frozenset[str]:
-        """The columns of a table that name the owner of its rows: the owner column, and keys that refer to one."""
-        owner, column = table.owner, self.owner_column(table)
-        names = {column} if column in table.column_names else set()
-        if isinstance(owner, OwnerReference):
-            above = self.owner_names(self.table(owner.references))
-            names |= {mine for mine, theirs in owner.by if theirs in above}
-        return frozenset(name for name in names if name is not None)
-
     def owner_column(self, table: Table) -> str | None:
         """The column, at the end of the owner path, that names the person; None for public tables and row units."""
         owner = self.owner_path(table)[-1].owner

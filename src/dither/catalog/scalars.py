@@ -11,7 +11,6 @@ Each reader answers None for a text it does not accept; each writer gives the on
 from __future__ import annotations
 
 import re
-import unicodedata
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
@@ -21,24 +20,12 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SECOND = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}")
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _EPOCH = datetime(1970, 1, 1)
 
 
 def number(text: str) -> Fraction | None:
     """The number a decimal text denotes, exactly; exponents have at most three digits, so no text is a bomb."""
     return Fraction(text) if _DECIMAL.fullmatch(text) or _RATIO.fullmatch(text) else None
-
-
-def whole(text: str) -> int | None:
-    """A whole number, however written (`1000`, `1e3`)."""
-    value = number(text)
-    return int(value) if value is not None and value.denominator == 1 else None
-
-
-def boolean(text: str) -> bool | None:
-    """`true` or `false`, and no other spelling."""
-    return {"true": True, "false": False}.get(text)
 
 
 def days(text: str) -> int | None:
@@ -89,13 +76,3 @@ def offset_text(value: int) -> str:
 def is_name(text: str) -> bool:
     """A name that SQL takes without quotes; `dither_` is ours."""
     return _NAME.fullmatch(text) is not None and not text.lower().startswith("dither_")
-
-
-def is_label(text: str) -> bool:
-    """The name of a dataset, lineage or population."""
-    return _LABEL.fullmatch(text) is not None
-
-
-def has_control_characters(text: str) -> bool:
-    """Line breaks, control characters or halves of characters: invisible in a table, so refused in one."""
-    return any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)

@@ -2,14 +2,16 @@
 
 The stored form has the YAML's keys and meanings, with three differences: it starts with `type` and `v`; tables,
 columns and people are lists with a `name`, since their order is a fact and JSON sorts keys; numbers are written
-canonically. It is read back through the same reader as the YAML, so a stored catalog obeys every rule of a written one.
-Lines and comments are not stored; two files that mean the same have the same hash.
+canonically. Lines and comments are not stored; two files that mean the same have the same hash.
+
+Reading back checks keys, types and that the same bytes would be written again. The rules between the parts of a catalog
+are checked once, when the YAML is read; the ledger holds the hash of the catalog that kept them.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from dither import canonical
 from dither.catalog import scalars
@@ -26,13 +28,18 @@ from dither.catalog.columns import (
     Timestamp,
     Undeclared,
 )
-from dither.catalog.file.load import FORMAT, read_catalog
-from dither.catalog.file.tree import Entry, Mapping, Node, Scalar, Sequence, mapping
-from dither.catalog.model import Catalog, OwnerColumn, OwnerReference, Person, Table, Unit
+from dither.catalog.model import (
+    Catalog,
+    OwnerColumn,
+    OwnerReference,
+    Person,
+    Table,
+    Unit,
+)
+from dither.catalog.stored import read_catalog
 from dither.errors import CatalogError
 
 VERSION = 1
-_NAMED_LISTS = ("people", "tables", "columns")
 
 
 def catalog_hash(catalog: Catalog) -> str:
@@ -56,15 +63,25 @@ def to_json(catalog: Catalog) -> dict[str, Any]:
     }
 
 
-def from_json(tree: dict[str, Any]) -> Catalog:
-    """The catalog that `to_json` wrote."""
-    file = "<stored catalog>"
+def from_json(tree: Any) -> Catalog:
+    """The catalog that `to_json` wrote; refuses what it would not write in the same bytes again."""
     if not isinstance(tree, dict) or tree.get("type") != "catalog" or tree.get("v") != VERSION:
-        raise CatalogError(f"not a stored catalog of version {VERSION}: it needs another dither", file=file)
-    rest = {key: value for key, value in tree.items() if key not in ("type", "v")}
-    root = _node({"dither": FORMAT, **rest}, file)
-    assert isinstance(root, Mapping)
-    return replace(read_catalog(root, file), file="<catalog>")
+        raise _error(f"not a stored catalog of version {VERSION}: it needs another dither")
+    try:
+        stored = canonical.dumps(tree)
+    except TypeError:
+        raise _error("a stored catalog holds no float: register again from the catalog file") from None
+    try:
+        _check_people(tree["people"])
+        for named in (tree["people"], tree["tables"], *(table["columns"] for table in tree["tables"])):
+            _check_names(named)
+        catalog = read_catalog(tree)
+        is_as_written = _fits(catalog, Catalog) and canonical.dumps(to_json(catalog)) == stored
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
+        is_as_written = False
+    if not is_as_written:
+        raise _error("the stored catalog is not as dither writes it: register again from the catalog file")
+    return catalog
 
 
 def _unit(unit: Unit) -> dict[str, Any]:
@@ -144,27 +161,38 @@ def _grid_text(column: Any, grid: int) -> Any:
     return grid if isinstance(column, Integer) else bool(grid)
 
 
-def _node(value: Any, file: str) -> Node:
-    """JSON as the tree that the YAML reader makes, without lines."""
-    if isinstance(value, bool):
-        return Scalar("true" if value else "false", 0)
-    if isinstance(value, (int, str)):
-        return Scalar(str(value), 0)
-    if isinstance(value, list):
-        return Sequence(tuple(_node(item, file) for item in value), 0)
-    if isinstance(value, dict):
-        named = [(key, _by_name(item, file) if key in _NAMED_LISTS else item) for key, item in value.items()]
-        nodes = [(key, item if isinstance(item, Mapping) else _node(item, file)) for key, item in named]
-        return mapping([Entry(key, 0, node) for key, node in nodes], 0, file)
-    raise CatalogError(f"a stored catalog holds no {type(value).__name__}", file=file)
+def _error(message: str) -> CatalogError:
+    return CatalogError(message, file="<stored catalog>")
 
 
-def _by_name(items: Any, file: str) -> Mapping:
-    """A list of named things as the mapping that a person writes."""
-    if not isinstance(items, list) or not all(isinstance(item, dict) and "name" in item for item in items):
-        raise CatalogError("people, tables and columns are stored as lists of things with a name", file=file)
-    entries = []
-    for item in items:
-        rest = {key: value for key, value in item.items() if key != "name"}
-        entries.append(Entry(str(item["name"]), 0, _node(rest, file)))
-    return mapping(entries, 0, file)
+def _check_people(people: list[dict[str, Any]]) -> None:
+    for person in people:
+        if not person["protected"] and "because" not in person:
+            raise _error(f"people: {person['name']}: because is missing")
+
+
+def _check_names(named: list[dict[str, Any]]) -> None:
+    """SQL tells names apart in any case only, so they differ in more than case."""
+    names = set()
+    for tree in named:
+        if tree["name"].lower() in names:
+            raise _error(f"the key '{tree['name']}' was given before")
+        names.add(tree["name"].lower())
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value has the type that a dataclass states for it, and so on inside it."""
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return value in inner
+    if get_origin(kind) is tuple:
+        if type(value) is not tuple:
+            return False
+        kinds = inner[:1] * len(value) if inner[-1] is ... else inner
+        return len(value) == len(kinds) and all(map(_fits, value, kinds))
+    if inner:
+        return any(_fits(value, one_of) for one_of in inner)
+    if not is_dataclass(kind):
+        return type(value) is kind
+    stated = get_type_hints(kind)
+    return type(value) is kind and all(_fits(getattr(value, each.name), stated[each.name]) for each in fields(kind))

@@ -20,9 +20,9 @@ from dither.accounting.explain import Explanation, explain
 from dither.accounting.expressions import parse
 from dither.accounting.planning import cautions
 from dither.accounting.readers import from_opacus, parse_dp_event
-from dither.canonical import as_float
 from dither.cli.output import make_console
 from dither.errors import DitherError
+from dither.given_numbers import as_float
 from dither.privacy import loss_documents
 from dither.privacy import losses as ls
 from dither.strict_json import read_document

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from dither import steward
-from dither.catalog import catalog_hash, guarantee, load
+from dither.catalog.explain import guarantee
 from dither.catalog.file.importing import import_catalog
+from dither.catalog.file.load import load
+from dither.catalog.storage import catalog_hash
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile
 from dither.surfaces import escape_lines

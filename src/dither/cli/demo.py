@@ -19,7 +19,7 @@ from rich.table import Table
 from dither import connect, steward
 from dither.answer.preview import Preview
 from dither.answer.result import Result
-from dither.catalog import guarantee
+from dither.catalog.explain import guarantee
 from dither.cli.clinic import CATALOG, write_clinic
 from dither.cli.demo_report import Told, covered, demo_report, points_of, truth_table
 from dither.cli.output import AsJson, make_console, print_json

@@ -11,11 +11,11 @@ from typing import Any
 
 from dither.answer.preview import Preview
 from dither.answer.result import Result, build_result
-from dither.catalog import UNPROTECTED, guarantee
+from dither.answer.shown_keys import shown_keys
+from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.registry import deployment
 from dither.pages.charts import Point, draw_dots, format_number
 from dither.plan.algebra import Cells
-from dither.plan.keys import shown_keys
 from dither.privacy.kernel.release import Release
 from dither.publish import seal
 from dither.publish.hazards import hazards

@@ -14,9 +14,10 @@ from dither.answer.history import asks
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
-from dither.privacy.ledger import Pot, Record
+from dither.privacy.ledger import Pot
 from dither.privacy.ledger import export as exports
 from dither.privacy.ledger.pots import price_text
+from dither.privacy.ledger.reports import Record
 from dither.state import State
 from dither.surfaces import escape_json
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dither.answer.history import asks
-from dither.catalog import UNPROTECTED, guarantee
+from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.cli.registry import deployment

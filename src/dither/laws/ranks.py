@@ -7,8 +7,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dither.canonical import Number, exact, quote, whole_number
+from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError
+from dither.given_numbers import whole_number
 from dither.laws.base import ErrorLaw, RankErrorLaw
 from dither.stored import stored
 

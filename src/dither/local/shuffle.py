@@ -18,8 +18,9 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from dither.canonical import Number, as_float, exact, positive
+from dither.canonical import Number, exact, positive
 from dither.errors import ParameterError
+from dither.given_numbers import as_float
 from dither.local.protocol import UNIT, Protocol
 from dither.privacy.losses import Approx
 from dither.privacy.numbers import refuse_beyond_floats

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import whole_number
 from dither.errors import ParameterError
+from dither.given_numbers import whole_number
 from dither.local.estimate import Estimate
 from dither.local.mean import Mean
 from dither.local.odds import SMALLEST, read_epsilon

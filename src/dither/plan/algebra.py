@@ -75,11 +75,9 @@ __all__ = [
     "Sum",
     "UnionAll",
     "Value",
-    "conditions_of",
     "conjuncts",
     "nodes_of",
     "plan_hash",
-    "scan_of",
     "sources_of",
     "to_json",
 ]
@@ -316,22 +314,6 @@ def nodes_of(plan: Plan) -> tuple[Plan, ...]:
     ['UnionAll', 'Scan', 'Scan']
     """
     return (plan, *(node for source in sources_of(plan) for node in nodes_of(source)))
-
-
-def scan_of(plan: Plan) -> Scan:
-    """The first table at the bottom of a plan.
-
-    >>> scan_of(Filter(Scan("patients"), IsNull("age")))
-    Scan(table='patients')
-    """
-    while not isinstance(plan, Scan):
-        plan = sources_of(plan)[0]
-    return plan
-
-
-def conditions_of(plan: Plan) -> tuple[Condition, ...]:
-    """The conditions of the filters over a table, from the bottom up."""
-    return (*conditions_of(plan.source), plan.condition) if isinstance(plan, Filter) else ()
 
 
 def to_json(node: Any) -> dict[str, Any]:

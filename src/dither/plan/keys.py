@@ -5,19 +5,17 @@ From the catalog and the public facts of the version alone.
 
 from __future__ import annotations
 
-import datetime
 from dataclasses import dataclass
 from math import prod
 
-from dither.catalog import Catalog, Table
+from dither.catalog import Catalog
 from dither.errors import RefusedError
-from dither.plan.algebra import Cells, Plan, Quantiles, Query, scan_of
+from dither.plan.algebra import Cells, Quantiles, Query
 from dither.plan.analyse import analyse
-from dither.plan.domain import Columns, Domain, declared_domain
+from dither.plan.domain import Columns, Domain
 from dither.plan.facts import NO_FACTS, Facts
 
 MAX_CELLS = 1_000_000
-Key = str | int | bool | float | datetime.date | datetime.datetime | None
 
 
 @dataclass(frozen=True)
@@ -31,19 +29,6 @@ class Interval:
     def largest(self) -> int:
         """The largest absolute value."""
         return max(abs(self.low), abs(self.high))
-
-
-def table_of(plan: Plan, catalog: Catalog) -> Table:
-    """The first registered table under a plan."""
-    return catalog.table(scan_of(plan).table)
-
-
-def bounds(column: str, plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Interval:
-    """Grid bounds of a numeric column in the rows of a plan, narrowed by the conditions every row meets.
-
-    The narrowing is never trusted: an aggregate clamps its argument to exactly these bounds (privacy-rules 27).
-    """
-    return bounds_in(column, analyse(plan, catalog, facts).columns)
 
 
 def bounds_in(column: str, columns: Columns) -> Interval:
@@ -70,13 +55,7 @@ class KeyDomain:
         return self.size + self.has_null
 
 
-def key_domain(name: str, table: Table, facts: Facts = NO_FACTS) -> KeyDomain:
-    """The declared keys of a table's column."""
-    column = table.column(name)
-    return _keys(column.name, declared_domain(column, table, facts))
-
-
-def _keys(name: str, domain: Domain) -> KeyDomain:
+def list_keys(name: str, domain: Domain) -> KeyDomain:
     if domain.kind == "id":
         raise RefusedError(f"{name} cannot be grouped by: it names people or rows", rule="ids are never keys")
     if domain.undeclared:
@@ -110,7 +89,7 @@ def key_domains(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> tupl
 def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, ...]:
     """The domains of listed keys among analysed columns, in order."""
     unlisted = open_keys_in(keys, columns)
-    domains = tuple(_keys(name, columns[name]) for name in keys if name not in unlisted)
+    domains = tuple(list_keys(name, columns[name]) for name in keys if name not in unlisted)
     cells = prod(domain.codes for domain in domains)
     if cells > MAX_CELLS:
         raise RefusedError(
@@ -125,34 +104,3 @@ def shape(query: Cells | Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -
     """(cells of listed keys, numbers in each): public; what is measured for each value of the other keys, if any."""
     each = query.width if isinstance(query, Quantiles) else len(query.columns)
     return prod(domain.codes for domain in key_domains(query, catalog, facts)), each
-
-
-def key_values(name: str, table: Table, facts: Facts = NO_FACTS) -> list[Key]:
-    """What a person sees for each code of a key column of a table, in order."""
-    column = table.column(name)
-    return shown_keys(declared_domain(column, table, facts))
-
-
-def shown_keys(domain: Domain) -> list[Key]:
-    """What a person sees for each code of a key, in order."""
-    keys = _keys("key", domain)
-    shown: list[Key] = [_shown(domain, keys.first + code) for code in range(keys.size)]
-    return [*shown, None] if domain.nullable else shown
-
-
-def _shown(domain: Domain, grid: int) -> Key:
-    match domain.kind:
-        case "category":
-            return domain.labels[grid]
-        case "boolean":
-            return bool(grid)
-        case "date":
-            return datetime.date(1970, 1, 1) + datetime.timedelta(days=grid)
-        case "timestamp":
-            return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=grid + domain.offset)
-    return grid * int(domain.step) if domain.step.denominator == 1 else float(grid * domain.step)
-
-
-def check_plan(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> None:
-    """Every node, column and constant has a rule; anything else is refused (allow-list)."""
-    analyse(plan, catalog, facts)

@@ -15,7 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from dither.canonical import fraction_text
-from dither.catalog import UNPROTECTED, Boolean, Bounded, Catalog, Category, Column, Date, FromPublic, Timestamp
+from dither.catalog import Boolean, Bounded, Catalog, Category, Column, Date, FromPublic, Timestamp
+from dither.catalog.explain import UNPROTECTED
 from dither.catalog.scalars import days_text, seconds_text
 from dither.plan.algebra import Scan, nodes_of, plan_hash
 from dither.plan.algebra import to_json as plan_json

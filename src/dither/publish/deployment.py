@@ -9,8 +9,9 @@ from typing import Any
 
 from dither.catalog import Catalog, Column, Id
 from dither.privacy.kernel.windows import horizon
-from dither.privacy.ledger import Incident, Pot, Record
+from dither.privacy.ledger import Incident, Pot
 from dither.privacy.ledger.pot_tree import worst_case
+from dither.privacy.ledger.reports import Record
 from dither.publish.interpret import of_pot
 
 

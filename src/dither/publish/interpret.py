@@ -19,8 +19,9 @@ from typing import Any
 from dither.accounting.curves import epsilon as curve_epsilon
 from dither.accounting.planning import group
 from dither.accounting.profile import tradeoff
-from dither.canonical import Number, as_float, exact, quote
+from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError, RefusedError
+from dither.given_numbers import as_float
 from dither.pages.html import write_list
 from dither.privacy.ledger import Pot
 from dither.privacy.losses import RDP, ZCDP, Approx, Loss, Neighbours, Pure

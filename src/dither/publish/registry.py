@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from dither.catalog import UNPROTECTED, Category, Date, Decimal, Integer, Timestamp
+from dither.catalog import Category, Date, Decimal, Integer, Timestamp
+from dither.catalog.explain import UNPROTECTED
 from dither.errors import DitherError
 from dither.publish.certificate import EMBEDDED, rounded_up
 from dither.publish.deployment import Deployment

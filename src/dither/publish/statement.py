@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dither.catalog import UNPROTECTED
+from dither.catalog.explain import UNPROTECTED
 from dither.publish.certificate import VARIANTS, rounded_up
 from dither.publish.deployment import Deployment
 from dither.publish.hazards import Hazard, hazards

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dither.catalog import scalars
+from dither.catalog import scalars, written
 from dither.plan.algebra import Expression, Value
 
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -42,7 +42,7 @@ def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
         seconds = scalars.seconds(text if len(text) > 10 else f"{text}T00:00:00", offset)
         return None if seconds is None else Value("timestamp", Fraction(seconds))
     if kind == "boolean":
-        known = scalars.boolean(text.lower())
+        known = written.boolean(text.lower())
         return None if known is None else truth(known)
     return None
 
@@ -85,6 +85,6 @@ def interval(node: exp.Interval) -> tuple[int, str] | None:
         words, name = words[:1], words[1].upper()
     else:
         name = str(unit.name if unit is not None else "").upper()
-    whole = scalars.whole(words[0]) if len(words) == 1 else None
+    whole = written.whole(words[0]) if len(words) == 1 else None
     name = name.removesuffix("S")
     return None if whole is None or not name else ((-whole if negative else whole), name)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from dither.canonical import is_unicode
-from dither.catalog import scalars
+from dither.catalog import written
 from dither.errors import QueryError
 from dither.sql.refusals.refuse import refuse
 from dither.sql.refusals.table import REFUSALS
@@ -95,7 +95,7 @@ def read_whole(node: exp.Expr | None) -> int | None:
     """
     if not isinstance(node, exp.Literal) or node.is_string or not str(node.this).isdecimal():
         return None
-    return scalars.whole(str(node.this))
+    return written.whole(str(node.this))
 
 
 def _check_tree(tree: exp.Expr) -> None:

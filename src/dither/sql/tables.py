@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dither.catalog import Catalog, Id, OwnerReference, Table
+from dither.catalog.owners import owner_names
 from dither.plan.algebra import Column, Scan
 from dither.sql.refusals.refuse import did_you_mean, refused
 from dither.sql.scope import Anchor, Context, Field, Relation
@@ -41,7 +42,7 @@ def check_plain(node: exp.Table, at: Context) -> None:
 
 def table_relation(table: Table, at: Context) -> Relation:
     """All columns of a table under its name; the owner is a field, and no column."""
-    owners = at.catalog.owner_names(table) if table.kind == "private" else frozenset()
+    owners = owner_names(at.catalog, table) if table.kind == "private" else frozenset()
     refers = {mine for mine, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
     fields = tuple(
         Field(

@@ -8,16 +8,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dither.canonical import Number, as_float, exact
-from dither.catalog import Catalog, from_json
+from dither.canonical import Number, exact
+from dither.catalog import Catalog
+from dither.catalog.storage import from_json
 from dither.errors import DitherError, ParameterError
+from dither.given_numbers import as_float
 from dither.privacy.kernel.kernel import Kernel, Release
 from dither.privacy.kernel.parts import check_partition
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.windows import horizon, windows_of
-from dither.privacy.ledger import Ledger, Pot, Rule, default_head_path, lineages
+from dither.privacy.ledger import Pot, Rule, default_head_path, lineages
 from dither.privacy.ledger.lineages import Known
 from dither.privacy.ledger.pot_tree import worst_case
+from dither.privacy.ledger.reports import Reports
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.publish.budget import AS_IF, Pair, over_windows, steps_apart
 from dither.state import State
 
@@ -25,9 +29,9 @@ _NONE: Pair = (Fraction(0), Fraction(0))
 _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha")
 
 
-def open_ledger(place: State) -> Ledger:
+def open_ledger(place: State) -> StewardLedger:
     """The dataset's ledger, checked against its head."""
-    return Ledger.open(place.ledger_location(), default_head_path(place.installation_id()))
+    return StewardLedger.open(place.ledger_location(), default_head_path(place.installation_id()))
 
 
 def open_pot(
@@ -84,7 +88,7 @@ def open_pot(
 
 
 def _open_windows(
-    ledger: Ledger, catalog: Catalog, name: str, cap: Number, ceiling: Number, told: dict[str, Any]
+    ledger: StewardLedger, catalog: Catalog, name: str, cap: Number, ceiling: Number, told: dict[str, Any]
 ) -> Pot:
     """A pot for every window that the catalog's bounds hold, each with this cap and ceiling (privacy-rules 10)."""
     windows = windows_of(catalog)
@@ -132,7 +136,9 @@ def reissue(place: State, request: Request, supersedes: str, note: str) -> Relea
     A decision taken by looking at true data would itself be a release (privacy-rules 25).
     """
     kernel = Kernel(place)
-    return kernel.release(request, reissue={"supersedes": kernel.ledger.number_of(str(supersedes)), "note": note})
+    return kernel.release(
+        request, reissue={"supersedes": Reports.of(kernel.ledger).number_of(str(supersedes)), "note": note}
+    )
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dither.canonical import dumps
-from dither.catalog import Catalog, catalog_hash, from_json, load, to_json
+from dither.catalog import Catalog
 from dither.catalog.file.draft import draft
-from dither.data.engines.duckdb import open_for_schema
+from dither.catalog.file.load import load
+from dither.catalog.storage import catalog_hash, from_json, to_json
 from dither.data.engines.resources import Resources
 from dither.data.engines.scratch import remove_spilled
 from dither.data.measure import Measurer
+from dither.data.register.connections import open_for_schema
 from dither.data.register.registration import Repairs, write_copy_and_facts
 from dither.data.register.source_types import SourceError
 from dither.data.register.sources import (
@@ -38,8 +40,10 @@ from dither.errors import CatalogError, DitherError, ParameterError, RefusedErro
 from dither.plan.algebra import Cells, Query
 from dither.plan.facts import Facts
 from dither.privacy.kernel.cores import no_core_dumps
-from dither.privacy.ledger import Ledger, Registered, Report, default_head_path, lineages, verify
+from dither.privacy.ledger import Registered, default_head_path, lineages
 from dither.privacy.ledger.anchors import read_lines, write_line
+from dither.privacy.ledger.steward_ledger import StewardLedger
+from dither.privacy.ledger.verify import Report, verify
 from dither.privacy.noise import fresh_bytes
 from dither.publish.signing import forget_key, public_key, signing_key
 from dither.state import State
@@ -194,7 +198,7 @@ def _write_version(
         place.plain_spill_file.unlink(missing_ok=True)
 
 
-def _open_or_create(place: State, ledger_url: str | None) -> Ledger:
+def _open_or_create(place: State, ledger_url: str | None) -> StewardLedger:
     """The dataset's ledger; at the very first registration the installation's id, key and ledger are made."""
     registered = place.versions.exists() and any(place.versions.iterdir())
     if ledger_url is not None and place.ledger_location() != ledger_url:
@@ -208,7 +212,7 @@ def _open_or_create(place: State, ledger_url: str | None) -> Ledger:
                 _write(path, content)
         with suppress(RefusedError):  # a registration that was killed here before left an empty ledger
             return open_ledger(place)
-        return Ledger.create(place.ledger_location(), default_head_path(place.installation_id()))
+        return StewardLedger.create(place.ledger_location(), default_head_path(place.installation_id()))
     if is_file and not place.ledger.exists():
         raise RefusedError(
             f"{place.ledger} is gone but versions are left: restore it. "

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dither.catalog import Catalog, Category, Column, Decimal, FromPublic, Integer, Table, load
+from dither.catalog import Catalog, Category, Column, Decimal, FromPublic, Integer, Table
+from dither.catalog.file.load import load
 from dither.data.measure import Measurer
 from dither.data.register.registration import write_copy_and_facts
 from dither.errors import DitherError, RefusedError

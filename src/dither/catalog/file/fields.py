@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dither.catalog import scalars
+from dither.catalog import scalars, written
 from dither.catalog.file.decide import DECIDE
 from dither.catalog.file.tree import Entry, Mapping, Node, Scalar, Sequence
 from dither.errors import CatalogError
@@ -53,7 +53,7 @@ class Where:
             raise self.error(f"{what} is empty: write a value", node.line)
         if node.text.strip() == "???":
             raise self.error(f"{what} is still '???': a person must decide it", node.line)
-        if scalars.has_control_characters(node.text):
+        if written.has_control_characters(node.text):
             raise self.error(f"{what} holds a line break or control character: write it in one line", node.line)
         return node.text
 
@@ -83,7 +83,7 @@ class Where:
         raise self.error(f"{what} cannot be '{_short(text)}': {did_you_mean(text, known)}", node.line)
 
     def count(self, node: Node, what: str) -> int:
-        value = self.typed(node, what, scalars.whole, "a positive integer")
+        value = self.typed(node, what, written.whole, "a positive integer")
         if not 0 < value < 2**63:
             raise self.error(f"{what} must be a positive integer below 2^63, got {_short(str(value))}", node.line)
         return value
@@ -151,7 +151,7 @@ class Fields:
         return self.where.typed(
             self.node(key),
             key,
-            lambda text: text if scalars.is_label(text) else None,
+            lambda text: text if written.is_label(text) else None,
             "a name of letters, digits, '_', '-' and '.', at most 63 characters",
         )
 
@@ -162,7 +162,7 @@ class Fields:
         return self.where.count(self.node(key), key)
 
     def boolean(self, key: str) -> bool:
-        return self.where.typed(self.node(key), key, scalars.boolean, "true or false")
+        return self.where.typed(self.node(key), key, written.boolean, "true or false")
 
     def offset(self, key: str) -> int:
         return self.where.typed(

@@ -31,7 +31,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from dither.catalog.check import check
+from dither.catalog.file.check import check
 from dither.catalog.file.fields import Fields, Where, did_you_mean
 from dither.catalog.file.load_columns import read_column
 from dither.catalog.file.tree import Entry, Mapping, Sequence, read_tree

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
 
-from dither.catalog import scalars
+from dither.catalog import scalars, written
 from dither.catalog.columns import (
     OTHER,
     Boolean,
@@ -48,14 +48,14 @@ def _id(fields: Fields, name: str) -> Column:
 
 def _boolean(fields: Fields, name: str) -> Column:
     def read(node: Node, what: str) -> int:
-        return int(fields.where.typed(node, what, scalars.boolean, "true or false"))
+        return int(fields.where.typed(node, what, written.boolean, "true or false"))
 
     return Boolean(name, _nulls(fields, read), line=fields.line)
 
 
 def _integer(fields: Fields, name: str) -> Column:
     def read(node: Node, what: str) -> int:
-        return fields.where.typed(node, what, scalars.whole, "a whole number")
+        return fields.where.typed(node, what, written.whole, "a whole number")
 
     lower, upper = _bounds(fields, read, Fraction(1))
     nulls = _nulls(fields, read, (lower, upper))

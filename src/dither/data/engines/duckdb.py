@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from weakref import WeakSet
@@ -30,7 +28,7 @@ def _keep_inherited() -> None:
 os.register_at_fork(after_in_child=_keep_inherited)
 
 
-def _noted(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def note_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     _open.add(connection)
     return connection
 
@@ -79,7 +77,7 @@ def open_registered(path: Path, scratch: Path | None = None) -> duckdb.DuckDBPyC
             settings |= {"enable_external_access": "false", "lock_configuration": "true"}
             settings["force_mbedtls_unsafe"] = "true"
             connection = duckdb.connect(str(path), read_only=True, config=settings)
-        return _noted(connection.cursor())
+        return note_connection(connection.cursor())
 
 
 @cache
@@ -108,43 +106,6 @@ def _load_and_lock(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"LOAD {CRYPTOGRAPHY}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-
-
-CANNOT_ENCRYPT = "read-only crypto module"
-"""What DuckDB says where it must spill and has no library that it trusts to encrypt."""
-
-
-def open_for_registration(
-    path: Path, spill: Path, memory: str | None = None, *, plain: bool = False
-) -> duckdb.DuckDBPyConnection:
-    """A connection that writes a new file; what does not fit in memory spills, encrypted unless `plain`.
-
-    DuckDB encrypts with OpenSSL, which comes with its extension httpfs; nothing is downloaded here.
-    """
-    connection = _noted(duckdb.connect(str(path)))
-    connection.execute("SET autoinstall_known_extensions = false")
-    with suppress(duckdb.Error):
-        connection.execute(f"LOAD {CRYPTOGRAPHY}")
-    connection.execute(f"SET temp_file_encryption = {'false' if plain else 'true'}")
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET preserve_insertion_order = false")
-    with suppress(duckdb.Error):  # refused in a notebook without ipywidgets: no share of the work is told then
-        connection.execute("SET enable_progress_bar = true")  # for query_progress; nothing is printed
-        connection.execute("SET enable_progress_bar_print = false")
-    connection.execute(f"SET temp_directory = {text(str(spill))}")
-    resources = Resources.from_environment()
-    if memory is not None:
-        resources = replace(resources, memory=memory)
-    if resources.counted_memory is not None:
-        connection.execute(f"SET memory_limit = {text(resources.counted_memory)}")
-    if resources.threads is not None:
-        connection.execute(f"SET threads = {resources.threads}")
-    return connection
-
-
-def open_for_schema() -> duckdb.DuckDBPyConnection:
-    """A connection that reads the names and types of a source's columns, and spills nowhere."""
-    return _noted(duckdb.connect(":memory:", config={"temp_directory": ""}))
 
 
 def name(identifier: str) -> str:

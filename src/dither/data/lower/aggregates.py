@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.columns import UNIT, holds_null, integer, null_code, null_flag
+from dither.data.lower.functions.sql import clamped
 from dither.plan.algebra import Aggregate, Count, CountDistinct, CountUnits, CountValues, Maximum, Minimum, Sum
 from dither.plan.domain import Columns, Domain
-from dither.plan.functions.table import clamped
 
 
 def aggregate_sql(

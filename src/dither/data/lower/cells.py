@@ -8,13 +8,13 @@ from typing import NamedTuple
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
 from dither.data.lower.columns import UNIT, holds_null, integer, listed, null_code, recoded
+from dither.data.lower.functions.sql import clamped
 from dither.data.lower.plan import plan_sql
 from dither.data.lower.shifted import unshifted
 from dither.data.lower.stored import inside, stored_sums
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.plan.analyse import Analysed
 from dither.plan.domain import Columns
-from dither.plan.functions.table import clamped
 from dither.plan.grids import Points, points_in
 from dither.plan.keys import KeyDomain, key_domains_in, open_keys_in
 

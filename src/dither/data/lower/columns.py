@@ -8,8 +8,8 @@ without. Texts are as the engine has them.
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
+from dither.data.lower.functions.sql import WIDE
 from dither.plan.domain import Columns, Domain, is_stored
-from dither.plan.functions.table import WIDE
 from dither.plan.stability import Node, Owned, Public
 
 OWNER, RANK = "dither_owner", "dither_rank"

@@ -14,6 +14,8 @@ from fractions import Fraction
 
 from dither.data.engines.duckdb import name, text
 from dither.data.lower.columns import holds_null, null_flag
+from dither.data.lower.functions import SQL
+from dither.data.lower.functions.sql import SqlArguments
 from dither.data.lower.nulls import pair
 from dither.plan.domain import Columns, is_stored
 from dither.plan.expressions import Call, Column, Expression, Value
@@ -94,7 +96,8 @@ def _called(
 ) -> Lowered:
     before, here, after = items
     function, parts = TABLE[call.function], [known[each] for each in call.arguments]
-    arguments = arguments_of(call, columns, tuple(part.value for part in parts))
+    plain = arguments_of(call, columns)
+    arguments = SqlArguments(plain.function, plain.domains, plain.constants, tuple(part.value for part in parts))
     result = function.result(arguments)
     if found := pair(function, arguments, tuple(part.null for part in parts), result):
         made = Lowered(layers.fresh(), layers.fresh() if found[1] else None)
@@ -106,7 +109,7 @@ def _called(
         if part.null:
             before.append(f"CASE WHEN {part.null} = 0 THEN {part.value} END AS {engine[-1]}")
     raw = layers.fresh()
-    here.append(f"{function.duckdb(replace(arguments, sql=tuple(engine)), result)} AS {raw}")
+    here.append(f"{SQL[function.name](replace(arguments, sql=tuple(engine)), result)} AS {raw}")
     if not (is_stored(result) and result.nullable):
         return Lowered(raw)
     made = Lowered(layers.fresh(), layers.fresh())

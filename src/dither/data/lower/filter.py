@@ -6,9 +6,9 @@ from dither.data.engines.duckdb import name
 from dither.data.lower.columns import carried
 from dither.data.lower.conditions import condition_sql, expressions_in
 from dither.data.lower.expressions import computed
+from dither.data.lower.functions.sql import clamped
 from dither.plan.algebra import Filter
 from dither.plan.analyse import Analysed
-from dither.plan.functions.table import clamped
 
 
 def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> str:

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from dither.data.lower.functions import SQL, UNDEFINED
+from dither.data.lower.functions.sql import SqlArguments, aligned_sql, cast
 from dither.plan.domain import Domain, is_stored
-from dither.plan.functions.align import aligned
-from dither.plan.functions.table import Arguments, Function, cast
+from dither.plan.functions.table import Function
 
 Flags: TypeAlias = tuple[str | None, ...]
 Pair: TypeAlias = tuple[str, str | None]
 
 
-def pair(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair | None:
+def pair(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair | None:
     """SQL of the value and of the flag (None if never null); None where the engine's own nulls have to serve."""
     stored = (
         is_stored(domain) or constant is not None for domain, constant in zip(a.domains, a.constants, strict=True)
@@ -28,13 +29,13 @@ def pair(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair
     ends_known = function.name == "between" and not any(flags[1:])
     if function.name in _OWN and (any(flags) or function.name == "nullif") and not ends_known:
         return _OWN[function.name](function, a, flags, result)
-    strict = function.nulls == "null if an argument is" or function.undefined is not None or ends_known
+    strict = function.nulls == "null if an argument is" or function.name in UNDEFINED or ends_known
     if not strict and (any(flags) or result.nullable):
         return None
     found = [flag for flag in flags if flag]
-    if function.undefined is not None:
-        found.append(f"CAST({function.undefined(a)} AS TINYINT)")
-    return function.duckdb(a, result), " | ".join(found) if found and result.nullable else None
+    if function.name in UNDEFINED:
+        found.append(f"CAST({UNDEFINED[function.name](a)} AS TINYINT)")
+    return SQL[function.name](a, result), " | ".join(found) if found and result.nullable else None
 
 
 def _true(value: str, flag: str | None) -> str:
@@ -45,7 +46,7 @@ def _false(value: str, flag: str | None) -> str:
     return f"((1 - {value}) * (1 - {flag}))" if flag else f"(1 - {value})"
 
 
-def _and(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+def _and(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """True if all are; unknown if that is open and none is false."""
     parts = list(zip(a.sql, flags, strict=True))
     true = " * ".join(_true(*part) for part in parts)
@@ -53,66 +54,66 @@ def _and(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
     return true, f"({none_false} - {true})"
 
 
-def _or(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+def _or(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     parts = list(zip(a.sql, flags, strict=True))
     none_true = " * ".join(f"(1 - {_true(*part)})" for part in parts)
     false = " * ".join(_false(*part) for part in parts)
     return f"(1 - {none_true})", f"({none_true} - {false})"
 
 
-def _case(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+def _case(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """The value after the first true condition, and its flag."""
     last = len(a.sql) - 1
     tests = range(0, last, 2)
     sql = tuple(_true(a.sql[p], flags[p]) if p in tests else a.sql[p] for p in range(len(a.sql)))
-    value = function.duckdb(replace(a, sql=sql), result)
+    value = SQL[function.name](replace(a, sql=sql), result)
     whens = " ".join(f"WHEN {sql[p]} = 1 THEN {flags[p + 1] or 0}" for p in tests)
     rest = (flags[last] or "0") if len(a.sql) % 2 else "1"
     return f"coalesce({value}, {result.low})", f"CASE {whens} ELSE {rest} END" if result.nullable else None
 
 
-def _coalesce(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
-    values = aligned(a).sql
+def _coalesce(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
+    values = aligned_sql(a)
     chosen = values[-1]
     for value, flag in list(zip(values, flags, strict=True))[-2::-1]:
         chosen = f"(({value}) + {flag} * (({chosen}) - ({value})))" if flag else value
     return chosen, " * ".join(flag for flag in flags if flag) if all(flags) else None
 
 
-def _extreme(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+def _extreme(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """Nulls stand at the far end of the domain, where they win only if there is nothing else."""
     end = result.high if function.name == "least" else result.low
     values = [
         f"(({value}) + {flag} * ({end} - ({value})))" if flag else value
-        for value, flag in zip(aligned(a).sql, flags, strict=True)
+        for value, flag in zip(aligned_sql(a), flags, strict=True)
     ]
     return f"{function.name}({', '.join(values)})", " * ".join(flag for flag in flags if flag) if all(flags) else None
 
 
-def _nullif(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+def _nullif(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """The first value, null where it was or where both are known and equal."""
-    left, right = aligned(a).sql
+    left, right = aligned_sql(a)
     equal = f"CAST(({left}) = ({right}) AS TINYINT)" + (f" * (1 - {flags[1]})" if flags[1] else "")
     return cast(a.sql[0], a.domains[0].largest), f"{flags[0]} | ({equal})" if flags[0] else equal
 
 
-def _distinct(_: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+def _distinct(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """One is null and the other is not, or both are known and differ."""
-    left, right = aligned(a).sql
+    left, right = aligned_sql(a)
     one, other = (flag or "0" for flag in flags)
     differ = f"(1 - {one}) * (1 - {other}) * CAST(({left}) <> ({right}) AS TINYINT)"
     return f"CAST({one} + {other} - 2 * {one} * {other} + {differ} AS BIGINT)", None
 
 
-def _between(function: Function, a: Arguments, flags: Flags, result: Domain) -> Pair:
+def _between(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """At least the one end and at most the other, either of which may be open."""
-    value, low, high = aligned(a).sql
+    value, low, high = aligned_sql(a)
     tests = (f"CAST(({value}) >= ({low}) AS BIGINT)", f"CAST(({value}) <= ({high}) AS BIGINT)")
     ends = [[flag for flag in (flags[0], flags[end]) if flag] for end in (1, 2)]
     return _and(function, replace(a, sql=tests), tuple(f"({' | '.join(one)})" if one else None for one in ends), result)
 
 
-_OWN: dict[str, Callable[[Function, Arguments, Flags, Domain], Pair]] = {
+_OWN: dict[str, Callable[[Function, SqlArguments, Flags, Domain], Pair]] = {
     "is_null": lambda _, a, flags, result: (f"CAST({flags[0]} AS BIGINT)", None),
     "is_not_null": lambda _, a, flags, result: (f"CAST(1 - {flags[0]} AS BIGINT)", None),
     "is_true": lambda _, a, flags, result: (_true(a.sql[0], flags[0]), None),

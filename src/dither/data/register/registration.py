@@ -17,9 +17,10 @@ from pathlib import Path
 import duckdb
 
 from dither.catalog import Catalog, Category, OwnerColumn, OwnerReference, Table, Undeclared
-from dither.data.engines.duckdb import CANNOT_ENCRYPT, name, open_for_registration
+from dither.data.engines.duckdb import name
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.register import repair
+from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
 from dither.data.register.limits import TIE, UNITS, add_units, limited_rows, make_units, stored_columns
 from dither.data.register.owners import RegistrationError, build_map, key_of, owner_sql, window_sql, with_window
 from dither.data.register.public import pin, public_order

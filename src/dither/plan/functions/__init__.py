@@ -68,7 +68,7 @@ def function_of(call: Call) -> Function:
     raise RefusedError(f"{call.function} is refused: {why}", rule="a function without a rule is refused")
 
 
-def arguments_of(call: Call, columns: Columns, sql: tuple[str, ...] = ()) -> Arguments:
+def arguments_of(call: Call, columns: Columns) -> Arguments:
     """The arguments of a call; ids are never read, but for whether there is one."""
     domains = tuple(_domain(argument, columns) for argument in call.arguments)
     if any(domain.kind == "id" for domain in domains) and call.function not in ("is_null", "is_not_null"):
@@ -76,7 +76,7 @@ def arguments_of(call: Call, columns: Columns, sql: tuple[str, ...] = ()) -> Arg
     constants: tuple[Constant | None, ...] = tuple(
         argument.value if isinstance(argument, Value) else None for argument in call.arguments
     )
-    return Arguments(call.function, domains, constants, sql)
+    return Arguments(call.function, domains, constants)
 
 
 def _constant(value: Value) -> Domain:

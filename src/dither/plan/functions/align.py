@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dither.plan.domain import INTEGERS, Domain, hull
-from dither.plan.functions.table import Arguments, cast
+from dither.plan.domain import Domain, hull
+from dither.plan.functions.table import Arguments
 
 
 def aligned(a: Arguments) -> Arguments:
@@ -17,10 +17,7 @@ def aligned(a: Arguments) -> Arguments:
             replace(d, low=d.low * f, high=d.high * f, step=step, keys=None)
             for d, f in zip(a.domains, factors, strict=True)
         )
-        most = max(domain.largest for domain in domains)
-        return replace(
-            a, domains=domains, sql=tuple(f"{cast(s, most)} * {f}" for s, f in zip(a.sql, factors, strict=False))
-        )
+        return replace(a, domains=domains)
     if kinds == {"category", "text"}:
         return _with_labels(a)
     if kinds == {"timestamp"}:  # a constant has no zone of its own
@@ -34,23 +31,19 @@ def aligned(a: Arguments) -> Arguments:
             ),
         )
     hull(a.domains, a.function)
-    if kinds <= set(INTEGERS):
-        return replace(a, sql=tuple(cast(sql, 0) for sql in a.sql))
     return a
 
 
 def _with_labels(a: Arguments) -> Arguments:
     labels = next(domain.labels for domain in a.domains if domain.kind == "category")
-    domains, sql = [], []
+    domains = []
     for place, domain in enumerate(a.domains):
-        text = a.sql[place] if a.sql else ""
         if domain.kind == "text":
             if a.constants[place] not in labels:
                 raise a.refuse(f"a category is compared with one of its labels ({', '.join(labels[:20])})")
             at = labels.index(a.text(place))
-            domain, text = Domain("category", False, at, at, labels=labels), str(at)
+            domain = Domain("category", False, at, at, labels=labels)
         elif domain.labels != labels:
             raise a.refuse("two categories with different labels")
         domains.append(domain)
-        sql.append(text)
-    return replace(a, domains=tuple(domains), sql=tuple(sql) if a.sql else ())
+    return replace(a, domains=tuple(domains))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dither.plan.domain import Domain, hull, is_stored
+from dither.plan.domain import Domain, hull
 from dither.plan.functions.align import aligned
 from dither.plan.functions.conditions import comparison
-from dither.plan.functions.table import Arguments, Function, cast
+from dither.plan.functions.table import Arguments, Function
 
 
 def _chosen(a: Arguments, places: list[int], nullable: bool) -> Domain:
@@ -16,7 +16,6 @@ def _chosen(a: Arguments, places: list[int], nullable: bool) -> Domain:
         a,
         domains=tuple(a.domains[p] for p in places),
         constants=tuple(a.constants[p] for p in places),
-        sql=(),
     )
     found = hull(aligned(some).domains, a.function)
     if found.kind == "id":
@@ -24,17 +23,8 @@ def _chosen(a: Arguments, places: list[int], nullable: bool) -> Domain:
     return replace(found, nullable=nullable, keys=None, undeclared=False)
 
 
-def _chosen_sql(a: Arguments, places: list[int]) -> tuple[str, ...]:
-    some = Arguments(
-        a.function,
-        tuple(a.domains[p] for p in places),
-        tuple(a.constants[p] for p in places),
-        tuple(a.sql[p] for p in places),
-    )
-    return aligned(some).sql
-
-
-def _case_places(a: Arguments) -> list[int]:
+def case_places(a: Arguments) -> list[int]:
+    """Where the values of a CASE stand among its arguments."""
     last = [len(a.domains) - 1] if len(a.domains) % 2 else []
     return [*range(1, len(a.domains), 2), *last]
 
@@ -45,16 +35,8 @@ def _case(a: Arguments) -> Domain:
     for place in range(0, len(a.domains) - 1, 2):
         if a.domains[place].kind != "boolean":
             raise a.refuse(f"argument {place + 1} must be a truth value")
-    places = _case_places(a)
+    places = case_places(a)
     return _chosen(a, places, len(a.domains) % 2 == 0 or any(a.domains[p].nullable for p in places))
-
-
-def _case_sql(a: Arguments, result: Domain) -> str:
-    places = _case_places(a)
-    values = dict(zip(places, _chosen_sql(a, places), strict=True))
-    whens = " ".join(f"WHEN {a.sql[p]} = 1 THEN {values[p + 1]}" for p in range(0, len(a.domains) - 1, 2))
-    rest = f" ELSE {values[places[-1]]}" if len(a.domains) % 2 else ""
-    return f"CASE {whens}{rest} END"
 
 
 def _if(a: Arguments) -> Domain:
@@ -69,32 +51,16 @@ def _coalesce(a: Arguments) -> Domain:
     return _chosen(a, list(range(len(a.domains))), all(domain.nullable for domain in a.domains))
 
 
-def _coalesce_sql(a: Arguments, result: Domain) -> str:
-    return f"coalesce({', '.join(_chosen_sql(a, list(range(len(a.domains)))))})"
-
-
 def _nullif(a: Arguments) -> Domain:
     comparison(a)
     labels = a.domains[0].labels if a.domains[0].kind == "category" else ()
     return replace(a.domains[0], nullable=True, keys=None, undeclared=False, labels=labels)
 
 
-def _nullif_sql(a: Arguments, result: Domain) -> str:
-    left, right = aligned(a).sql
-    kept = cast(a.sql[0], a.domains[0].largest) if is_stored(a.domains[0]) else a.sql[0]
-    return f"CASE WHEN ({left}) = ({right}) THEN NULL ELSE {kept} END"
-
-
 _NONE = "none needed"
 FUNCTIONS: tuple[Function, ...] = (
     Function(
-        "if",
-        "a truth value and two values",
-        "the first if true, else the second",
-        "null if it says so",
-        _NONE,
-        _if,
-        _case_sql,
+        "if", "a truth value and two values", "the first if true, else the second", "null if it says so", _NONE, _if
     ),
     Function(
         "case",
@@ -103,24 +69,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "null if it says so",
         _NONE,
         _case,
-        _case_sql,
     ),
+    Function("coalesce", "two or more values of a kind", "the first that is not null", "skips nulls", _NONE, _coalesce),
     Function(
-        "coalesce",
-        "two or more values of a kind",
-        "the first that is not null",
-        "skips nulls",
-        _NONE,
-        _coalesce,
-        _coalesce_sql,
-    ),
-    Function(
-        "nullif",
-        "two values of a kind",
-        "null if they are equal, else the first",
-        "null if it says so",
-        _NONE,
-        _nullif,
-        _nullif_sql,
+        "nullif", "two values of a kind", "null if they are equal, else the first", "null if it says so", _NONE, _nullif
     ),
 )

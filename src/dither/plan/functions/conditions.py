@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dither.plan.domain import Domain
 from dither.plan.functions.align import aligned
-from dither.plan.functions.table import Arguments, Function, NullRule, cast, truth
-
-SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+from dither.plan.functions.table import Arguments, Function, NullRule, truth
 
 
 def _comparable(a: Arguments) -> None:
@@ -26,21 +22,11 @@ def comparison(a: Arguments) -> Domain:
     return truth(a.any_null)
 
 
-def _comparison_sql(a: Arguments, result: Domain) -> str:
-    left, right = aligned(a).sql
-    return f"CAST(({left}) {SIGNS[a.function]} ({right}) AS BIGINT)"
-
-
 def _between(a: Arguments) -> Domain:
     if len(a.domains) != 3:
         raise a.refuse(f"takes 3 arguments, got {len(a.domains)}")
     _comparable(a)
     return truth(a.any_null)
-
-
-def _between_sql(a: Arguments, result: Domain) -> str:
-    value, low, high = aligned(a).sql
-    return f"CAST((({value}) >= ({low}) AND ({value}) <= ({high})) AS BIGINT)"
 
 
 def _in(a: Arguments) -> Domain:
@@ -50,24 +36,11 @@ def _in(a: Arguments) -> Domain:
     return truth(a.domains[0].nullable)
 
 
-def _in_sql(a: Arguments, result: Domain) -> str:
-    value, *listed = aligned(a).sql
-    return f"CAST((({value}) IN ({', '.join(listed)})) AS BIGINT)"
-
-
 def _truths(a: Arguments) -> Domain:
     a.all_of("boolean", 1 if a.function == "not" else 2)
     if a.function in ("not", "xor") and len(a.domains) != (1 if a.function == "not" else 2):
         raise a.refuse("takes another number of arguments")
     return truth(a.any_null)
-
-
-def _joined(word: str) -> Callable[[Arguments, Domain], str]:
-    return lambda a, result: "CAST((" + f" {word} ".join(f"({sql} = 1)" for sql in a.sql) + ") AS BIGINT)"
-
-
-def _xor_sql(a: Arguments, result: Domain) -> str:
-    return f"CAST({a.sql[0]} <> {a.sql[1]} AS BIGINT)"
 
 
 def _any_kind(a: Arguments) -> Domain:
@@ -86,71 +59,26 @@ def _distinct(a: Arguments) -> Domain:
     return truth(False)
 
 
-def _distinct_sql(a: Arguments, result: Domain) -> str:
-    left, right = aligned(a).sql
-    return f"CAST((({left}) IS DISTINCT FROM ({right})) AS BIGINT)"
-
-
 _ANY: NullRule = "null if an argument is"
 _NONE = "none needed"
 _SAID = {"eq": "equal", "ne": "different", "lt": "less", "le": "less or equal", "gt": "more", "ge": "more or equal"}
 FUNCTIONS: tuple[Function, ...] = (
     *(
-        Function(name, "two values of a kind", f"whether the first is {said}", _ANY, _NONE, comparison, _comparison_sql)
+        Function(name, "two values of a kind", f"whether the first is {said}", _ANY, _NONE, comparison)
         for name, said in _SAID.items()
     ),
     Function(
-        "between",
-        "a value and two ends",
-        "whether it lies between, ends included",
-        "three-valued",
-        _NONE,
-        _between,
-        _between_sql,
+        "between", "a value and two ends", "whether it lies between, ends included", "three-valued", _NONE, _between
     ),
-    Function("in", "a value and constants", "whether it is one of them", _ANY, _NONE, _in, _in_sql),
-    Function("and", "two or more truth values", "whether all are true", "three-valued", _NONE, _truths, _joined("AND")),
-    Function("or", "two or more truth values", "whether one is true", "three-valued", _NONE, _truths, _joined("OR")),
-    Function(
-        "not", "a truth value", "the other one", _ANY, _NONE, _truths, lambda a, result: f"1 - {cast(a.sql[0], 1)}"
-    ),
-    Function("xor", "two truth values", "whether exactly one is true", _ANY, _NONE, _truths, _xor_sql),
-    Function(
-        "is_null",
-        "a value",
-        "whether it is null",
-        "never null",
-        _NONE,
-        _any_kind,
-        lambda a, r: f"CAST(({a.sql[0]} IS NULL) AS BIGINT)",
-    ),
-    Function(
-        "is_not_null",
-        "a value",
-        "whether it is not null",
-        "never null",
-        _NONE,
-        _any_kind,
-        lambda a, r: f"CAST(({a.sql[0]} IS NOT NULL) AS BIGINT)",
-    ),
-    Function(
-        "is_true",
-        "a truth value",
-        "whether it is true, not false or null",
-        "never null",
-        _NONE,
-        _is_truth,
-        lambda a, r: f"coalesce({cast(a.sql[0], 1)}, 0)",
-    ),
-    Function(
-        "is_false",
-        "a truth value",
-        "whether it is false, not true or null",
-        "never null",
-        _NONE,
-        _is_truth,
-        lambda a, r: f"1 - coalesce({cast(a.sql[0], 1)}, 1)",
-    ),
+    Function("in", "a value and constants", "whether it is one of them", _ANY, _NONE, _in),
+    Function("and", "two or more truth values", "whether all are true", "three-valued", _NONE, _truths),
+    Function("or", "two or more truth values", "whether one is true", "three-valued", _NONE, _truths),
+    Function("not", "a truth value", "the other one", _ANY, _NONE, _truths),
+    Function("xor", "two truth values", "whether exactly one is true", _ANY, _NONE, _truths),
+    Function("is_null", "a value", "whether it is null", "never null", _NONE, _any_kind),
+    Function("is_not_null", "a value", "whether it is not null", "never null", _NONE, _any_kind),
+    Function("is_true", "a truth value", "whether it is true, not false or null", "never null", _NONE, _is_truth),
+    Function("is_false", "a truth value", "whether it is false, not true or null", "never null", _NONE, _is_truth),
     Function(
         "is_distinct_from",
         "two values of a kind",
@@ -158,6 +86,5 @@ FUNCTIONS: tuple[Function, ...] = (
         "never null",
         _NONE,
         _distinct,
-        _distinct_sql,
     ),
 )

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from dither.plan.domain import FIRST_DAY, LAST_DAY, Domain, number
 from dither.plan.functions.calendar import date_of_days, days_of_date, month_days, plus_months
-from dither.plan.functions.table import Arguments, Function, NullRule, cast, floor_divided, truth
+from dither.plan.functions.table import Arguments, Function, NullRule, truth
 
 DAY = 86_400
 
@@ -21,14 +21,6 @@ def _day(low: int, high: int, nullable: bool, a: Arguments) -> Domain:
     if low < FIRST_DAY or high > LAST_DAY:
         raise a.refuse("the day could lie outside the years 1 to 9999: narrow the bounds of its arguments")
     return Domain("date", nullable, low, high)
-
-
-def _sql_day(sql: str) -> str:
-    return f"(DATE '1970-01-01' + CAST({sql} AS INTEGER))"
-
-
-def _sql_local(a: Arguments) -> str:
-    return f"({cast(a.sql[0], a.domains[0].largest)} + ({a.domains[0].offset}))"
 
 
 def _part(low: int, high: int) -> Callable[[Arguments], Domain]:
@@ -45,14 +37,6 @@ def _year(a: Arguments) -> Domain:
     return number(date_of_days(x.low).year, date_of_days(x.high).year, Fraction(1), x.nullable)
 
 
-def _engine(function: str) -> Callable[[Arguments, Domain], str]:
-    return lambda a, result: f"CAST({function}({_sql_day(a.sql[0])}) AS BIGINT)"
-
-
-def _week_day(a: Arguments, result: Domain) -> str:
-    return f"(({cast(a.sql[0], 0)} + 3) % 7 + 7) % 7 + 1"
-
-
 def _weekend(a: Arguments) -> Domain:
     a.expect("date")
     return truth(a.domains[0].nullable)
@@ -64,11 +48,6 @@ def _time_part(high: int) -> Callable[[Arguments], Domain]:
         return number(0, high, Fraction(1), a.domains[0].nullable)
 
     return result
-
-
-def _time_sql(size: int, unit: int) -> Callable[[Arguments, Domain], str]:
-    """The part of `unit` seconds inside the last `size` seconds."""
-    return lambda a, result: f"(({_sql_local(a)} % {size} + {size}) % {size}) // {unit}"
 
 
 def _date_of(a: Arguments) -> Domain:
@@ -85,11 +64,6 @@ def _add_days(a: Arguments) -> Domain:
     return _day(x.low + n.low * int(n.step), x.high + n.high * int(n.step), a.any_null, a)
 
 
-def _add_days_sql(a: Arguments, result: Domain) -> str:
-    n = a.domains[1]
-    return f"{cast(a.sql[0], 0)} + {cast(a.sql[1], n.largest * int(n.step))} * {int(n.step)}"
-
-
 def _between(kind: str) -> Callable[[Arguments], Domain]:
     def result(a: Arguments) -> Domain:
         a.expect(kind, kind)  # type: ignore[arg-type]
@@ -99,20 +73,10 @@ def _between(kind: str) -> Callable[[Arguments], Domain]:
     return result
 
 
-def _between_sql(a: Arguments, result: Domain) -> str:
-    sizes = (result.largest, *(domain.largest for domain in a.domains))
-    return f"{cast(a.sql[1], *sizes)} - {cast(a.sql[0], *sizes)}"
-
-
 def _add_months(a: Arguments) -> Domain:
     a.expect("date", "number")
     months, x = a.whole(1, -120_000, 120_000), a.domains[0]
     return _day(plus_months(x.low, months), plus_months(x.high, months), x.nullable, a)
-
-
-def _add_months_sql(a: Arguments, result: Domain) -> str:
-    months = a.whole(1, -120_000, 120_000)
-    return f"CAST({_sql_day(a.sql[0])} + to_months({months}) AS DATE) - DATE '1970-01-01'"
 
 
 def _truncated(shape: Callable[[date], date]) -> Callable[[Arguments], Domain]:
@@ -122,10 +86,6 @@ def _truncated(shape: Callable[[date], date]) -> Callable[[Arguments], Domain]:
         return _day(days_of_date(shape(date_of_days(x.low))), days_of_date(shape(date_of_days(x.high))), x.nullable, a)
 
     return result
-
-
-def _truncated_sql(part: str) -> Callable[[Arguments, Domain], str]:
-    return lambda a, result: f"CAST(date_trunc('{part}', {_sql_day(a.sql[0])}) AS DATE) - DATE '1970-01-01'"
 
 
 def _week(a: Arguments) -> Domain:
@@ -145,10 +105,6 @@ def _add_seconds(a: Arguments) -> Domain:
     return Domain("timestamp", a.any_null, low, high, offset=x.offset)
 
 
-def _ymd(sql: str) -> str:
-    return f"(year({_sql_day(sql)}) * 10000 + month({_sql_day(sql)}) * 100 + day({_sql_day(sql)}))"
-
-
 def _number_of(days: int) -> int:
     day = date_of_days(days)
     return day.year * 10_000 + day.month * 100 + day.day
@@ -161,54 +117,24 @@ def _age(a: Arguments) -> Domain:
     return number(low, (_number_of(at.high) - _number_of(born.low)) // 10_000, Fraction(1), a.any_null)
 
 
-def _age_sql(a: Arguments, result: Domain) -> str:
-    return floor_divided(f"{_ymd(a.sql[1])} - {_ymd(a.sql[0])}", "10000")
-
-
 _ANY: NullRule = "null if an argument is"
 _RANGE = "years 1 to 9999, from the domains"
 FUNCTIONS: tuple[Function, ...] = (
-    Function("year", "a date", "its year", _ANY, _RANGE, _year, _engine("year")),
-    Function("quarter", "a date", "1 to 4", _ANY, _RANGE, _part(1, 4), _engine("quarter")),
-    Function("month", "a date", "1 to 12", _ANY, _RANGE, _part(1, 12), _engine("month")),
-    Function("week", "a date", "its ISO week, 1 to 53", _ANY, _RANGE, _part(1, 53), _engine("week")),
-    Function("day", "a date", "its day of the month", _ANY, _RANGE, _part(1, 31), _engine("day")),
-    Function("day_of_week", "a date", "1 (Monday) to 7", _ANY, _RANGE, _part(1, 7), _week_day),
-    Function("day_of_year", "a date", "1 to 366", _ANY, _RANGE, _part(1, 366), _engine("dayofyear")),
-    Function(
-        "days_in_month",
-        "a date",
-        "28 to 31",
-        _ANY,
-        _RANGE,
-        _part(28, 31),
-        lambda a, result: f"CAST(day(last_day({_sql_day(a.sql[0])})) AS BIGINT)",
-    ),
-    Function(
-        "is_weekend",
-        "a date",
-        "whether it is a Saturday or Sunday",
-        _ANY,
-        _RANGE,
-        _weekend,
-        lambda a, result: f"CAST({_week_day(a, result)} >= 6 AS BIGINT)",
-    ),
-    Function("hour", "a timestamp", "0 to 23, at its zone", _ANY, _RANGE, _time_part(23), _time_sql(DAY, 3600)),
-    Function("minute", "a timestamp", "0 to 59, at its zone", _ANY, _RANGE, _time_part(59), _time_sql(3600, 60)),
-    Function("second", "a timestamp", "0 to 59", _ANY, _RANGE, _time_part(59), _time_sql(60, 1)),
-    Function(
-        "date_of",
-        "a timestamp",
-        "its day, at its zone",
-        _ANY,
-        _RANGE,
-        _date_of,
-        lambda a, result: floor_divided(_sql_local(a), str(DAY)),
-    ),
-    Function("add_days", "a date, whole days", "the day so much later", _ANY, _RANGE, _add_days, _add_days_sql),
-    Function(
-        "days_between", "two dates", "days from the first to the second", _ANY, _RANGE, _between("date"), _between_sql
-    ),
+    Function("year", "a date", "its year", _ANY, _RANGE, _year),
+    Function("quarter", "a date", "1 to 4", _ANY, _RANGE, _part(1, 4)),
+    Function("month", "a date", "1 to 12", _ANY, _RANGE, _part(1, 12)),
+    Function("week", "a date", "its ISO week, 1 to 53", _ANY, _RANGE, _part(1, 53)),
+    Function("day", "a date", "its day of the month", _ANY, _RANGE, _part(1, 31)),
+    Function("day_of_week", "a date", "1 (Monday) to 7", _ANY, _RANGE, _part(1, 7)),
+    Function("day_of_year", "a date", "1 to 366", _ANY, _RANGE, _part(1, 366)),
+    Function("days_in_month", "a date", "28 to 31", _ANY, _RANGE, _part(28, 31)),
+    Function("is_weekend", "a date", "whether it is a Saturday or Sunday", _ANY, _RANGE, _weekend),
+    Function("hour", "a timestamp", "0 to 23, at its zone", _ANY, _RANGE, _time_part(23)),
+    Function("minute", "a timestamp", "0 to 59, at its zone", _ANY, _RANGE, _time_part(59)),
+    Function("second", "a timestamp", "0 to 59", _ANY, _RANGE, _time_part(59)),
+    Function("date_of", "a timestamp", "its day, at its zone", _ANY, _RANGE, _date_of),
+    Function("add_days", "a date, whole days", "the day so much later", _ANY, _RANGE, _add_days),
+    Function("days_between", "two dates", "days from the first to the second", _ANY, _RANGE, _between("date")),
     Function(
         "add_months",
         "a date, whole months (constant)",
@@ -216,7 +142,6 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         _RANGE,
         _add_months,
-        _add_months_sql,
     ),
     Function(
         "trunc_year",
@@ -225,7 +150,6 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         _RANGE,
         _truncated(lambda day: day.replace(month=1, day=1)),
-        _truncated_sql("year"),
     ),
     Function(
         "trunc_quarter",
@@ -234,26 +158,11 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         _RANGE,
         _truncated(lambda day: day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1)),
-        _truncated_sql("quarter"),
     ),
     Function(
-        "trunc_month",
-        "a date",
-        "the first day of its month",
-        _ANY,
-        _RANGE,
-        _truncated(lambda day: day.replace(day=1)),
-        _truncated_sql("month"),
+        "trunc_month", "a date", "the first day of its month", _ANY, _RANGE, _truncated(lambda day: day.replace(day=1))
     ),
-    Function(
-        "trunc_week",
-        "a date",
-        "its Monday",
-        _ANY,
-        _RANGE,
-        _week,
-        lambda a, result: f"{cast(a.sql[0], 0)} - (({cast(a.sql[0], 0)} + 3) % 7 + 7) % 7",
-    ),
+    Function("trunc_week", "a date", "its Monday", _ANY, _RANGE, _week),
     Function(
         "last_day",
         "a date",
@@ -261,19 +170,10 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         _RANGE,
         _truncated(lambda day: day.replace(day=month_days(day.year, day.month))),
-        lambda a, result: f"last_day({_sql_day(a.sql[0])}) - DATE '1970-01-01'",
     ),
+    Function("add_seconds", "a timestamp, whole seconds", "the time so much later", _ANY, _RANGE, _add_seconds),
     Function(
-        "add_seconds", "a timestamp, whole seconds", "the time so much later", _ANY, _RANGE, _add_seconds, _add_days_sql
+        "seconds_between", "two timestamps", "seconds from the first to the second", _ANY, _RANGE, _between("timestamp")
     ),
-    Function(
-        "seconds_between",
-        "two timestamps",
-        "seconds from the first to the second",
-        _ANY,
-        _RANGE,
-        _between("timestamp"),
-        _between_sql,
-    ),
-    Function("age_years", "a birthday and a date", "whole years from one to the other", _ANY, _RANGE, _age, _age_sql),
+    Function("age_years", "a birthday and a date", "whole years from one to the other", _ANY, _RANGE, _age),
 )

@@ -8,7 +8,7 @@ from itertools import product
 from math import floor, isqrt
 
 from dither.plan.domain import Domain, number
-from dither.plan.functions.table import Arguments, Function, NullRule, cast, clamped, floor_divided, scaled
+from dither.plan.functions.table import Arguments, Function, NullRule, scaled
 
 DIVISION = Fraction(1, 10**6)
 ROOT = Fraction(1, 10**3)
@@ -17,14 +17,8 @@ EXACT_DOUBLE = 2**53
 
 def _add(a: Arguments) -> Domain:
     a.all_of("number", 2)
-    intervals, step, _ = scaled(a)
+    intervals, step = scaled(a)
     return number(sum(low for low, _ in intervals), sum(high for _, high in intervals), step, a.any_null)
-
-
-def _add_sql(a: Arguments, result: Domain) -> str:
-    intervals, _, sql = scaled(a)
-    most = sum(max(abs(low), abs(high)) for low, high in intervals)
-    return " + ".join(cast(part, most) for part in sql)
 
 
 def _subtract(a: Arguments) -> Domain:
@@ -33,22 +27,11 @@ def _subtract(a: Arguments) -> Domain:
     return number(low - more, high - less, scaled(a)[1], a.any_null)
 
 
-def _subtract_sql(a: Arguments, result: Domain) -> str:
-    intervals, _, (left, right) = scaled(a)
-    most = sum(max(abs(low), abs(high)) for low, high in intervals)
-    return f"{cast(left, most)} - {cast(right, most)}"
-
-
 def _multiply(a: Arguments) -> Domain:
     a.expect("number", "number")
     x, y = a.domains
     corners = [p * q for p, q in product((x.low, x.high), (y.low, y.high))]
     return number(min(corners), max(corners), x.step * y.step, a.any_null)
-
-
-def _multiply_sql(a: Arguments, result: Domain) -> str:
-    sizes = (result.largest, *(domain.largest for domain in a.domains))
-    return f"{cast(a.sql[0], *sizes)} * {cast(a.sql[1], *sizes)}"
 
 
 def _rounded(ratio: Fraction) -> int:
@@ -67,40 +50,14 @@ def _quotient(a: Arguments, step: Fraction, shape: Callable[[Fraction], int]) ->
     return number(min(values), max(values), step, a.any_null or y.low <= 0 <= y.high)
 
 
-def _by_zero(a: Arguments) -> str:
-    return f"{a.sql[1]} = 0"
-
-
-def _zero(a: Arguments) -> str:
-    """SQL: 1 where the divisor is 0, else 0."""
-    return f"CAST({_by_zero(a)} AS BIGINT)"
-
-
 def _divide(a: Arguments) -> Domain:
     a.expect("number", "number")
     return _quotient(a, DIVISION, _rounded)
 
 
-def _divide_sql(a: Arguments, result: Domain) -> str:
-    (x, y), ratio = a.domains, a.domains[0].step / a.domains[1].step / DIVISION
-    most = 2 * x.largest * ratio.numerator + 2 * y.largest * ratio.denominator
-    p, q = cast(a.sql[0], most), cast(a.sql[1], most)
-    top = f"sign({a.sql[1]}) * (2 * {p} * {ratio.numerator} + {q} * {ratio.denominator})"
-    bottom = f"2 * abs({q}) * {ratio.denominator} + {_zero(a)}"
-    return f"{floor_divided(top, bottom)} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
-
-
 def _integer_divide(a: Arguments) -> Domain:
     a.expect("number", "number")
     return _quotient(a, Fraction(1), int)
-
-
-def _integer_divide_sql(a: Arguments, result: Domain) -> str:
-    (x, y), ratio = a.domains, a.domains[0].step / a.domains[1].step
-    most = max(x.largest * ratio.numerator, y.largest * ratio.denominator)
-    bottom = f"({cast(a.sql[1], most)} * {ratio.denominator} + {_zero(a)})"
-    top = f"({cast(a.sql[0], most)} * {ratio.numerator} * (1 - {_zero(a)}))"
-    return f"{top} // {bottom} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
 
 
 def _mod(a: Arguments) -> Domain:
@@ -109,11 +66,6 @@ def _mod(a: Arguments) -> Domain:
     most = max(0, max(abs(less), abs(more)) - 1)
     nullable = a.any_null or less <= 0 <= more
     return number(max(low, -most) if low < 0 else 0, min(high, most) if high > 0 else 0, scaled(a)[1], nullable)
-
-
-def _mod_sql(a: Arguments, result: Domain) -> str:
-    left, right = scaled(a)[2]
-    return f"{left} % ({right} + {_zero(a)})"  # by 0: x % 1, and 0 is always in the domain
 
 
 def _one(a: Arguments) -> Domain:
@@ -137,13 +89,9 @@ def _sign(a: Arguments) -> Domain:
     return number((x.low > 0) - (x.low < 0), (x.high > 0) - (x.high < 0), Fraction(1), x.nullable)
 
 
-def _same(sql: str) -> Callable[[Arguments, Domain], str]:
-    return lambda a, result: sql.format(cast(a.sql[0], a.domains[0].largest))
-
-
 def _extreme(a: Arguments, least: bool) -> Domain:
     a.all_of("number", 2)
-    intervals, step, _ = scaled(a)
+    intervals, step = scaled(a)
     sure = [each for each, domain in zip(intervals, a.domains, strict=True) if not domain.nullable]
     lows, highs = [low for low, _ in intervals], [high for _, high in intervals]
     if least:
@@ -153,19 +101,11 @@ def _extreme(a: Arguments, least: bool) -> Domain:
     return number(low, high, step, not sure)
 
 
-def _extreme_sql(a: Arguments, result: Domain) -> str:
-    return f"{a.function}({', '.join(scaled(a)[2])})"
-
-
 def _power(a: Arguments) -> Domain:
     a.expect("number", "number")
     n, x = a.whole(1, 1, 8), a.domains[0]
     ends = [x.low**n, x.high**n, *([0] if x.low <= 0 <= x.high else [])]
     return number(min(ends), max(ends), x.step**n, x.nullable)
-
-
-def _power_sql(a: Arguments, result: Domain) -> str:
-    return " * ".join([cast(a.sql[0], result.largest, a.domains[0].largest)] * a.whole(1, 1, 8))
 
 
 def _sqrt(a: Arguments) -> Domain:
@@ -176,14 +116,6 @@ def _sqrt(a: Arguments) -> Domain:
     return number(0, most, ROOT, x.nullable or x.low < 0)
 
 
-def _sqrt_sql(a: Arguments, result: Domain) -> str:
-    step = a.domains[0].step
-    real = f"CAST(greatest(0, {a.sql[0]}) AS DOUBLE) * CAST({step.numerator} AS DOUBLE)"
-    root = f"sqrt({real} / CAST({step.denominator} AS DOUBLE))"
-    grid = f"CAST(floor({root} * CAST({ROOT.denominator} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT)"
-    return clamped(grid, result.low, result.high)
-
-
 def _to_number(a: Arguments) -> Domain:
     a.expect(("boolean", "number"))
     return number(a.domains[0].low, a.domains[0].high, a.domains[0].step, a.domains[0].nullable)
@@ -192,9 +124,9 @@ def _to_number(a: Arguments) -> Domain:
 _ANY: NullRule = "null if an argument is"
 _WIDTHS = "widths from the domains"
 FUNCTIONS: tuple[Function, ...] = (
-    Function("add", "two or more numbers", "their sum", _ANY, _WIDTHS, _add, _add_sql),
-    Function("subtract", "two numbers", "the first less the second", _ANY, _WIDTHS, _subtract, _subtract_sql),
-    Function("multiply", "two numbers", "their product", _ANY, _WIDTHS, _multiply, _multiply_sql),
+    Function("add", "two or more numbers", "their sum", _ANY, _WIDTHS, _add),
+    Function("subtract", "two numbers", "the first less the second", _ANY, _WIDTHS, _subtract),
+    Function("multiply", "two numbers", "their product", _ANY, _WIDTHS, _multiply),
     Function(
         "divide",
         "two numbers",
@@ -202,8 +134,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "null if it says so",
         "1 in place of a divisor 0",
         _divide,
-        _divide_sql,
-        _by_zero,
     ),
     Function(
         "integer_divide",
@@ -212,8 +142,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "null if it says so",
         "1 in place of a divisor 0",
         _integer_divide,
-        _integer_divide_sql,
-        _by_zero,
     ),
     Function(
         "mod",
@@ -222,12 +150,10 @@ FUNCTIONS: tuple[Function, ...] = (
         "null if it says so",
         "1 in place of a divisor 0",
         _mod,
-        _mod_sql,
-        _by_zero,
     ),
-    Function("negate", "a number", "minus it", _ANY, _WIDTHS, _negate, _same("-{}")),
-    Function("abs", "a number", "its absolute value", _ANY, _WIDTHS, _abs, _same("abs({})")),
-    Function("sign", "a number", "-1, 0 or 1", _ANY, "none needed", _sign, _same("CAST(sign({}) AS BIGINT)")),
+    Function("negate", "a number", "minus it", _ANY, _WIDTHS, _negate),
+    Function("abs", "a number", "its absolute value", _ANY, _WIDTHS, _abs),
+    Function("sign", "a number", "-1, 0 or 1", _ANY, "none needed", _sign),
     Function(
         "least",
         "two or more numbers",
@@ -235,7 +161,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "skips nulls",
         _WIDTHS,
         lambda a: _extreme(a, True),
-        _extreme_sql,
     ),
     Function(
         "greatest",
@@ -244,9 +169,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "skips nulls",
         _WIDTHS,
         lambda a: _extreme(a, False),
-        _extreme_sql,
     ),
-    Function("power", "a number, and n from 1 to 8 (constant)", "its n-th power", _ANY, _WIDTHS, _power, _power_sql),
+    Function("power", "a number, and n from 1 to 8 (constant)", "its n-th power", _ANY, _WIDTHS, _power),
     Function(
         "sqrt",
         "a number",
@@ -254,10 +178,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "null if it says so",
         "clamped argument",
         _sqrt,
-        _sqrt_sql,
-        lambda a: f"({a.sql[0]} < 0)",
     ),
-    Function(
-        "to_number", "a truth value or number", "1 for true, 0 for false", _ANY, "none needed", _to_number, _same("{}")
-    ),
+    Function("to_number", "a truth value or number", "1 for true, 0 for false", _ANY, "none needed", _to_number),
 )

@@ -1,7 +1,7 @@
-"""What a row of the function table is: argument domains, result domain, null rule, guard, and its lowering.
+"""What a row of the function table is: argument domains, result domain, null rule and guard.
 
-A function is *total*: on every value of its argument domains it gives a value of its result domain or null, and its SQL
-cannot raise, whatever rows the engine feeds it and in whatever order. Not in the table: refused.
+A function is *total*: on every value of its argument domains it gives a value of its result domain or null. Not in the
+table: refused. The SQL of each function is in `dither.data.lower.functions`.
 """
 
 from __future__ import annotations
@@ -13,24 +13,19 @@ from math import gcd
 from typing import Literal
 
 from dither.errors import RefusedError
-from dither.plan.domain import LIMIT, Domain
+from dither.plan.domain import Domain
 from dither.plan.expressions import Constant, Kind
 
 NullRule = Literal["null if an argument is", "skips nulls", "never null", "three-valued", "null if it says so"]
-WIDE = 2**62
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of one call: domains, constants (None where not constant), and in lowering their SQL.
-
-    The SQL of an argument is a column name or a literal, so that repeating it costs nothing.
-    """
+    """The arguments of one call: domains, and constants (None where not constant)."""
 
     function: str
     domains: tuple[Domain, ...]
     constants: tuple[Constant | None, ...]
-    sql: tuple[str, ...] = ()
 
     @property
     def any_null(self) -> bool:
@@ -85,7 +80,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Function:
-    """One row of the table. `result` checks the arguments and gives the domain; `duckdb` writes total SQL."""
+    """One row of the table. `result` checks the arguments and gives the domain."""
 
     name: str
     takes: str
@@ -93,9 +88,6 @@ class Function:
     nulls: NullRule
     guard: str
     result: Callable[[Arguments], Domain]
-    duckdb: Callable[[Arguments, Domain], str]
-    undefined: Callable[[Arguments], str] | None = None
-    """SQL: where it is null though no argument is; `duckdb` then gives some value of the domain there, no null."""
 
 
 def common_step(one: Fraction, two: Fraction) -> Fraction:
@@ -107,44 +99,11 @@ def common_step(one: Fraction, two: Fraction) -> Fraction:
     return Fraction(top, one.denominator * two.denominator)
 
 
-def cast(sql: str, *sizes: int) -> str:
-    """An integer in a type that holds every size named; refused above 37 digits."""
-    largest = max(map(abs, sizes))
-    if largest >= LIMIT:
-        raise RefusedError("an intermediate value could have more than 37 digits", rule="widths come from the catalog")
-    return f"CAST({sql} AS {'BIGINT' if largest < WIDE else 'HUGEINT'})"
-
-
-def scaled(a: Arguments) -> tuple[list[tuple[int, int]], Fraction, list[str]]:
-    """All arguments on their common grid: intervals, step, SQL."""
+def scaled(a: Arguments) -> tuple[list[tuple[int, int]], Fraction]:
+    """All arguments on their common grid: intervals and step."""
     step, factors = a.common()
     intervals = [(d.low * f, d.high * f) for d, f in zip(a.domains, factors, strict=True)]
-    most = max(abs(end) for interval in intervals for end in interval)
-    sql = [f"({cast(s, most)} * {f})" for s, f in zip(a.sql, factors, strict=False)]
-    return intervals, step, sql
-
-
-def floor_divided(top: str, bottom: str) -> str:
-    """SQL of floor(top / bottom) for bottom > 0, where `//` cuts towards zero.
-
-    >>> floor_divided("a", "2")
-    '((a) // (2) - CAST((a) % (2) < 0 AS BIGINT))'
-    """
-    return f"(({top}) // ({bottom}) - CAST(({top}) % ({bottom}) < 0 AS BIGINT))"
-
-
-def clamped(sql: str, low: int | str, high: int | str) -> str:
-    """SQL of a value moved between two ends; null stays null, and no row takes another path than its neighbours.
-
-    >>> clamped("x", 0, 5)
-    'CASE WHEN x < 0 THEN 0 WHEN x > 5 THEN 5 ELSE x END'
-    """
-    return f"CASE WHEN {sql} < {low} THEN {low} WHEN {sql} > {high} THEN {high} ELSE {sql} END"
-
-
-def quoted(text: str) -> str:
-    """A text constant in SQL."""
-    return "'" + text.replace("'", "''") + "'"
+    return intervals, step
 
 
 def truth(nullable: bool) -> Domain:

@@ -6,13 +6,11 @@ depends on the engine's version of Unicode, and two engines must agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 
 from dither.plan.domain import Domain, number
-from dither.plan.functions.table import Arguments, Function, NullRule, quoted, truth
+from dither.plan.functions.table import Arguments, Function, NullRule, truth
 
-SMALL, LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MAX_WIDTH = 10_000
 
 
@@ -31,10 +29,6 @@ def _length(a: Arguments) -> Domain:
     a.expect("text")
     most = a.domains[0].width * (4 if a.function == "byte_length" else 1)
     return number(0, most, Fraction(1), a.domains[0].nullable)
-
-
-def _sql(template: str) -> Callable[[Arguments, Domain], str]:
-    return lambda a, result: template.format(*a.sql)
 
 
 def _end(a: Arguments) -> Domain:
@@ -57,10 +51,6 @@ def _search(a: Arguments) -> Domain:
     if a.function == "position":
         return number(0, a.domains[0].width, Fraction(1), a.domains[0].nullable)
     return truth(a.domains[0].nullable)
-
-
-def _position_sql(a: Arguments, result: Domain) -> str:
-    return f"CAST(strpos({a.sql[0]}, {a.sql[1]}) AS BIGINT)"
 
 
 def _replace(a: Arguments) -> Domain:
@@ -104,11 +94,6 @@ def _label(a: Arguments) -> Domain:
     return _text(max(map(len, a.domains[0].labels), default=0), a.domains[0].nullable, a)
 
 
-def _label_sql(a: Arguments, result: Domain) -> str:
-    labels = ", ".join(map(quoted, a.domains[0].labels))
-    return f"list_extract([{labels}], CAST({a.sql[0]} AS BIGINT) + 1)"
-
-
 def _parse(a: Arguments) -> Domain:
     a.expect("text", "number", "number")
     low, high = a.whole(1, -(10**17), 10**17), a.whole(2, -(10**17), 10**17)
@@ -117,26 +102,18 @@ def _parse(a: Arguments) -> Domain:
     return number(low, high, Fraction(1), True)
 
 
-def _parse_sql(a: Arguments, result: Domain) -> str:
-    whole = f"regexp_full_match({a.sql[0]}, '[+-]?[0-9]{{1,18}}')"
-    value = f"greatest({result.low}, least({result.high}, TRY_CAST({a.sql[0]} AS BIGINT)))"
-    return f"CASE WHEN {whole} THEN {value} END"
-
-
 _ANY: NullRule = "null if an argument is"
 _NONE = "none needed"
 FUNCTIONS: tuple[Function, ...] = (
-    Function("lower", "a text", "A-Z as a-z", _ANY, _NONE, _same, _sql(f"translate({{}}, '{LARGE}', '{SMALL}')")),
-    Function("upper", "a text", "a-z as A-Z", _ANY, _NONE, _same, _sql(f"translate({{}}, '{SMALL}', '{LARGE}')")),
-    Function("trim", "a text", "it without spaces at both ends", _ANY, _NONE, _same, _sql("trim({}, ' ')")),
-    Function("ltrim", "a text", "it without spaces in front", _ANY, _NONE, _same, _sql("ltrim({}, ' ')")),
-    Function("rtrim", "a text", "it without spaces at the end", _ANY, _NONE, _same, _sql("rtrim({}, ' ')")),
-    Function("length", "a text", "how many characters", _ANY, _NONE, _length, _sql("CAST(length({}) AS BIGINT)")),
-    Function(
-        "byte_length", "a text", "how many bytes of UTF-8", _ANY, _NONE, _length, _sql("CAST(strlen({}) AS BIGINT)")
-    ),
-    Function("left", "a text, n (constant)", "its first n characters", _ANY, "constant n", _end, _sql("left({}, {})")),
-    Function("right", "a text, n (constant)", "its last n characters", _ANY, "constant n", _end, _sql("right({}, {})")),
+    Function("lower", "a text", "A-Z as a-z", _ANY, _NONE, _same),
+    Function("upper", "a text", "a-z as A-Z", _ANY, _NONE, _same),
+    Function("trim", "a text", "it without spaces at both ends", _ANY, _NONE, _same),
+    Function("ltrim", "a text", "it without spaces in front", _ANY, _NONE, _same),
+    Function("rtrim", "a text", "it without spaces at the end", _ANY, _NONE, _same),
+    Function("length", "a text", "how many characters", _ANY, _NONE, _length),
+    Function("byte_length", "a text", "how many bytes of UTF-8", _ANY, _NONE, _length),
+    Function("left", "a text, n (constant)", "its first n characters", _ANY, "constant n", _end),
+    Function("right", "a text, n (constant)", "its last n characters", _ANY, "constant n", _end),
     Function(
         "substring",
         "a text, from, n (constants, from 1)",
@@ -144,38 +121,11 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         "constant places",
         _substring,
-        _sql("substring({}, {}, {})"),
     ),
-    Function(
-        "starts_with",
-        "a text, another (constant)",
-        "whether it begins so",
-        _ANY,
-        _NONE,
-        _search,
-        _sql("CAST(starts_with({}, {}) AS BIGINT)"),
-    ),
-    Function(
-        "ends_with",
-        "a text, another (constant)",
-        "whether it ends so",
-        _ANY,
-        _NONE,
-        _search,
-        _sql("CAST(ends_with({}, {}) AS BIGINT)"),
-    ),
-    Function(
-        "contains",
-        "a text, another (constant)",
-        "whether it occurs",
-        _ANY,
-        _NONE,
-        _search,
-        _sql("CAST(contains({}, {}) AS BIGINT)"),
-    ),
-    Function(
-        "position", "a text, another (constant)", "where it first occurs, or 0", _ANY, _NONE, _search, _position_sql
-    ),
+    Function("starts_with", "a text, another (constant)", "whether it begins so", _ANY, _NONE, _search),
+    Function("ends_with", "a text, another (constant)", "whether it ends so", _ANY, _NONE, _search),
+    Function("contains", "a text, another (constant)", "whether it occurs", _ANY, _NONE, _search),
+    Function("position", "a text, another (constant)", "where it first occurs, or 0", _ANY, _NONE, _search),
     Function(
         "replace",
         "a text, old, new (constants)",
@@ -183,17 +133,8 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         "width from the constants",
         _replace,
-        _sql("replace({}, {}, {})"),
     ),
-    Function(
-        "concat",
-        "two or more texts",
-        "one after the other",
-        _ANY,
-        "width from the arguments",
-        _concat,
-        lambda a, result: " || ".join(a.sql),
-    ),
+    Function("concat", "two or more texts", "one after the other", _ANY, "width from the arguments", _concat),
     Function(
         "lpad",
         "a text, n, a character (constants)",
@@ -201,7 +142,6 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         "one character to fill with",
         _pad,
-        _sql("lpad({}, {}, {})"),
     ),
     Function(
         "rpad",
@@ -210,7 +150,6 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         "one character to fill with",
         _pad,
-        _sql("rpad({}, {}, {})"),
     ),
     Function(
         "split_part",
@@ -219,7 +158,6 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         "constant n",
         _split,
-        _sql("split_part({}, {}, {})"),
     ),
     Function(
         "like",
@@ -228,9 +166,8 @@ FUNCTIONS: tuple[Function, ...] = (
         _ANY,
         "at most 8 %",
         _like,
-        _sql("CAST(({} LIKE {}) AS BIGINT)"),
     ),
-    Function("label", "a category", "its label as a text", _ANY, "the list holds every code", _label, _label_sql),
+    Function("label", "a category", "its label as a text", _ANY, "the list holds every code", _label),
     Function(
         "parse_integer",
         "a text, lower and upper bound (constants)",
@@ -238,6 +175,5 @@ FUNCTIONS: tuple[Function, ...] = (
         "null if it says so",
         "a regular expression, TRY_CAST",
         _parse,
-        _parse_sql,
     ),
 )

@@ -1,4 +1,4 @@
-"""WHERE. Proof: docs/proofs/stability.md#filter."""
+"""WHERE: the rows that a condition keeps. Proof: docs/proofs/stability.md#filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UNION ALL. Proof: docs/proofs/stability.md#union-all."""
+"""UNION ALL: the rows of two plans. Proof: docs/proofs/stability.md#union-all."""
 
 from __future__ import annotations
 

@@ -16,27 +16,7 @@ from scipy.optimize import minimize_scalar
 from dither.canonical import Number, exact, number_text, positive
 from dither.errors import ParameterError
 
-_ROUNDING = 2.0**-46  # of the sum of all terms' sizes: 64 units in the last place for a handful of operations
-_SMALLEST = 5e-324
-
-
-def delta_from_rho(rho: Number, epsilon: Number) -> float:
-    """A delta (rounded up) such that rho-zCDP implies (epsilon, delta)-DP.
-
-    >>> round(delta_from_rho(0.5, 5.221534) * 1e6, 4)
-    1.0
-    """
-    r, e = _float(rho, "rho"), _float(epsilon, "epsilon")
-    if r == 0:
-        return 0.0
-
-    def at(u: float) -> float:
-        t = math.exp(u)
-        terms = (t * (t + 1) * r, -e * t, -math.log1p(t), -t * math.log1p(1 / t))
-        return sum(terms) + _ROUNDING * sum(map(abs, terms))
-
-    exponent = at(_best(at))
-    return 1.0 if exponent >= 0 else min(1.0, max(_SMALLEST, math.exp(exponent) * (1 + _ROUNDING)))
+ROUNDING = 2.0**-46  # of the sum of all terms' sizes: 64 units in the last place for a handful of operations
 
 
 def epsilon_from_rho(rho: Number, delta: Number) -> float:
@@ -45,16 +25,16 @@ def epsilon_from_rho(rho: Number, delta: Number) -> float:
     >>> round(epsilon_from_rho(0.5, 1e-6), 6)
     5.221534
     """
-    r, log_delta = _float(rho, "rho"), _log(_delta(delta))
+    r, log_delta = read_float(rho, "rho"), _log(_delta(delta))
     if r == 0:
         return 0.0
 
     def at(u: float) -> float:
         t = math.exp(u)
         terms = ((t + 1) * r, -log_delta / t, -math.log1p(t) / t, -math.log1p(1 / t))
-        return sum(terms) + _ROUNDING * sum(map(abs, terms))
+        return sum(terms) + ROUNDING * sum(map(abs, terms))
 
-    return max(0.0, at(_best(at)))
+    return max(0.0, at(find_best(at)))
 
 
 def rho_for(epsilon: Number, delta: Number) -> Fraction:
@@ -64,7 +44,7 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     0.02435597
     """
     goal, allowed = positive(epsilon, "epsilon"), _delta(delta)
-    _float(goal, "epsilon")
+    read_float(goal, "epsilon")
     low, high = 0.0, float(goal) + 1.0
     for _ in range(200):
         middle = (low + high) / 2
@@ -78,12 +58,12 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     return Fraction(low)
 
 
-def _best(bound: Callable[[float], float]) -> float:
+def find_best(bound: Callable[[float], float]) -> float:
     """log t where `bound` is about smallest."""
     return float(minimize_scalar(bound, bounds=(-14.0, 18.0), method="bounded", options={"xatol": 1e-9}).x)
 
 
-def _float(value: Number, name: str) -> float:
+def read_float(value: Number, name: str) -> float:
     """The number as a float, zero only if it is zero; the error of rounding is among the terms' slack."""
     number = exact(value, name)
     if number < 0:

@@ -15,14 +15,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
 from fractions import Fraction
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from dither.catalog import Catalog
 from dither.data.engines.scratch import remove_spilled
 from dither.data.measure import Measurer
-from dither.data.register.generated import write_generated
 from dither.errors import RefusedError, UnavailableError
 from dither.privacy.kernel.calibrate import calibrate_request, loss_of
 from dither.privacy.kernel.cores import no_core_dumps
@@ -70,7 +67,6 @@ class Kernel:
         self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
         self._state, self._incidents = state, Incidents(self.ledger, state.log)
         self.uninterrupted = Uninterrupted()
-        self._generated: tuple[str, TemporaryDirectory[str]] | None = None
         self._process = os.getpid()
         self._idle: list[tuple[int, Measurer]] = []
         self.at = newest(self.ledger, self._state)
@@ -213,25 +209,6 @@ class Kernel:
         _refuse_rehearsal(priced)
         stored = self.uninterrupted.run(lambda: repeated(self.ledger, priced, now()))
         return stored or self._release_priced(priced, {})
-
-    def rehearse(self, request: Request) -> Release:
-        """The request on a table generated from the catalog alone: free, stored nowhere, about nobody.
-
-        The registered copy is not opened and no pot is charged; what it shows has the same law whatever the data is,
-        and is as noisy as the real answer would be.
-        """
-        priced = self.price(replace(request, context=DRY_RUN))
-        at, known = priced.at, f"{priced.at.catalog_hash}{priced.at.facts.hash}"
-        if self._generated is None or self._generated[0] != known:
-            folder = TemporaryDirectory(prefix="dither-dry-run-")
-            write_generated(at.catalog, at.facts, Path(folder.name) / "data.duckdb")
-            self._generated = (known, folder)
-        measurer = Measurer(Path(self._generated[1].name) / "data.duckdb", at.catalog, at.facts)
-        try:
-            values = self.randomise(priced, self.measure_with_retries(priced, measurer))
-        finally:
-            measurer.close()
-        return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
 
     def connect(self, at: Version) -> Measurer:
         """The copy of one registered version with its own catalog, opened read-only, or left by a question before."""

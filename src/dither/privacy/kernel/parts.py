@@ -111,6 +111,7 @@ def _lies_within(plan: Plan, table: str, column: str, value: str) -> bool:
 
 
 def _conjuncts(condition: Condition) -> tuple[Condition, ...]:
+    """Plain conjuncts only: `algebra.conjuncts` also takes comparisons inside expressions."""
     if isinstance(condition, And):
         return tuple(part for each in condition.conditions for part in _conjuncts(each))
     return (condition,)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from dither.catalog import catalog_hash, from_json
+from dither.canonical import digest
+from dither.catalog.stored import read_catalog
 from dither.errors import DitherError, RefusedError
 from dither.plan.facts import load_facts
 from dither.privacy.kernel.release import Version
@@ -18,9 +19,9 @@ def newest(ledger: Ledger, state: State) -> Version:
     if registered is None:
         raise DitherError("nothing is registered: the data steward runs 'dither register CATALOG' first")
     folder = state.version(registered.version)
-    catalog = from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
+    tree = json.loads((folder / "catalog.json").read_text(encoding="utf-8"), parse_float=str)
     facts = load_facts(folder)
-    if (catalog_hash(catalog), facts.hash) != (registered.catalog_hash, registered.public["facts_hash"]):
+    if (digest(tree), facts.hash) != (registered.catalog_hash, registered.public["facts_hash"]):
         raise RefusedError("the stored catalog is not the registered one", rule="the ledger holds its hash")
     context = str(registered.public["context"])
-    return Version(registered.version, catalog, registered.catalog_hash, context, facts)
+    return Version(registered.version, read_catalog(tree), registered.catalog_hash, context, facts)

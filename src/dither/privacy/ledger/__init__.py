@@ -2,19 +2,18 @@
 
 from dither.privacy.charges.rules import PURE, Charge, Rule, charge, charge_pure
 from dither.privacy.ledger.head import default_head_path
+from dither.privacy.ledger.location import Location
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import (
     Committed,
     Found,
     Incident,
     LedgerView,
-    Record,
     Registered,
     Reservation,
     Stored,
 )
 from dither.privacy.ledger.store import Ledger
-from dither.privacy.ledger.verify import Location, Report, verify
 
 __all__ = [
     "PURE",
@@ -26,14 +25,11 @@ __all__ = [
     "LedgerView",
     "Location",
     "Pot",
-    "Record",
     "Registered",
-    "Report",
     "Reservation",
     "Rule",
     "Stored",
     "charge",
     "charge_pure",
     "default_head_path",
-    "verify",
 ]

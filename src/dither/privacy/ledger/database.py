@@ -111,10 +111,6 @@ class Database(ABC):
     def check_schema(self, transaction: Transaction) -> str | None:
         """What makes this no ledger of ours, or None."""
 
-    @abstractmethod
-    def create_schema(self) -> None:
-        """An empty ledger; refused where one lies already."""
-
     @property
     def engine(self) -> Engine:
         """This process's engine. One inherited through fork is kept aside: even closing it could touch the store."""

@@ -8,8 +8,7 @@ import json
 from typing import Any
 
 from dither.canonical import dumps, fraction_text
-from dither.privacy.ledger.records import Record
-from dither.privacy.ledger.store import Ledger
+from dither.privacy.ledger.reports import Record, Reports
 from dither.surfaces import escape_csv
 
 COLUMNS = (
@@ -18,7 +17,7 @@ COLUMNS = (
 )
 
 
-def as_rows(ledger: Ledger) -> list[dict[str, Any]]:
+def as_rows(ledger: Reports) -> list[dict[str, Any]]:
     """One row for each pot asked and release, in the order of the charges; only what was released."""
     pots = {pot.name: pot for pot in ledger.pots()}
     return [_row(record, pots[record.pot].filter.measure) for record in ledger.history()]
@@ -51,7 +50,7 @@ def _mechanisms(loss: dict[str, Any]) -> set[str]:
     return set().union(*map(_mechanisms, parts)) if parts else {str(loss["type"])}
 
 
-def as_json(ledger: Ledger) -> str:
+def as_json(ledger: Reports) -> str:
     """Pots (terms and exact sums), releases, incidents: one canonical JSON object."""
     pots = [
         {
@@ -78,7 +77,7 @@ def as_json(ledger: Ledger) -> str:
     return dumps({"dither_ledger": 2, "pots": pots, "releases": as_rows(ledger), "incidents_open": incidents})
 
 
-def as_csv(ledger: Ledger) -> str:
+def as_csv(ledger: Reports) -> str:
     """The releases as CSV; nested values as JSON text."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")

@@ -16,7 +16,6 @@ from sqlalchemy.engine import make_url
 from dither.errors import DitherError, RefusedError
 from dither.privacy.ledger import tables
 from dither.privacy.ledger.database import DURABLE, Database, Transaction
-from dither.privacy.ledger.sqlite import create_tables
 
 _LOCK = tables.APPLICATION_ID
 # by the table that is found, not by the search_path that finds it: two paths to one ledger share its lock
@@ -24,7 +23,7 @@ _TAKE_LOCK = (
     f"SELECT pg_advisory_xact_lock({_LOCK}, coalesce(to_regclass('entry')::oid::bigint::bit(32)::int4, "
     "hashtext(current_schema())))"
 )
-_ABOUT = f"dither ledger format {tables.SCHEMA_VERSION}"
+ABOUT = f"dither ledger format {tables.SCHEMA_VERSION}"
 _UNREACHABLE = "the PostgreSQL server cannot be reached; start it, or check the address"
 _WAIT_MS = 20_000
 
@@ -108,7 +107,7 @@ class Postgres(Database):
         about = transaction.scalar("SELECT obj_description(to_regclass('entry'), 'pg_class')")
         if about is None or not about.startswith("dither ledger format "):
             return "the database holds no ledger of dither"
-        if about != _ABOUT:
+        if about != ABOUT:
             return f"it is a {about}, this dither reads {tables.SCHEMA_VERSION}: use the dither that wrote it"
         schema = "(SELECT relnamespace FROM pg_class WHERE oid = to_regclass('entry'))"
         names = ", ".join(f"'{name}'" for name in tables.metadata.tables)
@@ -124,14 +123,6 @@ class Postgres(Database):
         if (name := transaction.scalar(alien)) is not None:
             return f"the ledger holds a trigger, rule, view or shadowed table, {name!r}, which dither never makes"
         return None
-
-    def create_schema(self) -> None:
-        with self.transaction(write=True) as transaction:
-            if transaction.scalar("SELECT to_regclass('entry')::text") is not None:
-                message = f"{self.shown} holds a ledger already: it is never replaced, since what was spent stays spent"
-                raise RefusedError(message, rule=DURABLE)
-            create_tables(transaction)
-            transaction.run(f"COMMENT ON TABLE entry IS '{_ABOUT}'")
 
     def close(self) -> None:
         with suppress(*self.errors):

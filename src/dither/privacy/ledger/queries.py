@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dither.canonical import quote
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import pot_tree, pots, rows, settled, suspension
 from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.records import Found, Incident, LedgerView, Record, Registered, Stored, public_id
+from dither.privacy.ledger.records import Found, LedgerView, Registered
 
 
 class Readings:
@@ -29,24 +28,9 @@ class Readings:
         with self._database.transaction(write=False) as transaction:
             return self._stand(transaction, [pot_tree.path(self._terms_of(transaction), name)[0]], under_way)[0]
 
-    def pots(self, *, under_way: bool = True) -> tuple[Pot, ...]:
-        """All pots, in the order of their opening.
-
-        `under_way=False` leaves out charges whose answer has not left yet, and is all that anyone but the steward may
-        see: who polls a total would else learn when a query was charged, and so how long it ran (privacy-rules 17).
-        """
-        with self._database.transaction(write=False) as transaction:
-            return self._stand(transaction, self._terms_of(transaction), under_way)
-
     def _stand(self, transaction: Transaction, names: Iterable[str], under_way: bool) -> tuple[Pot, ...]:
         read = self._pots if under_way else self._settled
         return tuple(read(transaction, names).values())
-
-    def path(self, name: str) -> tuple[Pot, ...]:
-        """The terms of a pot and of all that it is inside of; BudgetError where it is not open."""
-        with self._database.transaction(write=False) as transaction:
-            terms = self._terms_of(transaction)
-        return tuple(terms[each] for each in pot_tree.path(terms, name))
 
     def view(self, pot: str) -> LedgerView:
         """All that pricing a question from `pot` needs, read in one transaction."""
@@ -67,32 +51,10 @@ class Readings:
         with self._database.transaction(write=False) as transaction:
             return rows.registered(transaction)
 
-    def incidents_open(self) -> tuple[Incident, ...]:
-        """Incidents since the steward last cleared them."""
-        with self._database.transaction(write=False) as transaction:
-            return rows.incidents_open(transaction)
-
-    def incidents(self) -> tuple[Incident, ...]:
-        """Every incident ever, cleared or not: certificates list them as unprotected."""
-        with self._database.transaction(write=False) as transaction:
-            found = rows.bodies(transaction, "incident")
-            incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in found]
-            return tuple(incident for incident in incidents if incident.code != rows.REFUSED_MEANWHILE)
-
     def is_suspended(self, pot: str | None = None) -> bool:
         """Whether incidents suspend the dataset, or the path of `pot`; `reserve` decides it again."""
         with self._database.transaction(write=False) as transaction:
             return self._is_suspended(transaction, self._terms_of(transaction), pot)
-
-    def release(self, reservation_seq: int) -> Stored | None:
-        """A stored release, for those whose pot paid for it."""
-        with self._database.transaction(write=False) as transaction:
-            return rows.release(transaction, reservation_seq)
-
-    def has_answer(self, request_hash: str) -> bool:
-        """Whether a stored release answers a request; its values stay where they are."""
-        with self._database.transaction(write=False) as transaction:
-            return rows.newest_answer(transaction, request_hash) is not None
 
     def find(self, request_hash: str, pot: str) -> Found | None:
         """The newest stored answer to a request, and which pots on the way up from `pot` have not paid for it."""
@@ -108,48 +70,6 @@ class Readings:
             owing = tuple(name for name in way if name not in payers)
             reserve_hash = rows.entry(transaction, answer[0])[2]
             return Found(answer[0], reserve_hash, body["released_at"], owing, stored)
-
-    def number_of(self, release_id: str) -> int:
-        """The number of a release's reserve by what the release is called outside, or by that number itself."""
-        with self._database.transaction(write=False) as transaction:
-            hashes = rows.hashes(transaction, "reserve")
-        numbers = [seq for seq, hashed in hashes.items() if release_id in (public_id(hashed), str(seq))]
-        if len(numbers) != 1:
-            raise ParameterError(f"there is no release {quote(release_id)}: 'dither history' lists them")
-        return numbers[0]
-
-    def history(self, *, unreleased: bool = False) -> tuple[Record, ...]:
-        """Parameters of what was released, in the order of the charges.
-
-        `unreleased=True` adds charges without a release, which only the steward's local command may show: the
-        moment between charge and release tells how long a query runs.
-        """
-        with self._database.transaction(write=False) as transaction:
-            times = {body["reserve"]: body["released_at"] for _, body in rows.bodies(transaction, "commit")}
-            reserves = list(rows.bodies(transaction, "reserve"))
-            hashes = rows.hashes(transaction, "reserve")
-            shared: dict[int, list[str]] = {}
-            for _, body in rows.bodies(transaction, "share"):
-                shared.setdefault(body["release"], []).extend(body["pots"])  # who asked; others paid for growth
-        links = {body["reissue"]["supersedes"]: seq for seq, body in reserves if body["reissue"] and seq in times}
-        return tuple(
-            Record(
-                seq,
-                hashes[seq],
-                tuple(body["pots"]),
-                rows.charges_from(body),
-                body["loss"],
-                body["request_hash"],
-                body["public"],
-                times.get(seq),
-                (body["reissue"] or {}).get("supersedes"),
-                links.get(seq),
-                (body["reissue"] or {}).get("note"),
-                tuple(shared.get(seq, ())),
-            )
-            for seq, body in reserves
-            if unreleased or seq in times
-        )
 
     # -- inside one transaction ---------------------------------------------------------------------------------
 

@@ -99,36 +99,3 @@ class Incident:
     seq: int
     reserve: int
     code: str
-
-
-@dataclass(frozen=True)
-class Record:
-    """One line of history: parameters, never values. `shared_by` are pots that paid later for the same answer."""
-
-    seq: int
-    hash: str
-    pots: tuple[str, ...]
-    charges: dict[str, Charge]
-    loss: dict[str, Any]
-    request_hash: str
-    public: dict[str, Any]
-    released_at: str | None
-    supersedes: int | None = None
-    superseded_by: int | None = None
-    note: str | None = None
-    shared_by: tuple[str, ...] = ()
-
-    @property
-    def release_id(self) -> str:
-        """What anyone but the steward calls it."""
-        return public_id(self.hash)
-
-    @property
-    def pot(self) -> str:
-        """The pot that was asked (the first, where several parts paid together)."""
-        return self.pots[0]
-
-    @property
-    def charge(self) -> Fraction:
-        """What that pot paid."""
-        return self.charges[self.pot].amount

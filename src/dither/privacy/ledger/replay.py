@@ -6,20 +6,20 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 
 from dither.canonical import dumps, exact
 from dither.errors import DitherError
 from dither.privacy.ledger import pot_tree, pots, rows, suspension, tables
-from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, digest_totals, entry_hash
+from dither.privacy.ledger.chain import Broken, digest_totals, entry_hash
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.loss_documents import read_loss
 
 _ENTRIES = select(tables.entry).order_by(tables.entry.c.seq)
-_RELEASE = select(tables.release).where(tables.release.c.seq == bindparam("at"))
-_RELEASES, _TOTALS, _SHARES = select(tables.release.c.seq), select(tables.pot_state), select(tables.share)
+_TOTALS = select(tables.pot_state)
+_SHARES = select(tables.share)
 
 
 @dataclass(frozen=True)
@@ -271,38 +271,13 @@ def replayed(transaction: Transaction, errors: tuple[type[Exception], ...]) -> R
         for row in transaction.each(_ENTRIES):
             replay.add(*row)
     except errors as error:
-        if not _is_bad_value(error):
+        if not is_bad_value(error):
             raise
         raise Broken(replay.last.seq + 1, "it cannot be read") from None
     return replay
 
 
-def check_releases(transaction: Transaction, replay: Replay, errors: tuple[type[Exception], ...]) -> None:
-    """Every commit has its release, the one it committed to, and no release is without a commit."""
-    for seq, (commit, promised) in replay.commitments.items():
-        other = f"its release (reserve {seq}) is not the one committed to"
-        try:
-            found = transaction.rows(_RELEASE, {"at": seq})
-        except errors + (TypeError,) as error:  # noqa: RUF005
-            if not _is_bad_value(error):
-                raise
-            raise Broken(commit, other) from None
-        if not found:
-            raise Broken(commit, f"its release (reserve {seq}) is missing")
-        _, request_hash, commit_seq, nonce, arrow_bytes, meta_json = found[0]
-        whole = isinstance(nonce, bytes) and isinstance(arrow_bytes, bytes) and isinstance(meta_json, str)
-        if not whole or len(nonce) != NONCE_BYTES or commitment(nonce, arrow_bytes, meta_json) != promised:
-            raise Broken(commit, other)
-        if not is_canonical(meta_json):
-            raise Broken(commit, f"what is said of its release (reserve {seq}) is not written as dither writes it")
-        if (request_hash, commit_seq) != (replay.reserves[seq].request_hash, commit):
-            raise Broken(commit, f"its release (reserve {seq}) is filed under another request")
-    stored = {row[0] for row in transaction.each(_RELEASES)}
-    if extra := stored - set(replay.commitments):
-        raise Broken(None, f"release {min(extra, key=str)} belongs to no commit")
-
-
-def _is_bad_value(error: Exception) -> bool:
+def is_bad_value(error: Exception) -> bool:
     """Whether a *value* could not be read (text that is no UTF-8, text where bytes belong), rather than the store."""
     return not getattr(error, "sqlite_errorcode", 0) and not getattr(error, "sqlstate", "")
 

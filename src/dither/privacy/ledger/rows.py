@@ -30,7 +30,6 @@ TOTALS = ("spent", "delta_spent", "reissued", "cap")
 _ENTRY, _RELEASE, _POT, _SHARE = tables.entry.c, tables.release.c, tables.pot_state.c, tables.share.c
 _LAST = select(_ENTRY.seq, _ENTRY.hash).order_by(_ENTRY.seq.desc()).limit(1)
 _OF_KIND = select(_ENTRY.seq, _ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
-_HASHES = select(_ENTRY.seq, _ENTRY.hash).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
 _NEWEST = select(_ENTRY.body_json).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
 _NEWEST_SEQ = select(_ENTRY.seq).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq.desc()).limit(1)
 _ENTRY_AT = select(_ENTRY.kind, _ENTRY.body_json, _ENTRY.hash).where(_ENTRY.seq == bindparam("at"))
@@ -77,11 +76,6 @@ def bodies(transaction: Transaction, kind: str) -> Iterator[tuple[int, dict[str,
     """The entries of one kind, oldest first."""
     for seq, body_json in transaction.rows(_OF_KIND, {"kind": kind}):
         yield seq, json.loads(body_json)
-
-
-def hashes(transaction: Transaction, kind: str) -> dict[int, str]:
-    """The hashes of the entries of one kind."""
-    return {int(row[0]): str(row[1]) for row in transaction.rows(_HASHES, {"kind": kind})}
 
 
 def newest(transaction: Transaction, kind: str) -> int:

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
 from sqlalchemy import Engine, QueuePool, create_engine
-from sqlalchemy.schema import CreateIndex, CreateTable
 
-from dither.errors import RefusedError
 from dither.privacy.ledger import tables
-from dither.privacy.ledger.database import DURABLE, Busy, Database, Transaction
+from dither.privacy.ledger.database import Busy, Database, Transaction
 
 _CAUSES = {
     sqlite3.SQLITE_BUSY: "another process kept it locked for too long; try again",
@@ -108,39 +105,6 @@ class SQLite(Database):
         if (name := transaction.scalar(alien)) is not None:
             return f"the ledger holds a trigger or view, {name!r}, which dither never makes"
         return None
-
-    def create_schema(self) -> None:
-        """An empty ledger, complete and durable before its name exists; refused where a file lies already."""
-        path = self.path
-        beside = path.with_name(f"{path.name}.new-{os.getpid()}")
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            beside.unlink(missing_ok=True)
-            os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            database = SQLite(beside)
-            with database.transaction(write=True) as transaction:
-                create_tables(transaction)
-                transaction.run(f"PRAGMA application_id={tables.APPLICATION_ID}")
-                transaction.run(f"PRAGMA user_version={tables.SCHEMA_VERSION}")
-            database.close()  # the last connection moves the log into the file and removes it
-            os.link(beside, path)  # unlike rename, fails if another process was first
-            sync_directory(path.parent)
-        except OSError as error:
-            if path.is_file():
-                message = f"{path} exists already: a ledger is never replaced, since what was spent stays spent"
-                raise RefusedError(message, rule=DURABLE) from None
-            raise RefusedError(f"the ledger {path} cannot be created: {error.strerror}", rule=DURABLE) from None
-        finally:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
-
-
-def create_tables(transaction: Transaction) -> None:
-    """Every table and index."""
-    for table in tables.metadata.sorted_tables:
-        transaction.run(CreateTable(table))
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            transaction.run(CreateIndex(index))
 
 
 def sync_directory(directory: Path) -> None:

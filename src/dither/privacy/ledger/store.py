@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from dither.canonical import Number, exact, quote
+from dither.canonical import quote
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.charges.rules import Charge
 from dither.privacy.ledger import chain, pot_tree, pots, queries, rows, suspension
 from dither.privacy.ledger.database import DURABLE, Transaction
 from dither.privacy.ledger.head import ROLLBACK, START, Anchor, Head
+from dither.privacy.ledger.location import Location, database_at, is_url, missing_head
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.process import is_dead, this_process
 from dither.privacy.ledger.records import Committed, Reservation
-from dither.privacy.ledger.verify import Location, database_at, is_url, missing_head
 from dither.privacy.ledger.writer import Writer
 from dither.privacy.loss_documents import read_loss
 from dither.privacy.losses import Loss
@@ -35,7 +35,6 @@ from dither.privacy.noise.source import fresh_bytes
 ONE_INCIDENT = "one incident each"
 ABANDONED = "abandoned"
 SUSPENDED = "suspended until the data steward clears an incident"
-IN_ADVANCE = "windows are opened in advance: what was spent before was spent on every window"
 Append = Callable[..., Anchor]  # Writer.append
 Payment = tuple[dict[str, Charge], dict[str, Pot]]
 
@@ -44,28 +43,14 @@ class Ledger(queries.Readings):
     """One ledger and its head. Safe to use from several processes and threads at once."""
 
     def __init__(self, location: Location, head_path: Path) -> None:
-        """Use `create` or `open`."""
+        """Use `open`; the steward makes ledgers by `StewardLedger.create`."""
         self.location: Location = location if is_url(location) else Path(location)
         self._head = Head(Path(head_path), self.location)
         self.on_abandoned: Callable[[int, str], None] = lambda reserve, pot: None
         super().__init__(database_at(self.location))
 
     @classmethod
-    def create(cls, location: Location, head_path: Path) -> Ledger:
-        """An empty ledger (a file has mode 0600); refused where a ledger lies, or a head remembers one."""
-        ledger = cls(location, head_path)
-        anchor = ledger._head.read()
-        if anchor is not None and anchor.seq:
-            raise RefusedError(
-                f"the head {head_path} remembers a ledger of {anchor.seq} entries: restore that ledger to "
-                f"{ledger._database.shown}. A lost ledger does not give back what was spent",
-                rule=ROLLBACK,
-            )
-        ledger._database.create_schema()
-        return cls.open(location, head_path)
-
-    @classmethod
-    def open(cls, location: Location, head_path: Path) -> Ledger:
+    def open(cls, location: Location, head_path: Path) -> Self:
         """An existing ledger; refused if it is behind its head or another one. One ahead of it repairs the head."""
         ledger = cls(location, head_path)
         anchor = ledger._head.read()
@@ -84,92 +69,6 @@ class Ledger(queries.Readings):
             with ledger._writing() as (_, writer):
                 writer.checked_totals()  # replays the entries, and recounts where the old rule was short
         return ledger
-
-    # -- the steward's acts -------------------------------------------------------------------------------------
-
-    def open_pot(self, name: str, cap: Number, ceiling: Number, **terms: Any) -> Pot:
-        """Opens a pot; cap, ceiling, rule, purpose and place (see `pots.opened`) are fixed before any answer."""
-        with self._appending() as (transaction, append):
-            return self._open_one(transaction, append, rows.openings(transaction), name, cap, ceiling, terms)
-
-    def open_windows(
-        self, name: str, cap: Number, ceiling: Number, column: str, labels: tuple[str, ...], **terms: Any
-    ) -> Pot:
-        """Opens a pot for each window, all at once and before anything was spent (privacy-rules 10).
-
-        `cap` and `ceiling` are each window's; under *replace* a unit may move to another window, so both together
-        are the partition's.
-        """
-        most = 2 if terms["neighbours"] == "replace" else 1
-        kept = {} if terms.get("reissue") is None else {"reissue": most * exact(terms.pop("reissue"), "reissue")}
-        both = [most * exact(number, "a cap") for number in (cap, ceiling)]
-        with self._appending() as (transaction, append):
-            before = rows.openings(transaction)
-            partition = terms | kept | {"kind": "partition", "column": column}
-            pot = self._open_one(transaction, append, before, name, both[0], both[1], partition)
-            for label in labels:
-                each = terms | {"kind": "part", "value": label, "inside": name, "reissue": pot.reissue / most}
-                self._open_one(transaction, append, before, f"{name}-{label}", cap, ceiling, each)
-        return pot
-
-    def _open_one(
-        self,
-        transaction: Transaction,
-        append: Append,
-        before: dict[str, Pot],
-        name: str,
-        cap: Number,
-        ceiling: Number,
-        terms: dict[str, Any],
-    ) -> Pot:
-        if terms.get("kind") == "partition":
-            now = rows.registered(transaction)
-            terms["version"] = 0 if now is None else now.version
-        pot = pots.opened(name, cap, ceiling, **terms)
-        pot_tree.check_opening(before, pot)
-        if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(transaction, "reserve"):
-            raise RefusedError(IN_ADVANCE, rule="privacy-rules 10")
-        append("open", pots.to_body(pot), [pot])
-        before[name] = pot
-        return pot
-
-    def raise_cap(self, pot: str, cap: Number, reason: str) -> Pot:
-        """Raises a pot's cap, at most to its ceiling less the reserve for reissues."""
-        with self._appending() as (transaction, append):
-            pot_tree.path(self._terms_of(transaction), pot)
-            after = pots.raised(self._pots(transaction, [pot])[pot], cap, reason)
-            append("raise", {"pot": pot, "cap": after.cap, "reason": reason}, [after])
-        return after
-
-    def record_register(self, version: int, catalog_hash: str, public: dict[str, Any] | None = None) -> None:
-        """A new version of the data, by its catalog's hash and public facts; versions count 1, 2, 3, ..."""
-        _check_hash(catalog_hash, "catalog_hash")
-        with self._appending() as (transaction, append):
-            before = rows.registered(transaction)
-            expected = 1 if before is None else before.version + 1
-            if version != expected or type(version) is not int:
-                raise ParameterError(f"the next version is {expected}, got {quote(version)}")
-            told = public or {}
-            if before is not None and before.public.get("lineage") != told.get("lineage"):
-                raise RefusedError(
-                    f"this ledger follows the lineage {before.public.get('lineage')!r}, not {told.get('lineage')!r}: "
-                    "a renamed catalog keeps its lineage, other data gets a state folder of its own",
-                    rule="budgets follow the data",
-                )
-            append("register", {"version": version, "catalog_hash": catalog_hash, "public": told})
-
-    def clear_incidents(self, reason: str) -> None:
-        """Answers may leave again; the incidents stay on record."""
-        pots.sentence(reason, "the reason to clear incidents", "the engine ran out of memory, now doubled")
-        with self._appending() as (transaction, append):
-            if not rows.incidents_open(transaction):
-                raise ParameterError("no incident is open")
-            append("clear", {"reason": reason})
-
-    def newest_entry(self) -> Anchor:
-        """The newest entry by number and hash: what an anchor names."""
-        with self._database.transaction(write=False) as transaction:
-            return rows.last(transaction)
 
     # -- the kernel's steps -------------------------------------------------------------------------------------
 
@@ -190,7 +89,7 @@ class Ledger(queries.Readings):
         this entry; a lease, whose answers leave before its commit, says so by `leaves_early`.
         """
         leaves = (pot,) if isinstance(pot, str) else tuple(pot)
-        _check_hash(request_hash, "request_hash")
+        check_hash(request_hash, "request_hash")
         self._head.check_writable()
         self._count_abandoned()
         with self._appending(anchored=leaves_early) as (transaction, append):
@@ -376,7 +275,7 @@ class Ledger(queries.Readings):
             ) from None
 
 
-def _check_hash(text: str, name: str) -> None:
+def check_hash(text: str, name: str) -> None:
     if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{64}", text):
         raise ParameterError(f"{name} is a sha256 in hex, got {quote(text)}")
 

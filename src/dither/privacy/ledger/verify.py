@@ -11,18 +11,22 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy import bindparam, select
+
 from dither.errors import RefusedError
-from dither.privacy.ledger import rows
+from dither.privacy.ledger import rows, tables
 from dither.privacy.ledger.anchors import SignedAnchor
-from dither.privacy.ledger.chain import Broken, follow
+from dither.privacy.ledger.chain import NONCE_BYTES, Broken, commitment, follow
 from dither.privacy.ledger.database import Database, Transaction
-from dither.privacy.ledger.head import Anchor, Head
+from dither.privacy.ledger.head import Head
+from dither.privacy.ledger.location import Location, is_url, missing_head
 from dither.privacy.ledger.postgres import Postgres
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.replay import Replay, check_releases, check_totals, replayed
+from dither.privacy.ledger.replay import Replay, check_totals, is_bad_value, is_canonical, replayed
 from dither.privacy.ledger.sqlite import SQLite
 
-Location = Path | str  # a SQLite file, or the URL of a PostgreSQL database
+_RELEASE = select(tables.release).where(tables.release.c.seq == bindparam("at"))
+_RELEASES = select(tables.release.c.seq)
 
 
 @dataclass(frozen=True)
@@ -76,16 +80,6 @@ def verify(location: Location, head_path: Path, anchors: tuple[SignedAnchor, ...
             return _checked(SQLite(copy), head_path, path, anchors)
 
 
-def is_url(location: Location) -> bool:
-    """Whether a ledger lies in PostgreSQL."""
-    return isinstance(location, str) and location.startswith("postgres")
-
-
-def database_at(location: Location) -> Database:
-    """The store at a location."""
-    return Postgres(str(location)) if is_url(location) else SQLite(Path(location))
-
-
 def _open_and_close(database: Database) -> None:
     try:
         with database.transaction(write=False):
@@ -128,11 +122,26 @@ def _check_anchors(transaction: Transaction, anchors: tuple[SignedAnchor, ...], 
             raise Broken(anchor.seq, f"the anchor of {signed.at} names another hash here: the ledger was rewritten")
 
 
-def missing_head(head_path: Path, last: Anchor) -> str:
-    """What a steward does when the head is gone."""
-    return (
-        f"the ledger has {last.seq} entries but no head at {head_path}, so it may be an old copy. "
-        "Steward: copy the head from the machine or backup where this ledger last ran. Only if it is lost for good and "
-        f"you know that no newer ledger exists, write it anew: mkdir -p '{head_path.parent}' && "
-        f"printf '%s' '{last.text()}' > '{head_path}'"
-    )
+def check_releases(transaction: Transaction, replay: Replay, errors: tuple[type[Exception], ...]) -> None:
+    """Every commit has its release, the one it committed to, and no release is without a commit."""
+    for seq, (commit, promised) in replay.commitments.items():
+        other = f"its release (reserve {seq}) is not the one committed to"
+        try:
+            found = transaction.rows(_RELEASE, {"at": seq})
+        except errors + (TypeError,) as error:  # noqa: RUF005
+            if not is_bad_value(error):
+                raise
+            raise Broken(commit, other) from None
+        if not found:
+            raise Broken(commit, f"its release (reserve {seq}) is missing")
+        _, request_hash, commit_seq, nonce, arrow_bytes, meta_json = found[0]
+        whole = isinstance(nonce, bytes) and isinstance(arrow_bytes, bytes) and isinstance(meta_json, str)
+        if not whole or len(nonce) != NONCE_BYTES or commitment(nonce, arrow_bytes, meta_json) != promised:
+            raise Broken(commit, other)
+        if not is_canonical(meta_json):
+            raise Broken(commit, f"what is said of its release (reserve {seq}) is not written as dither writes it")
+        if (request_hash, commit_seq) != (replay.reserves[seq].request_hash, commit):
+            raise Broken(commit, f"its release (reserve {seq}) is filed under another request")
+    stored = {row[0] for row in transaction.each(_RELEASES)}
+    if extra := stored - set(replay.commitments):
+        raise Broken(None, f"release {min(extra, key=str)} belongs to no commit")

@@ -6,8 +6,6 @@ calibration (3.73063 at (1, 1e-5)); neither is used. Proof: docs/proofs/integer-
 
 >>> IntegerGaussian.for_rho(0.5, Sensitivity.of(largest=1)).sigma
 Fraction(1, 1)
->>> float(IntegerGaussian.for_epsilon_delta(1, 1e-5, Sensitivity.of(largest=1)).sigma) > 3.73063
-True
 """
 
 from __future__ import annotations
@@ -23,18 +21,8 @@ from dither.canonical import Number, number_text, positive
 from dither.errors import ParameterError
 from dither.laws import GaussianErrorLaw
 from dither.plan.norms import Sensitivity
-from dither.privacy.charges.conversions import rho_for
-from dither.privacy.charges.lattice import delta_discrete_gaussian
 from dither.privacy.losses import DiscreteGaussian, DiscreteGaussianVector, Loss, Neighbours, Pure
-from dither.privacy.mechanisms.additive import (
-    AdditiveNoise,
-    add,
-    check_sensitivity,
-    exact_integers,
-    round_down,
-    round_up,
-)
-from dither.privacy.mechanisms.delta import small_delta
+from dither.privacy.mechanisms.additive import AdditiveNoise, add, check_sensitivity, exact_integers, round_up
 from dither.privacy.noise import Words, discrete_gaussian
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 
@@ -64,49 +52,6 @@ class IntegerGaussian(AdditiveNoise):
         """The least noise that meets rho-zCDP: sigma = sqrt(l2_squared / (2 rho)), rounded up."""
         price, squared = positive(rho, "rho"), check_sensitivity(sensitivity).l2_squared
         return cls(max(SMALLEST, _sqrt_up(max(1, squared) / (2 * price))), sensitivity, **towards)
-
-    @classmethod
-    def for_epsilon_delta(
-        cls,
-        epsilon: Number,
-        delta: Number,
-        sensitivity: Sensitivity,
-        *,
-        public_size: int | None = None,
-        **towards: Any,
-    ) -> IntegerGaussian:
-        """The least noise that meets (epsilon, delta): by the lattice law for one cell, by tight zCDP for a vector."""
-        price, allowed = positive(epsilon, "epsilon"), small_delta(delta, public_size)
-        safe = cls.for_rho(rho_for(price, allowed), sensitivity, **towards)
-        if sensitivity.l0 != 1:
-            return safe
-
-        def holds(sigma: Fraction) -> bool:
-            return delta_discrete_gaussian(sigma, sensitivity.linf, price).upper <= allowed
-
-        low, high = SMALLEST, safe.sigma
-        while high - low > high / 2**18:
-            middle = round_up((low + high) / 2)
-            if middle in (low, high):
-                break
-            low, high = (low, middle) if holds(middle) else (middle, high)
-        return cls(high, sensitivity, **towards)
-
-    @classmethod
-    def for_interval(
-        cls, half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
-    ) -> IntegerGaussian:
-        """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
-        wanted = positive(half_width, "half_width")
-        low, high = SMALLEST, LARGEST
-        if GaussianErrorLaw(low).interval(confidence) > wanted:
-            raise ParameterError(f"no sigma gives an interval of {half_width}: allow a wider one")
-        while high - low > low / 2**19:
-            middle = round_down((low + high) / 2)
-            if middle in (low, high):
-                break
-            low, high = (middle, high) if GaussianErrorLaw(middle).interval(confidence) <= wanted else (low, middle)
-        return cls(low, sensitivity, **towards)
 
     def loss(self) -> Loss:
         """What one release costs."""

@@ -31,7 +31,6 @@ from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.laws import KeyThresholdLaw
 from dither.plan.norms import Sensitivity
-from dither.privacy.charges.conversions import rho_for
 from dither.privacy.losses import ZCDP, Neighbours
 from dither.privacy.mechanisms.additive import add
 from dither.privacy.mechanisms.delta import small_delta
@@ -88,14 +87,6 @@ class GaussianKeys(OwnersOfKeys):
                 f"delta {number_text(allowed)} is below what a threshold can certify: choose a larger one"
             )
         return cls(sigma, high, groups, **towards)
-
-    @classmethod
-    def for_epsilon_delta(
-        cls, epsilon: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
-    ) -> GaussianKeys:
-        """For a price in (epsilon, delta): half of delta for the conversion from zCDP, half for lone owners."""
-        allowed = small_delta(delta, public_size)
-        return cls.for_rho(rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, **towards)
 
     @property
     def moved(self) -> int:

@@ -23,14 +23,7 @@ from dither.errors import ParameterError
 from dither.laws import LaplaceErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
-from dither.privacy.mechanisms.additive import (
-    AdditiveNoise,
-    add,
-    check_sensitivity,
-    exact_integers,
-    round_down,
-    round_up,
-)
+from dither.privacy.mechanisms.additive import AdditiveNoise, add, check_sensitivity, exact_integers, round_up
 from dither.privacy.noise import Words, discrete_laplace
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 
@@ -60,22 +53,6 @@ class IntegerLaplace(AdditiveNoise):
         price = positive(epsilon, "epsilon", "choose e.g. epsilon=0.5, or run preview() to see what it buys")
         moved = max(1, check_sensitivity(sensitivity).l1)
         return cls(max(SMALLEST, round_up(moved / price)), sensitivity, **towards)
-
-    @classmethod
-    def for_interval(
-        cls, half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
-    ) -> IntegerLaplace:
-        """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
-        wanted = positive(half_width, "half_width")
-        low, high = SMALLEST, LARGEST
-        if LaplaceErrorLaw(low).interval(confidence) > wanted:
-            raise ParameterError(f"no scale gives an interval of {half_width}: allow a wider one")
-        while high - low > low / 2**19:
-            middle = round_down((low + high) / 2)
-            if middle in (low, high):
-                break
-            low, high = (middle, high) if LaplaceErrorLaw(middle).interval(confidence) <= wanted else (low, middle)
-        return cls(low, sensitivity, **towards)
 
     def loss(self) -> Loss:
         """What one release costs."""

@@ -5,16 +5,14 @@
 True
 """
 
+from typing import TYPE_CHECKING, Any
+
 from dither.privacy.noise.argmax import argmax_exponential, argmax_gumbel
-from dither.privacy.noise.samplers import (
-    bernoulli,
-    bernoulli_exp,
-    discrete_gaussian,
-    discrete_laplace,
-    geometric,
-    uniform_below,
-)
+from dither.privacy.noise.samplers import discrete_gaussian, discrete_laplace, uniform_below
 from dither.privacy.noise.source import SystemSource, Words, fresh_bytes
+
+if TYPE_CHECKING:
+    from dither.privacy.noise.coins import bernoulli, bernoulli_exp, geometric
 
 __all__ = [
     "SystemSource",
@@ -29,3 +27,12 @@ __all__ = [
     "geometric",
     "uniform_below",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The samplers that no request can reach."""
+    if name in ("bernoulli", "bernoulli_exp", "geometric"):
+        from dither.privacy.noise import coins
+
+        return getattr(coins, name)
+    raise AttributeError(f"module 'dither.privacy.noise' has no attribute {name!r}")

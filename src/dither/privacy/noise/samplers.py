@@ -11,7 +11,6 @@ that leaves int64, the array holds Python integers, so that no tail is ever cut.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational
@@ -22,10 +21,9 @@ from numpy.typing import NDArray
 
 from dither.canonical import quote
 from dither.errors import ParameterError
-from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.source import Words, check_source
 from dither.privacy.noise.table import Family, Law, build
-from dither.privacy.noise.wide_tables import Plan, below_exp, draw
+from dither.privacy.noise.wide_tables import Plan, draw
 
 Parameter = int | float | Fraction
 Size = int | tuple[int, ...] | None
@@ -34,7 +32,7 @@ _PYTHON_INTEGERS_ABOVE = 2**52
 _SPARE_BITS = 24
 
 
-def _read(value: Parameter, name: str) -> Fraction:
+def read_number(value: Parameter, name: str) -> Fraction:
     """The exact number given; a float means its binary value."""
     if isinstance(value, bool) or not isinstance(value, (Rational, float)):
         raise ParameterError(f"{name} must be an int, float or Fraction, got {type(value).__name__}")
@@ -44,21 +42,21 @@ def _read(value: Parameter, name: str) -> Fraction:
     return Fraction(value) if isinstance(value, float) else Fraction(int(value.numerator), int(value.denominator))
 
 
-def _scale(value: Parameter, name: str) -> Fraction:
-    number = _read(value, name)
+def read_scale(value: Parameter, name: str) -> Fraction:
+    number = read_number(value, name)
     if not SMALLEST <= number <= LARGEST:
         raise ParameterError(f"{name} must lie between 1/1000 and 2**60, got {quote(value)}: choose another resolution")
     return number
 
 
-def _count(size: Size) -> int:
+def count_draws(size: Size) -> int:
     shape = (1,) if size is None else size if isinstance(size, tuple) else (size,)
     if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in shape):
         raise ParameterError(f"size must be None, a non-negative integer or a tuple of them, got {quote(size)}")
     return math.prod(int(n) for n in shape)
 
 
-def _shaped(values: NDArray[Any], size: Size) -> Any:
+def give_shape(values: NDArray[Any], size: Size) -> Any:
     return (
         values[0].item()
         if size is None and values.dtype != object
@@ -80,96 +78,29 @@ def plan_for(family: Family, scale: Fraction, signed: bool, width: int = 64) -> 
     return Plan(table, shift, signed, scale > _PYTHON_INTEGERS_ABOVE, shared)
 
 
-def _sample(family: Family, scale: Fraction, signed: bool, size: Size, source: Words | None) -> Any:
-    count = _count(size)
-    return _shaped(draw(plan_for(family, scale, signed), count, check_source(source)), size)
+def sample(family: Family, scale: Fraction, signed: bool, size: Size, source: Words | None) -> Any:
+    count = count_draws(size)
+    return give_shape(draw(plan_for(family, scale, signed), count, check_source(source)), size)
 
 
 def discrete_laplace(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
     """Two-sided geometric noise: P(z) proportional to exp(-|z| / scale)."""
-    return _sample("laplace", _scale(scale, "scale"), True, size, source)
+    return sample("laplace", read_scale(scale, "scale"), True, size, source)
 
 
 def discrete_gaussian(sigma: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
     """Discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 sigma**2)) (Canonne, Kamath, Steinke 2020)."""
-    return _sample("gaussian", _scale(sigma, "sigma"), True, size, source)
-
-
-def geometric(scale: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """P(g) proportional to exp(-g / scale) on 0, 1, 2, ..."""
-    return _sample("laplace", _scale(scale, "scale"), False, size, source)
-
-
-def bernoulli(probability: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """True with exactly the rational probability given.
-
-    >>> bernoulli(0), bernoulli(1)
-    (False, True)
-    """
-    p = _read(probability, "probability")
-    if not 0 <= p <= 1:
-        raise ParameterError(f"probability must lie in [0, 1], got {quote(probability)}")
-    return _threshold((p.numerator << 64) // p.denominator, lambda word, more: _below(p, word, more), size, source)
-
-
-def bernoulli_exp(x: Parameter, size: Size = None, *, source: Words | None = None) -> Any:
-    """True with probability e**-x, x >= 0 rational.
-
-    >>> bernoulli_exp(0)
-    True
-    """
-    number = _read(x, "x")
-    if number < 0:
-        raise ParameterError(f"x must not be negative, got {quote(x)}")
-    return _threshold(_exp_floor(number), lambda word, more: below_exp(number, word, 64, more), size, source)
-
-
-@lru_cache(maxsize=512)
-def _exp_floor(x: Fraction, width: int = 64) -> int:
-    """floor(2**width e**-x): the number of words that decide for True."""
-    extra = 64
-    while x:
-        bound = exp_minus(x, width + extra)
-        if bound.low >> extra == min(bound.high >> extra, 2**width - 1):
-            return bound.low >> extra
-        extra += 64
-    return 1 << width
-
-
-def _below(p: Fraction, word: int, source: Words, width: int = 64) -> bool:
-    """Whether a uniform with the given first word lies below a rational p."""
-    bits = width
-    while True:
-        if (word + 1) * p.denominator <= p.numerator << bits:
-            return True
-        if word * p.denominator >= p.numerator << bits:
-            return False
-        word = word << width | int(source.words(1, width)[0])
-        bits += width
-
-
-def _threshold(
-    words_for_true: int, decide: Callable[[int, Words], bool], size: Size, source: Words | None, width: int = 64
-) -> Any:
-    """True below the threshold, False above; the one word at it is decided with more bits."""
-    count, supply = _count(size), check_source(source)
-    words = supply.words(count, width)
-    if words_for_true == 1 << width:
-        return _shaped(np.ones(count, np.bool_), size)
-    values = words < np.uint64(words_for_true)
-    for i in np.flatnonzero(words == np.uint64(words_for_true)):
-        values[i] = decide(int(words[i]), supply)
-    return _shaped(values, size)
+    return sample("gaussian", read_scale(sigma, "sigma"), True, size, source)
 
 
 def uniform_below(n: int, size: Size = None, *, source: Words | None = None) -> Any:
     """Uniform on 0, 1, ..., n-1, by rejection of the words past the last multiple of n."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
         raise ParameterError(f"n must be a positive integer, got {quote(n)}")
-    n, count, supply = int(n), _count(size), check_source(source)
+    n, count, supply = int(n), count_draws(size), check_source(source)
     if n > 2**63:
-        return _shaped(np.array([_wide_below(n, supply) for _ in range(count)], object), size)
-    return _shaped(_kept_below(n, count, supply), size)
+        return give_shape(np.array([_wide_below(n, supply) for _ in range(count)], object), size)
+    return give_shape(_kept_below(n, count, supply), size)
 
 
 def _kept_below(n: int, count: int, source: Words, width: int = 64) -> NDArray[np.int64]:

@@ -20,8 +20,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dither.mechanisms.selection import Selection
 from dither.privacy.losses import BoundedRange
-from dither.privacy.mechanisms.selection import Selection
 from dither.privacy.noise import Words, argmax_gumbel
 
 

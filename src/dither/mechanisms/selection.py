@@ -1,4 +1,4 @@
-"""What the selections share: a score for every public candidate, an exact scale, and how far the winner may fall short.
+"""What the selections share: a score for every public candidate, and an exact scale.
 
 Candidates are public: a fixed list, never read off the data (a candidate that exists because someone has that value
 gives them away). One unit moves every score by at most `sensitivity`. Scores are *monotone* if a unit that joins moves

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from dither.canonical import number_text
 from dither.errors import ParameterError
+from dither.mechanisms.selection import Selection
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms.additive import exact_integers
-from dither.privacy.mechanisms.selection import Selection
 from dither.privacy.noise import Words, geometric, uniform_below
 from dither.privacy.noise.samplers import LARGEST, SMALLEST
 from dither.privacy.noise.source import check_source

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.laws import SelectionErrorLaw
+from dither.mechanisms.exponential import ExponentialMechanism
+from dither.mechanisms.noisy_max import ReportNoisyMax
+from dither.mechanisms.permute_and_flip import PermuteAndFlip
 from dither.privacy.losses import Loss
 from dither.privacy.mechanisms.additive import exact_integers
-from dither.privacy.mechanisms.exponential import ExponentialMechanism
-from dither.privacy.mechanisms.noisy_max import ReportNoisyMax
-from dither.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
 

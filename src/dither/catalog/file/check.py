@@ -10,6 +10,7 @@ from __future__ import annotations
 from dither.catalog.columns import Category, Date, FromPublic, Id, Text, Timestamp
 from dither.catalog.file.fields import did_you_mean
 from dither.catalog.model import Catalog, OwnerColumn, OwnerReference, Person, Table
+from dither.catalog.owners import owner_names
 from dither.errors import CatalogError
 
 
@@ -164,7 +165,7 @@ def _id_column(catalog: Catalog, table: Table, side: Table, name: str, line: int
 def _one_protected_owner_per_table(catalog: Catalog) -> None:
     people = {person.key: person.protected for person in catalog.people}
     for table in catalog.private_tables:
-        owner, names = catalog.owner_column(table), catalog.owner_names(table)
+        owner, names = catalog.owner_column(table), owner_names(catalog, table)
         for column in table.columns:
             if column.name in names and not people.get(column.name, True):
                 raise _error(

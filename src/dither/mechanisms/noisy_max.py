@@ -17,8 +17,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dither.mechanisms.selection import Selection
 from dither.privacy.losses import Pure
-from dither.privacy.mechanisms.selection import Selection
 from dither.privacy.noise import Words, argmax_exponential
 
 

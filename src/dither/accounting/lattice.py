@@ -14,9 +14,9 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import erfcx
 
+from dither.accounting.bounds import Bounds, down, up
 from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError
-from dither.privacy.charges.bounds import Bounds, down, up
 from dither.privacy.noise.enclosure import exp_minus
 
 _BITS = 512

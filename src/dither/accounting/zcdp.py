@@ -1,0 +1,29 @@
+"""The delta of a zCDP guarantee at a stated epsilon; the formula is in `privacy.charges.conversions`."""
+
+from __future__ import annotations
+
+import math
+
+from dither.canonical import Number
+from dither.privacy.charges.conversions import ROUNDING, find_best, read_float
+
+_SMALLEST = 5e-324
+
+
+def delta_from_rho(rho: Number, epsilon: Number) -> float:
+    """A delta (rounded up) such that rho-zCDP implies (epsilon, delta)-DP.
+
+    >>> round(delta_from_rho(0.5, 5.221534) * 1e6, 4)
+    1.0
+    """
+    r, e = read_float(rho, "rho"), read_float(epsilon, "epsilon")
+    if r == 0:
+        return 0.0
+
+    def at(u: float) -> float:
+        t = math.exp(u)
+        terms = (t * (t + 1) * r, -e * t, -math.log1p(t), -t * math.log1p(1 / t))
+        return sum(terms) + ROUNDING * sum(map(abs, terms))
+
+    exponent = at(find_best(at))
+    return 1.0 if exponent >= 0 else min(1.0, max(_SMALLEST, math.exp(exponent) * (1 + ROUNDING)))

@@ -1,0 +1,30 @@
+"""The keys of a GROUP BY as people see them."""
+
+from __future__ import annotations
+
+import datetime
+
+from dither.plan.domain import Domain
+from dither.plan.keys import list_keys
+
+Key = str | int | bool | float | datetime.date | datetime.datetime | None
+
+
+def shown_keys(domain: Domain) -> list[Key]:
+    """What a person sees for each code of a key, in order."""
+    keys = list_keys("key", domain)
+    shown: list[Key] = [_shown(domain, keys.first + code) for code in range(keys.size)]
+    return [*shown, None] if domain.nullable else shown
+
+
+def _shown(domain: Domain, grid: int) -> Key:
+    match domain.kind:
+        case "category":
+            return domain.labels[grid]
+        case "boolean":
+            return bool(grid)
+        case "date":
+            return datetime.date(1970, 1, 1) + datetime.timedelta(days=grid)
+        case "timestamp":
+            return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=grid + domain.offset)
+    return grid * int(domain.step) if domain.step.denominator == 1 else float(grid * domain.step)

@@ -1,0 +1,87 @@
+"""SQL of comparisons, truth values and choices. Truth values are the integers 0 and 1; unknown is null."""
+
+from __future__ import annotations
+
+from dither.data.lower.functions.sql import FunctionSql, SqlArguments, aligned_sql, cast
+from dither.plan.domain import Domain, is_stored
+from dither.plan.functions.choices import case_places
+
+SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _comparison_sql(a: SqlArguments, result: Domain) -> str:
+    left, right = aligned_sql(a)
+    return f"CAST(({left}) {SIGNS[a.function]} ({right}) AS BIGINT)"
+
+
+def _between_sql(a: SqlArguments, result: Domain) -> str:
+    value, low, high = aligned_sql(a)
+    return f"CAST((({value}) >= ({low}) AND ({value}) <= ({high})) AS BIGINT)"
+
+
+def _in_sql(a: SqlArguments, result: Domain) -> str:
+    value, *listed = aligned_sql(a)
+    return f"CAST((({value}) IN ({', '.join(listed)})) AS BIGINT)"
+
+
+def _joined(word: str) -> FunctionSql:
+    return lambda a, result: "CAST((" + f" {word} ".join(f"({sql} = 1)" for sql in a.sql) + ") AS BIGINT)"
+
+
+def _xor_sql(a: SqlArguments, result: Domain) -> str:
+    return f"CAST({a.sql[0]} <> {a.sql[1]} AS BIGINT)"
+
+
+def _distinct_sql(a: SqlArguments, result: Domain) -> str:
+    left, right = aligned_sql(a)
+    return f"CAST((({left}) IS DISTINCT FROM ({right})) AS BIGINT)"
+
+
+def _choose_sql(a: SqlArguments, places: list[int]) -> tuple[str, ...]:
+    """The SQL of the arguments at some places, on one grid."""
+    return aligned_sql(
+        SqlArguments(
+            a.function,
+            tuple(a.domains[p] for p in places),
+            tuple(a.constants[p] for p in places),
+            tuple(a.sql[p] for p in places),
+        )
+    )
+
+
+def _case_sql(a: SqlArguments, result: Domain) -> str:
+    places = case_places(a)
+    values = dict(zip(places, _choose_sql(a, places), strict=True))
+    whens = " ".join(f"WHEN {a.sql[p]} = 1 THEN {values[p + 1]}" for p in range(0, len(a.domains) - 1, 2))
+    rest = f" ELSE {values[places[-1]]}" if len(a.domains) % 2 else ""
+    return f"CASE {whens}{rest} END"
+
+
+def _coalesce_sql(a: SqlArguments, result: Domain) -> str:
+    return f"coalesce({', '.join(aligned_sql(a))})"
+
+
+def _nullif_sql(a: SqlArguments, result: Domain) -> str:
+    left, right = aligned_sql(a)
+    kept = cast(a.sql[0], a.domains[0].largest) if is_stored(a.domains[0]) else a.sql[0]
+    return f"CASE WHEN ({left}) = ({right}) THEN NULL ELSE {kept} END"
+
+
+FUNCTIONS: dict[str, FunctionSql] = {
+    **dict.fromkeys(SIGNS, _comparison_sql),
+    "between": _between_sql,
+    "in": _in_sql,
+    "and": _joined("AND"),
+    "or": _joined("OR"),
+    "not": lambda a, result: f"1 - {cast(a.sql[0], 1)}",
+    "xor": _xor_sql,
+    "is_null": lambda a, r: f"CAST(({a.sql[0]} IS NULL) AS BIGINT)",
+    "is_not_null": lambda a, r: f"CAST(({a.sql[0]} IS NOT NULL) AS BIGINT)",
+    "is_true": lambda a, r: f"coalesce({cast(a.sql[0], 1)}, 0)",
+    "is_false": lambda a, r: f"1 - coalesce({cast(a.sql[0], 1)}, 1)",
+    "is_distinct_from": _distinct_sql,
+    "if": _case_sql,
+    "case": _case_sql,
+    "coalesce": _coalesce_sql,
+    "nullif": _nullif_sql,
+}

@@ -1,0 +1,150 @@
+"""SQL of the functions of numbers: exact integers on a grid, no float on the way (but for sqrt, which IEEE rounds)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dither.data.lower.functions.sql import FunctionSql, SqlArguments, cast, clamped, floor_divided, scaled_sql
+from dither.plan.domain import Domain
+from dither.plan.functions.numbers import DIVISION, ROOT
+from dither.plan.functions.rounding import step_of
+from dither.plan.functions.table import common_step, scaled
+
+
+def _add_sql(a: SqlArguments, result: Domain) -> str:
+    intervals, _ = scaled(a)
+    most = sum(max(abs(low), abs(high)) for low, high in intervals)
+    return " + ".join(cast(part, most) for part in scaled_sql(a))
+
+
+def _subtract_sql(a: SqlArguments, result: Domain) -> str:
+    intervals, _ = scaled(a)
+    left, right = scaled_sql(a)
+    most = sum(max(abs(low), abs(high)) for low, high in intervals)
+    return f"{cast(left, most)} - {cast(right, most)}"
+
+
+def _multiply_sql(a: SqlArguments, result: Domain) -> str:
+    sizes = (result.largest, *(domain.largest for domain in a.domains))
+    return f"{cast(a.sql[0], *sizes)} * {cast(a.sql[1], *sizes)}"
+
+
+def _by_zero(a: SqlArguments) -> str:
+    return f"{a.sql[1]} = 0"
+
+
+def _zero(a: SqlArguments) -> str:
+    """SQL: 1 where the divisor is 0, else 0."""
+    return f"CAST({_by_zero(a)} AS BIGINT)"
+
+
+def _divide_sql(a: SqlArguments, result: Domain) -> str:
+    (x, y), ratio = a.domains, a.domains[0].step / a.domains[1].step / DIVISION
+    most = 2 * x.largest * ratio.numerator + 2 * y.largest * ratio.denominator
+    p, q = cast(a.sql[0], most), cast(a.sql[1], most)
+    top = f"sign({a.sql[1]}) * (2 * {p} * {ratio.numerator} + {q} * {ratio.denominator})"
+    bottom = f"2 * abs({q}) * {ratio.denominator} + {_zero(a)}"
+    return f"{floor_divided(top, bottom)} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
+
+
+def _integer_divide_sql(a: SqlArguments, result: Domain) -> str:
+    (x, y), ratio = a.domains, a.domains[0].step / a.domains[1].step
+    most = max(x.largest * ratio.numerator, y.largest * ratio.denominator)
+    bottom = f"({cast(a.sql[1], most)} * {ratio.denominator} + {_zero(a)})"
+    top = f"({cast(a.sql[0], most)} * {ratio.numerator} * (1 - {_zero(a)}))"
+    return f"{top} // {bottom} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
+
+
+def _mod_sql(a: SqlArguments, result: Domain) -> str:
+    left, right = scaled_sql(a)
+    return f"{left} % ({right} + {_zero(a)})"  # by 0: x % 1, and 0 is always in the domain
+
+
+def _same(sql: str) -> FunctionSql:
+    return lambda a, result: sql.format(cast(a.sql[0], a.domains[0].largest))
+
+
+def _extreme_sql(a: SqlArguments, result: Domain) -> str:
+    return f"{a.function}({', '.join(scaled_sql(a))})"
+
+
+def _power_sql(a: SqlArguments, result: Domain) -> str:
+    return " * ".join([cast(a.sql[0], result.largest, a.domains[0].largest)] * a.whole(1, 1, 8))
+
+
+def _sqrt_sql(a: SqlArguments, result: Domain) -> str:
+    step = a.domains[0].step
+    real = f"CAST(greatest(0, {a.sql[0]}) AS DOUBLE) * CAST({step.numerator} AS DOUBLE)"
+    root = f"sqrt({real} / CAST({step.denominator} AS DOUBLE))"
+    grid = f"CAST(floor({root} * CAST({ROOT.denominator} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT)"
+    return clamped(grid, result.low, result.high)
+
+
+def _rounding(shape: str) -> FunctionSql:
+    """Rounding of grid integers to another step, as `plan.functions.rounding.round_grid` does it."""
+
+    def write_sql(a: SqlArguments, result: Domain) -> str:
+        ratio = a.domains[0].step / step_of(a)
+        n, d = ratio.numerator, ratio.denominator
+        wide = f"({cast(a.sql[0], 2 * a.domains[0].largest * n + d)} * {n})"
+        if shape == "floor":
+            return floor_divided(wide, str(d))
+        if shape == "ceil":
+            return f"-{floor_divided('-' + wide, str(d))}"
+        if shape == "trunc":
+            return f"{wide} // {d}"
+        return floor_divided(f"2 * {wide} + {d}", str(2 * d))
+
+    return write_sql
+
+
+def _clamp_sql(a: SqlArguments, result: Domain) -> str:
+    value, low, high = scaled_sql(a)
+    return clamped(value, low, high)
+
+
+def _bucket_sql(a: SqlArguments, result: Domain) -> str:
+    low, high, n = a.number(1), a.number(2), a.whole(3, 1, 100_000)
+    step = a.domains[0].step
+    for constant in (low, high):
+        step = common_step(step, constant) if constant else step
+    factor, first, last = int(a.domains[0].step / step), int(low / step), int(high / step)
+    most = (a.domains[0].largest * factor + abs(first) + abs(last)) * n
+    x = f"({cast(a.sql[0], most)} * {factor})"
+    inside = f"(({x} - ({first})) * {n}) // {last - first} + 1"
+    return (
+        f"CASE WHEN {x} < {first} THEN 0 WHEN {x} >= {last} THEN {n + 1} WHEN {a.sql[0]} IS NOT NULL THEN {inside} END"
+    )
+
+
+FUNCTIONS: dict[str, FunctionSql] = {
+    "add": _add_sql,
+    "subtract": _subtract_sql,
+    "multiply": _multiply_sql,
+    "divide": _divide_sql,
+    "integer_divide": _integer_divide_sql,
+    "mod": _mod_sql,
+    "negate": _same("-{}"),
+    "abs": _same("abs({})"),
+    "sign": _same("CAST(sign({}) AS BIGINT)"),
+    "least": _extreme_sql,
+    "greatest": _extreme_sql,
+    "power": _power_sql,
+    "sqrt": _sqrt_sql,
+    "to_number": _same("{}"),
+    "floor": _rounding("floor"),
+    "ceil": _rounding("ceil"),
+    "trunc": _rounding("trunc"),
+    "round": _rounding("round"),
+    "to_integer": _rounding("round"),
+    "bin": _rounding("floor"),
+    "clamp": _clamp_sql,
+    "width_bucket": _bucket_sql,
+}
+UNDEFINED: dict[str, Callable[[SqlArguments], str]] = {
+    "divide": _by_zero,
+    "integer_divide": _by_zero,
+    "mod": _by_zero,
+    "sqrt": lambda a: f"({a.sql[0]} < 0)",
+}
+"""Where a function is null though no argument is; its SQL then gives some value of the domain there, no null."""

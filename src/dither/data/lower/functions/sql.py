@@ -1,0 +1,74 @@
+"""What the SQL of all functions shares: arguments with their SQL, widths, grids and division.
+
+A function's SQL is *total*: it cannot raise, whatever rows the engine feeds it and in whatever order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dither.errors import RefusedError
+from dither.plan.domain import INTEGERS, LIMIT, Domain
+from dither.plan.functions.table import Arguments, scaled
+
+WIDE = 2**62
+
+
+@dataclass(frozen=True)
+class SqlArguments(Arguments):
+    """The arguments of one call with their SQL: column names or literals, so that repeating one costs nothing."""
+
+    sql: tuple[str, ...] = ()
+
+
+FunctionSql: TypeAlias = Callable[[SqlArguments, Domain], str]
+"""Writes the SQL of one call from its arguments and the domain of its result."""
+
+
+def cast(sql: str, *sizes: int) -> str:
+    """An integer in a type that holds every size named; refused above 37 digits."""
+    largest = max(map(abs, sizes))
+    if largest >= LIMIT:
+        raise RefusedError("an intermediate value could have more than 37 digits", rule="widths come from the catalog")
+    return f"CAST({sql} AS {'BIGINT' if largest < WIDE else 'HUGEINT'})"
+
+
+def floor_divided(top: str, bottom: str) -> str:
+    """SQL of floor(top / bottom) for bottom > 0, where `//` cuts towards zero.
+
+    >>> floor_divided("a", "2")
+    '((a) // (2) - CAST((a) % (2) < 0 AS BIGINT))'
+    """
+    return f"(({top}) // ({bottom}) - CAST(({top}) % ({bottom}) < 0 AS BIGINT))"
+
+
+def clamped(sql: str, low: int | str, high: int | str) -> str:
+    """SQL of a value moved between two ends; null stays null, and no row takes another path than its neighbours.
+
+    >>> clamped("x", 0, 5)
+    'CASE WHEN x < 0 THEN 0 WHEN x > 5 THEN 5 ELSE x END'
+    """
+    return f"CASE WHEN {sql} < {low} THEN {low} WHEN {sql} > {high} THEN {high} ELSE {sql} END"
+
+
+def scaled_sql(a: SqlArguments) -> list[str]:
+    """The SQL of all arguments on their common grid."""
+    _, factors = a.common()
+    most = max(abs(end) for interval in scaled(a)[0] for end in interval)
+    return [f"({cast(sql, most)} * {factor})" for sql, factor in zip(a.sql, factors, strict=True)]
+
+
+def aligned_sql(a: SqlArguments) -> tuple[str, ...]:
+    """The SQL of all arguments as one kind on one grid, as `plan.functions.align.aligned` puts their domains."""
+    kinds = {domain.kind for domain in a.domains}
+    if kinds == {"number"}:
+        _, factors = a.common()
+        most = max(domain.largest * factor for domain, factor in zip(a.domains, factors, strict=True))
+        return tuple(f"{cast(sql, most)} * {factor}" for sql, factor in zip(a.sql, factors, strict=True))
+    if kinds == {"category", "text"}:
+        labels = next(domain.labels for domain in a.domains if domain.kind == "category")
+        pairs = enumerate(zip(a.domains, a.sql, strict=True))
+        return tuple(str(labels.index(a.text(i))) if domain.kind == "text" else sql for i, (domain, sql) in pairs)
+    return tuple(cast(sql, 0) for sql in a.sql) if kinds <= set(INTEGERS) else a.sql

@@ -1,0 +1,48 @@
+"""Connections to DuckDB that registration needs: one that writes a copy, one that reads a source's schema."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+
+from dither.data.engines.duckdb import CRYPTOGRAPHY, note_connection, text
+from dither.data.engines.resources import Resources
+
+CANNOT_ENCRYPT = "read-only crypto module"
+"""What DuckDB says where it must spill and has no library that it trusts to encrypt."""
+
+
+def open_for_registration(
+    path: Path, spill: Path, memory: str | None = None, *, plain: bool = False
+) -> duckdb.DuckDBPyConnection:
+    """A connection that writes a new file; what does not fit in memory spills, encrypted unless `plain`.
+
+    DuckDB encrypts with OpenSSL, which comes with its extension httpfs; nothing is downloaded here.
+    """
+    connection = note_connection(duckdb.connect(str(path)))
+    connection.execute("SET autoinstall_known_extensions = false")
+    with suppress(duckdb.Error):
+        connection.execute(f"LOAD {CRYPTOGRAPHY}")
+    connection.execute(f"SET temp_file_encryption = {'false' if plain else 'true'}")
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET preserve_insertion_order = false")
+    with suppress(duckdb.Error):  # refused in a notebook without ipywidgets: no share of the work is told then
+        connection.execute("SET enable_progress_bar = true")  # for query_progress; nothing is printed
+        connection.execute("SET enable_progress_bar_print = false")
+    connection.execute(f"SET temp_directory = {text(str(spill))}")
+    resources = Resources.from_environment()
+    if memory is not None:
+        resources = replace(resources, memory=memory)
+    if resources.counted_memory is not None:
+        connection.execute(f"SET memory_limit = {text(resources.counted_memory)}")
+    if resources.threads is not None:
+        connection.execute(f"SET threads = {resources.threads}")
+    return connection
+
+
+def open_for_schema() -> duckdb.DuckDBPyConnection:
+    """A connection that reads the names and types of a source's columns, and spills nowhere."""
+    return note_connection(duckdb.connect(":memory:", config={"temp_directory": ""}))

@@ -1,0 +1,50 @@
+"""Text of unknown origin for a terminal: characters that hide, move or reverse others are spelt out.
+
+Messages of errors may quote a question or a catalog. Other surfaces (pages, tables, files) are in `dither.surfaces`.
+"""
+
+from __future__ import annotations
+
+import re
+
+_JOINERS = "\u200c\u200d"
+"""Characters of category Cf that spelling needs, in Persian, in Indic scripts and in emoji."""
+SUSPECT = re.compile(r"[^\x20-\x7e]")
+
+
+def escape_label(text: str) -> str:
+    r"""A text on one line of a terminal: characters that hide, move or reverse others are spelt out.
+
+    >>> print(escape_label("a\x1b[2J\u202eb\nc"))
+    a\x1b[2J\u202eb\nc
+    """
+    return SUSPECT.sub(_spell_label_character, text)
+
+
+def escape_lines(text: str) -> str:
+    r"""A text of several lines on a terminal: as a label, but line feeds and tabs stay.
+
+    >>> print(escape_lines("SELECT 1\x1b[2J\nFROM t"))
+    SELECT 1\x1b[2J
+    FROM t
+    """
+    return SUSPECT.sub(_spell_line_character, text)
+
+
+def is_hidden(character: str) -> bool:
+    """Control and format characters (bidi marks among them), halves of characters, unusual spaces, unassigned codes."""
+    return not character.isprintable() and character not in _JOINERS
+
+
+def _spell_label_character(match: re.Match[str]) -> str:
+    character = match.group()
+    return _spell(character) if is_hidden(character) else character
+
+
+def _spell_line_character(match: re.Match[str]) -> str:
+    character = match.group()
+    return character if character in "\n\t" else _spell_label_character(match)
+
+
+def _spell(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

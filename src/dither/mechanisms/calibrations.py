@@ -1,0 +1,87 @@
+"""Noise for a wanted guarantee or interval, for those who build on dither in Python.
+
+The kernel calibrates by epsilon or rho alone, so these are no part of it. Proof: docs/proofs/integer-noise.md.
+
+>>> float(fit_gaussian(1, 1e-5, Sensitivity.of(largest=1)).sigma) > 3.73063
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from dither.accounting.lattice import delta_discrete_gaussian
+from dither.canonical import Number, positive
+from dither.errors import ParameterError
+from dither.plan.norms import Sensitivity
+from dither.privacy.charges.conversions import rho_for
+from dither.privacy.mechanisms.additive import round_down, round_up
+from dither.privacy.mechanisms.delta import small_delta
+from dither.privacy.mechanisms.gaussian import IntegerGaussian
+from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
+from dither.privacy.mechanisms.laplace import IntegerLaplace
+from dither.privacy.noise.samplers import LARGEST, SMALLEST
+
+Mechanism = TypeVar("Mechanism", IntegerGaussian, IntegerLaplace)
+
+
+def fit_gaussian(
+    epsilon: Number,
+    delta: Number,
+    sensitivity: Sensitivity,
+    *,
+    public_size: int | None = None,
+    **towards: Any,
+) -> IntegerGaussian:
+    """The least noise that meets (epsilon, delta): by the lattice law for one cell, by tight zCDP for a vector."""
+    price = positive(epsilon, "epsilon")
+    allowed = small_delta(delta, public_size)
+    safe = IntegerGaussian.for_rho(rho_for(price, allowed), sensitivity, **towards)
+    if sensitivity.l0 != 1:
+        return safe
+    low, high = SMALLEST, safe.sigma
+    while high - low > high / 2**18:
+        middle = round_up((low + high) / 2)
+        if middle in (low, high):
+            break
+        is_enough = delta_discrete_gaussian(middle, sensitivity.linf, price).upper <= allowed
+        low, high = (low, middle) if is_enough else (middle, high)
+    return IntegerGaussian(high, sensitivity, **towards)
+
+
+def fit_gaussian_keys(
+    epsilon: Number, delta: Number, *, groups: int, public_size: int | None = None, **towards: Any
+) -> GaussianKeys:
+    """Key selection at (epsilon, delta): half of delta for the conversion from zCDP, half for lone owners."""
+    allowed = small_delta(delta, public_size)
+    return GaussianKeys.for_rho(rho_for(epsilon, allowed / 2), allowed / 2, groups=groups, **towards)
+
+
+def fit_gaussian_interval(
+    half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
+) -> IntegerGaussian:
+    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
+    return _fit_interval(half_width, confidence, lambda sigma: IntegerGaussian(sigma, sensitivity, **towards))
+
+
+def fit_laplace_interval(
+    half_width: int, confidence: Number, sensitivity: Sensitivity, **towards: Any
+) -> IntegerLaplace:
+    """The most noise (least loss) whose interval at `confidence` is no wider than `half_width` to each side."""
+    return _fit_interval(half_width, confidence, lambda scale: IntegerLaplace(scale, sensitivity, **towards))
+
+
+def _fit_interval(half_width: int, confidence: Number, build: Callable[[Fraction], Mechanism]) -> Mechanism:
+    wanted = positive(half_width, "half_width")
+    low, high = SMALLEST, LARGEST
+    if build(low).error_law().interval(confidence) > wanted:
+        raise ParameterError(f"no noise gives an interval of {half_width}: allow a wider one")
+    while high - low > low / 2**19:
+        middle = round_down((low + high) / 2)
+        if middle in (low, high):
+            break
+        is_narrow = build(middle).error_law().interval(confidence) <= wanted
+        low, high = (middle, high) if is_narrow else (low, middle)
+    return build(low)

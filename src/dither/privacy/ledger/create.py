@@ -1,0 +1,65 @@
+"""Makes an empty ledger: complete and durable before its name exists, and never in the place of another."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from dither.errors import RefusedError
+from dither.privacy.ledger import tables
+from dither.privacy.ledger.database import DURABLE, Database, Transaction
+from dither.privacy.ledger.postgres import ABOUT, Postgres
+from dither.privacy.ledger.sqlite import SQLite, sync_directory
+
+
+def create_schema(database: Database) -> None:
+    """An empty ledger; refused where one lies already."""
+    if isinstance(database, Postgres):
+        _create_postgres(database)
+    elif isinstance(database, SQLite):
+        _create_sqlite(database.path)
+
+
+def _create_sqlite(path: Path) -> None:
+    """An empty ledger, complete and durable before its name exists; refused where a file lies already."""
+    beside = path.with_name(f"{path.name}.new-{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside.unlink(missing_ok=True)
+        os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        database = SQLite(beside)
+        with database.transaction(write=True) as transaction:
+            _create_tables(transaction)
+            transaction.run(f"PRAGMA application_id={tables.APPLICATION_ID}")
+            transaction.run(f"PRAGMA user_version={tables.SCHEMA_VERSION}")
+        database.close()  # the last connection moves the log into the file and removes it
+        os.link(beside, path)  # unlike rename, fails if another process was first
+        sync_directory(path.parent)
+    except OSError as error:
+        if path.is_file():
+            message = f"{path} exists already: a ledger is never replaced, since what was spent stays spent"
+            raise RefusedError(message, rule=DURABLE) from None
+        raise RefusedError(f"the ledger {path} cannot be created: {error.strerror}", rule=DURABLE) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def _create_postgres(database: Postgres) -> None:
+    with database.transaction(write=True) as transaction:
+        if transaction.scalar("SELECT to_regclass('entry')::text") is not None:
+            message = f"{database.shown} holds a ledger already: it is never replaced, since what was spent stays spent"
+            raise RefusedError(message, rule=DURABLE)
+        _create_tables(transaction)
+        transaction.run(f"COMMENT ON TABLE entry IS '{ABOUT}'")
+
+
+def _create_tables(transaction: Transaction) -> None:
+    """Every table and index."""
+    for table in tables.metadata.sorted_tables:
+        transaction.run(CreateTable(table))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            transaction.run(CreateIndex(index))

@@ -1,0 +1,32 @@
+"""Where a ledger lies: a SQLite file, or a PostgreSQL database; and what to do when its head is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dither.privacy.ledger.database import Database
+from dither.privacy.ledger.head import Anchor
+from dither.privacy.ledger.postgres import Postgres
+from dither.privacy.ledger.sqlite import SQLite
+
+Location = Path | str  # a SQLite file, or the URL of a PostgreSQL database
+
+
+def is_url(location: Location) -> bool:
+    """Whether a ledger lies in PostgreSQL."""
+    return isinstance(location, str) and location.startswith("postgres")
+
+
+def database_at(location: Location) -> Database:
+    """The store at a location."""
+    return Postgres(str(location)) if is_url(location) else SQLite(Path(location))
+
+
+def missing_head(head_path: Path, last: Anchor) -> str:
+    """What a steward does when the head is gone."""
+    return (
+        f"the ledger has {last.seq} entries but no head at {head_path}, so it may be an old copy. "
+        "Steward: copy the head from the machine or backup where this ledger last ran. Only if it is lost for good and "
+        f"you know that no newer ledger exists, write it anew: mkdir -p '{head_path.parent}' && "
+        f"printf '%s' '{last.text()}' > '{head_path}'"
+    )

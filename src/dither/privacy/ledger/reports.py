@@ -1,0 +1,147 @@
+"""What a ledger tells people: pots, history, incidents and stored releases. The kernel asks none of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+from sqlalchemy import bindparam, select
+
+from dither.canonical import quote
+from dither.errors import ParameterError
+from dither.privacy.charges.rules import Charge
+from dither.privacy.ledger import pot_tree, rows, tables
+from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.queries import Readings
+from dither.privacy.ledger.records import Incident, Stored, public_id
+
+_ENTRY = tables.entry.c
+_HASHES = select(_ENTRY.seq, _ENTRY.hash).where(_ENTRY.kind == bindparam("kind")).order_by(_ENTRY.seq)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of history: parameters, never values. `shared_by` are pots that paid later for the same answer."""
+
+    seq: int
+    hash: str
+    pots: tuple[str, ...]
+    charges: dict[str, Charge]
+    loss: dict[str, Any]
+    request_hash: str
+    public: dict[str, Any]
+    released_at: str | None
+    supersedes: int | None = None
+    superseded_by: int | None = None
+    note: str | None = None
+    shared_by: tuple[str, ...] = ()
+
+    @property
+    def release_id(self) -> str:
+        """What anyone but the steward calls it."""
+        return public_id(self.hash)
+
+    @property
+    def pot(self) -> str:
+        """The pot that was asked (the first, where several parts paid together)."""
+        return self.pots[0]
+
+    @property
+    def charge(self) -> Fraction:
+        """What that pot paid."""
+        return self.charges[self.pot].amount
+
+
+class Reports(Readings):
+    """The readings of a ledger that are for people."""
+
+    @classmethod
+    def of(cls, ledger: Readings) -> Self:
+        """The reports of a ledger that is open already."""
+        return cls(ledger._database)
+
+    def pots(self, *, under_way: bool = True) -> tuple[Pot, ...]:
+        """All pots, in the order of their opening.
+
+        `under_way=False` leaves out charges whose answer has not left yet, and is all that anyone but the steward may
+        see: who polls a total would else learn when a query was charged, and so how long it ran (privacy-rules 17).
+        """
+        with self._database.transaction(write=False) as transaction:
+            return self._stand(transaction, self._terms_of(transaction), under_way)
+
+    def path(self, name: str) -> tuple[Pot, ...]:
+        """The terms of a pot and of all that it is inside of; BudgetError where it is not open."""
+        with self._database.transaction(write=False) as transaction:
+            terms = self._terms_of(transaction)
+        return tuple(terms[each] for each in pot_tree.path(terms, name))
+
+    def incidents_open(self) -> tuple[Incident, ...]:
+        """Incidents since the steward last cleared them."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.incidents_open(transaction)
+
+    def incidents(self) -> tuple[Incident, ...]:
+        """Every incident ever, cleared or not: certificates list them as unprotected."""
+        with self._database.transaction(write=False) as transaction:
+            found = rows.bodies(transaction, "incident")
+            incidents = [Incident(seq, body["reserve"], body["code"]) for seq, body in found]
+            return tuple(incident for incident in incidents if incident.code != rows.REFUSED_MEANWHILE)
+
+    def release(self, reservation_seq: int) -> Stored | None:
+        """A stored release, for those whose pot paid for it."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.release(transaction, reservation_seq)
+
+    def has_answer(self, request_hash: str) -> bool:
+        """Whether a stored release answers a request; its values stay where they are."""
+        with self._database.transaction(write=False) as transaction:
+            return rows.newest_answer(transaction, request_hash) is not None
+
+    def number_of(self, release_id: str) -> int:
+        """The number of a release's reserve by what the release is called outside, or by that number itself."""
+        with self._database.transaction(write=False) as transaction:
+            hashes = _read_hashes(transaction, "reserve")
+        numbers = [seq for seq, hashed in hashes.items() if release_id in (public_id(hashed), str(seq))]
+        if len(numbers) != 1:
+            raise ParameterError(f"there is no release {quote(release_id)}: 'dither history' lists them")
+        return numbers[0]
+
+    def history(self, *, unreleased: bool = False) -> tuple[Record, ...]:
+        """Parameters of what was released, in the order of the charges.
+
+        `unreleased=True` adds charges without a release, which only the steward's local command may show: the
+        moment between charge and release tells how long a query runs.
+        """
+        with self._database.transaction(write=False) as transaction:
+            times = {body["reserve"]: body["released_at"] for _, body in rows.bodies(transaction, "commit")}
+            reserves = list(rows.bodies(transaction, "reserve"))
+            hashes = _read_hashes(transaction, "reserve")
+            shared: dict[int, list[str]] = {}
+            for _, body in rows.bodies(transaction, "share"):
+                shared.setdefault(body["release"], []).extend(body["pots"])  # who asked; others paid for growth
+        links = {body["reissue"]["supersedes"]: seq for seq, body in reserves if body["reissue"] and seq in times}
+        return tuple(
+            Record(
+                seq,
+                hashes[seq],
+                tuple(body["pots"]),
+                rows.charges_from(body),
+                body["loss"],
+                body["request_hash"],
+                body["public"],
+                times.get(seq),
+                (body["reissue"] or {}).get("supersedes"),
+                links.get(seq),
+                (body["reissue"] or {}).get("note"),
+                tuple(shared.get(seq, ())),
+            )
+            for seq, body in reserves
+            if unreleased or seq in times
+        )
+
+
+def _read_hashes(transaction: Transaction, kind: str) -> dict[int, str]:
+    """The hashes of the entries of one kind."""
+    return {int(row[0]): str(row[1]) for row in transaction.rows(_HASHES, {"kind": kind})}

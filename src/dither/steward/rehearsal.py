@@ -1,0 +1,60 @@
+"""Rehearsals: a request answered on invented rows, free and about nobody.
+
+A rehearsal is given a priced request, which holds the catalog and the public facts but no path to
+the registered copy. It invents rows from these two, registers them in a temporary folder, and
+measures and randomises there. So what it shows has the same law whatever the registered data is,
+and is as noisy as the real answer would be.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dither.data.measure import Measurer
+from dither.data.register.generated import write_generated
+from dither.errors import RefusedError
+from dither.privacy.kernel.kernel import DRY_RUN, now
+from dither.privacy.kernel.randomise import Exact, randomise
+from dither.privacy.kernel.release import Priced, Release, Version
+from dither.privacy.kernel.statements import statements, take_apart
+from dither.privacy.noise import SystemSource
+from dither.privacy.noise.source import fresh_bytes
+
+
+class Rehearsals:
+    """The rehearsals of one connection; the invented copy is kept for the next one."""
+
+    def __init__(self) -> None:
+        self._catalog_and_facts = ""
+        self._folder: TemporaryDirectory[str] | None = None
+
+    def rehearse(self, priced: Priced) -> Release:
+        """Answers a request that was priced in the context of a dry run; charges and stores nothing."""
+        if priced.at.context != DRY_RUN:
+            raise RefusedError(
+                "only a dry run is rehearsed: price the request with context='dry_run'",
+                rule="a rehearsal is never shown as an answer",
+            )
+        values = randomise(priced.steps, self._measure_invented(priced), SystemSource())
+        return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())
+
+    def _measure_invented(self, priced: Priced) -> list[Exact]:
+        measurer = Measurer(self._write_copy(priced.at), priced.at.catalog, priced.at.facts)
+        sample_key = fresh_bytes(32)
+        try:
+            measured = [measurer.measure(query, sample_key) for query in statements(priced)]
+        finally:
+            measurer.close()
+        return take_apart(priced, measured)
+
+    def _write_copy(self, at: Version) -> Path:
+        """Writes the invented copy, unless the last rehearsal had the same catalog and facts."""
+        catalog_and_facts = f"{at.catalog_hash}{at.facts.hash}"
+        if self._folder is None or self._catalog_and_facts != catalog_and_facts:
+            folder = TemporaryDirectory(prefix="dither-dry-run-")
+            write_generated(at.catalog, at.facts, Path(folder.name) / "data.duckdb")
+            self._folder = folder
+            self._catalog_and_facts = catalog_and_facts
+        return Path(self._folder.name) / "data.duckdb"
