@@ -105,10 +105,10 @@ def test_intervals_cover_the_answer_on_the_registered_table(con):
     """1,000 releases at 90 %: at least 839 cover, but for a chance below 1e-9 (exact binomial)."""
     from scipy.stats import binom
 
-    priced = con.kernel.price(con.request("SELECT COUNT(*) FROM visits", epsilon=1))
+    priced = con._kernel.price(con.request("SELECT COUNT(*) FROM visits", epsilon=1))
     half = priced.steps[0].mechanism.error_law().interval(0.9)
-    measured = con.kernel.measure(priced, con.kernel.prepare(priced))
-    covered = sum(abs(con.kernel.randomise(priced, measured)[0][0] - 100) <= half for _ in range(1000))
+    measured = con._kernel.measure(priced, con._kernel.prepare(priced))
+    covered = sum(abs(con._kernel.randomise(priced, measured)[0][0] - 100) <= half for _ in range(1000))
     assert covered >= binom.ppf(1e-9, 1000, 0.9)
 
 

@@ -57,7 +57,7 @@ def con(tmp_path_factory):
 @pytest.fixture(scope="module")
 def raw(con):
     """The registered rows in their own units, for a plain engine: a view per table, with the owner by its name."""
-    place = con.kernel._state.version(1) / "data.duckdb"
+    place = con._kernel._state.version(1) / "data.duckdb"
     bare = duckdb.connect()
     bare.execute(f"ATTACH '{place}' AS copy (READ_ONLY)")
     for table in con.catalog.tables:
@@ -65,7 +65,7 @@ def raw(con):
         shown = []
         for column in table.columns:
             if column.name in stored:
-                shown.append(f'{_natural(column, table, con.kernel.at.facts)} AS "{column.name}"')
+                shown.append(f'{_natural(column, table, con._kernel.at.facts)} AS "{column.name}"')
             elif OWNER in stored and column.name == "patient_id":
                 shown.append(f'{OWNER} AS "{column.name}"')
         bare.execute(f'CREATE TABLE "{table.name}" AS SELECT {", ".join(shown)} FROM copy."{table.name}"')
@@ -159,12 +159,12 @@ def _covered(con, sql, repetitions):
     rows = [(tuple(row[key] for key in keys), row) for row in truth.to_arrow().to_pylist()]
     seen = Counter(key for key, _ in rows)  # in a rollup NULL is a missing value, or all values
     exact = {key: row for key, row in rows if seen[key] == 1}
-    measurer = con.kernel.prepare(priced)
-    measured = con.kernel.measure_with_retries(priced, measurer)
+    measurer = con._kernel.prepare(priced)
+    measured = con._kernel.measure_with_retries(priced, measurer)
     measurer.close()
     covered = tried = 0
     for _ in range(repetitions):
-        noisy = table_of(found, priced, con.kernel.randomise(priced, measured))
+        noisy = table_of(found, priced, con._kernel.randomise(priced, measured))
         for row in noisy.to_arrow().to_pylist():
             right = exact.get(tuple(row[key] for key in keys))
             for each in noisy.columns:

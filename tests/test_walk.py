@@ -118,11 +118,11 @@ def test_no_request_can_carry_an_analysis() -> None:
 def test_the_kernel_prices_by_its_own_analysis(connection: dither.Connection) -> None:
     """A binder that claims smaller sensitivities changes nothing of what the kernel charges and adds."""
     request = connection.request(QUESTION, epsilon=1)
-    honest = connection.kernel.price(request)
+    honest = connection._kernel.price(request)
     plan = request.steps[0].measured.plan
     forged = Analysed(plan, Owned(rows=0, most=0), {})
     object.__setattr__(plan, "analysed", forged)
-    assert connection.kernel.price(request).loss == honest.loss
-    assert [step.mechanism for step in connection.kernel.price(request).steps] == [
+    assert connection._kernel.price(request).loss == honest.loss
+    assert [step.mechanism for step in connection._kernel.price(request).steps] == [
         step.mechanism for step in honest.steps
     ]

@@ -4,6 +4,7 @@ It holds data about people, answers questions about the population, and bounds, 
 about one person.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dither.errors import (
@@ -11,6 +12,7 @@ from dither.errors import (
     CatalogError,
     DitherError,
     ParameterError,
+    PrivacyWarning,
     QueryError,
     RefusedError,
     UnavailableError,
@@ -18,26 +20,38 @@ from dither.errors import (
 from dither.version import __version__
 
 if TYPE_CHECKING:
+    from dither.answer.preview import Preview
+    from dither.answer.result import Result
+    from dither.catalog import Catalog
     from dither.session import Connection, connect
 
 __all__ = [
     "BudgetError",
+    "Catalog",
     "CatalogError",
     "Connection",
     "DitherError",
     "ParameterError",
+    "Preview",
+    "PrivacyWarning",
     "QueryError",
     "RefusedError",
+    "Result",
     "UnavailableError",
     "__version__",
     "connect",
 ]
+_HOMES = {
+    "Catalog": "dither.catalog",
+    "Connection": "dither.session",
+    "Preview": "dither.answer.preview",
+    "Result": "dither.answer.result",
+    "connect": "dither.session",
+}
+"""Names that bring an engine along. They are imported when they are asked for, so that the rest loads without one."""
 
 
 def __getattr__(name: str) -> Any:
-    """`connect` and `Connection` bring the engine along; parts of dither that need none load without it."""
-    if name in ("connect", "Connection"):
-        from dither import session
-
-        return getattr(session, name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'dither' has no attribute {name!r}")

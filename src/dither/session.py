@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import Asked, Bound, bind_question, read_epsilon, read_price, read_question, read_rho
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, facts_of
@@ -54,8 +54,10 @@ from dither.question.recipe import Recipe
 from dither.sql.dialects import Spoken
 from dither.sql.parse import read_text
 from dither.state import State
-from dither.steward.rehearsal import Rehearsals
 from dither.version import LOSS_VERSION, __version__
+
+if TYPE_CHECKING:
+    from dither.steward.rehearsal import Rehearsals
 
 _MOST_REMEMBERED = 256
 
@@ -69,7 +71,7 @@ class Connection:
         self._place = State.beside(file, state)
         self._kernel = Kernel(self._place)
         self._reports = Reports.of(self._kernel.ledger)
-        self._rehearsals = Rehearsals()
+        self._rehearsals: Rehearsals | None = None
         self._pot = pot
         self._file, self._catalog_hash = file, catalog_hash(written)
         self._remembered: dict[tuple[Any, ...], Any] = {}
@@ -230,11 +232,6 @@ class Connection:
         return history(self._reports, self._pot)
 
     @property
-    def kernel(self) -> Kernel:
-        """The kernel behind this connection."""
-        return self._kernel
-
-    @property
     def catalog(self) -> Catalog:
         """The registered catalog: the public facts that every answer rests on."""
         return self._kernel.catalog
@@ -354,6 +351,11 @@ class Connection:
         return self._kernel.release(priced.request) if fresh else self._kernel.answer(priced.request)
 
     def _rehearse(self, request: Request) -> Release:
+        """The request on an invented table; what invents it is imported for the first rehearsal."""
+        if self._rehearsals is None:
+            from dither.steward.rehearsal import Rehearsals
+
+            self._rehearsals = Rehearsals()
         return self._rehearsals.rehearse(self._kernel.price(replace(request, context=DRY_RUN)))
 
     def _refuse_pot(self) -> None:

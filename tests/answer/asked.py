@@ -57,9 +57,9 @@ def few_rows(people: int = 40) -> dict[str, list[dict[str, Any]]]:
 
 def exact_values(con: Any, priced: Any) -> tuple[Any, ...]:
     """What would be released if there were no noise: tests alone may look."""
-    measurer = con.kernel.prepare(priced)
+    measurer = con._kernel.prepare(priced)
     try:
-        found = con.kernel.measure_with_retries(priced, measurer)
+        found = con._kernel.measure_with_retries(priced, measurer)
     finally:
         measurer.close()
     by_query = {each.step.query: exact for each, exact in zip(priced.steps, found, strict=True)}

@@ -123,10 +123,10 @@ class TestCoverage:
         assert {each.step.family for each in priced.steps} == {"gaussian" if "rho" in price else "box"}
         noises = noises_of(recipe, [each.mechanism for each in priced.steps])
         truth = blocks(recipe, asked.exact_values(con, priced))
-        measurer = con.kernel.prepare(priced)
-        exact = con.kernel.measure_with_retries(priced, measurer)
+        measurer = con._kernel.prepare(priced)
+        exact = con._kernel.measure_with_retries(priced, measurer)
         measurer.close()
-        found = [blocks(recipe, con.kernel.randomise(priced, exact)) for _ in range(500)]
+        found = [blocks(recipe, con._kernel.randomise(priced, exact)) for _ in range(500)]
         for i, noise in enumerate(noises):
             atoms = tuple(np.concatenate([each[i].atoms[a] for each in found]) for a in range(len(recipe.atoms)))
             cells = truth[i].rows

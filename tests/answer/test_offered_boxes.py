@@ -73,12 +73,12 @@ def test_numbers_of_different_keys_have_noises_of_their_own(con):
 )
 def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     recipe, price = con.bind(sql), Price(F(1))
-    boxed = choose_mechanisms(con.kernel, con.kernel.view("total"), recipe, price, "total", {})
+    boxed = choose_mechanisms(con._kernel, con._kernel.view("total"), recipe, price, "total", {})
     arranged = arrange_alone(recipe)
-    equal = con.kernel.price(Request(split(recipe.queries, arranged.shares), price, "total"))
+    equal = con._kernel.price(Request(split(recipe.queries, arranged.shares), price, "total"))
     wanted = demands(arranged.recipe, [each.mechanism for each in equal.steps], "laplace", {})
     steps = weighted(recipe.queries, arranged.shares, wanted, "laplace", {})
-    alone = con.kernel.price(Request(steps, price, "total"))
+    alone = con._kernel.price(Request(steps, price, "total"))
     for one, other in zip(arranged.recipe.sets[0].places, boxed.recipe.sets[0].places, strict=True):
         before, after = (
             priced.steps[query].mechanism.error_law(column).variance

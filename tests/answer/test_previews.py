@@ -62,7 +62,7 @@ class TestFigures:
     def test_the_average_errs_as_predicted(self, con):
         """At the reference cell, AVG of 8,000 rows half at 0 and half at 5000: 1,000 draws, nine in ten inside."""
         shown = con.preview(SQL, epsilon=1, group_size=8000, confidence=F(9, 10)).column("m")
-        priced = con.kernel.price(con.request(SQL, epsilon=1))
+        priced = con._kernel.price(con.request(SQL, epsilon=1))
         (step,) = priced.steps
         drawn = step.mechanism.release(np.zeros((1000, 3), np.int64)).T
         draws = {type(column).__name__: noise for column, noise in zip(step.step.query.columns, drawn, strict=True)}
@@ -81,7 +81,7 @@ class TestFigures:
 
     def test_keys_that_are_not_listed(self, con):
         shown = con.preview(KEYS, epsilon=1)
-        keys = next(e for e in con.kernel.price(con.request(KEYS, epsilon=1)).steps if e.step.family.endswith("keys"))
+        keys = next(e for e in con._kernel.price(con.request(KEYS, epsilon=1)).steps if e.step.family.endswith("keys"))
         assert shown.smallest_group == keys.mechanism.size_shown(F(95, 100)) and shown.rows is None
         assert keys.mechanism.error_law().chance(shown.smallest_group) >= 0.95
         assert f"a group of {shown.smallest_group:,} persons is shown with 95%" in " ".join(str(shown).split())
@@ -148,7 +148,7 @@ class TestExplanations:
 
     def test_sensitivity_and_scale_are_those_of_the_kernel(self, con):
         found = con.explain(SQL, epsilon=1)
-        priced = con.kernel.price(con.request(SQL, epsilon=1))
+        priced = con._kernel.price(con.request(SQL, epsilon=1))
         assert [step.scale for step in found.steps] == [float(each.mechanism.scale) for each in priced.steps]
         assert found.steps[0].sensitivity == "20 rows of at most (1, 1, 250,000)"
         one = con.explain("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1)
@@ -233,7 +233,7 @@ class TestChoices:
 
 
 def _half_width(con, sql, fewest, candidates):
-    mechanisms = [each.mechanism for each in con.kernel.price(con.request(sql, epsilon=F(1, 20))).steps]
+    mechanisms = [each.mechanism for each in con._kernel.price(con.request(sql, epsilon=F(1, 20))).steps]
     level = 1 - F(5, 100) * F(fewest, candidates)
     laws = [law for mechanism in mechanisms for law in _laws(mechanism)]
     return max(law.interval(level) for law in laws)

@@ -102,7 +102,7 @@ def test_the_family_is_the_one_with_less_error(tmp_path):
     assert {s.family for s in con.request("SELECT COUNT(*) FROM patients", epsilon=1).steps} == {"laplace"}
     many = ", ".join(f"COUNT_IF(age > {10 + i}) AS c{i}" for i in range(40))
     assert {s.family for s in con.request(f"SELECT {many} FROM patients", epsilon=1).steps} == {"gaussian"}
-    assert families(con.kernel.view("total"), Price(None, F(1))) == ["gaussian"]
+    assert families(con._kernel.view("total"), Price(None, F(1))) == ["gaussian"]
 
 
 def test_families_are_compared_by_the_same_measure():

@@ -178,7 +178,7 @@ class TestSettings:
             with monkeypatch.context() as patch, pytest.raises(DitherError, match=r"512MB|whole number"):
                 patch.setenv(name, value)
                 con.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
-        assert [pot.spent for pot in Reports.of(con.kernel.ledger).pots()] == [0]
+        assert [pot.spent for pot in Reports.of(con._kernel.ledger).pots()] == [0]
 
 
 HOLD = """

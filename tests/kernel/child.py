@@ -26,7 +26,7 @@ def main(catalog: str, step: str, when: str) -> None:
         con = dither.connect(catalog)  # binding and preview price too; die in the release only
         request = con.request("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1)
         setattr(Kernel, method, dying)
-        con.kernel.release(request)
+        con._kernel.release(request)
     Path(catalog).with_name("answered").write_text("the answer left")
 
 

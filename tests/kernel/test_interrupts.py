@@ -235,7 +235,7 @@ def slow(self, *given):
     return honest(self, *given)
 
 con = dither.connect(sys.argv[1])
-kernel = con.kernel
+kernel = con._kernel
 
 def train():
     request = con.request("SELECT COUNT(*) FROM visits WHERE age >= 41", epsilon=1)

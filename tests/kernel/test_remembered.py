@@ -23,7 +23,7 @@ OLD = Filter(Scan("patients"), Compare("age", ">=", F(65)))
 
 
 def scales(con, sql: str = MEAN, **price) -> list[float]:
-    return [float(step.mechanism.scale) for step in con.kernel.price(con.request(sql, **price)).steps]
+    return [float(step.mechanism.scale) for step in con._kernel.price(con.request(sql, **price)).steps]
 
 
 def test_a_question_is_bound_and_offered_once(clinic: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,10 +66,10 @@ def test_a_new_version_is_bound_and_calibrated_anew(clinic: Clinic) -> None:
     clinic.open()
     con = clinic.connect()
     asked = con.request(COUNT, epsilon=1)
-    before = con.kernel.price(asked)
+    before = con._kernel.price(asked)
     steward.register(clinic.file)
     con.sql(COUNT, epsilon=1)
-    after = con.kernel.price(asked)
+    after = con._kernel.price(asked)
     assert (before.at.number, after.at.number) == (1, 2) and before.key != after.key
 
 
@@ -77,11 +77,11 @@ def test_a_rehearsal_is_not_remembered_as_a_question(clinic: Clinic) -> None:
     clinic.open()
     con = clinic.connect()
     asked = con.request(COUNT, epsilon=1)
-    con.kernel.price(asked)
-    rehearsed = Rehearsals().rehearse(con.kernel.price(replace(asked, context="dry_run")))
-    assert rehearsed.at.context == "dry_run" and con.kernel.price(asked).at.context != "dry_run"
+    con._kernel.price(asked)
+    rehearsed = Rehearsals().rehearse(con._kernel.price(replace(asked, context="dry_run")))
+    assert rehearsed.at.context == "dry_run" and con._kernel.price(asked).at.context != "dry_run"
     with pytest.raises(RefusedError):
-        con.kernel.release(replace(asked, context="dry_run"))
+        con._kernel.release(replace(asked, context="dry_run"))
 
 
 def test_equal_requests_that_differ_are_told_apart(clinic: Clinic) -> None:
@@ -109,11 +109,11 @@ def test_a_connection_is_kept_with_its_statements_and_one_that_failed_is_not(
     clinic.open()
     con = clinic.connect()
     con.sql(COUNT, epsilon="0.1", fresh=True)
-    ((number, kept),) = con.kernel._idle
+    ((number, kept),) = con._kernel._idle
     with monkeypatch.context() as patched:
         patched.setattr(Measurer, "_sql", lambda *_: pytest.fail("lowered again"))
         con.sql(COUNT, epsilon="0.1", fresh=True)
-    assert con.kernel._idle == [(number, kept)] and number == 1
+    assert con._kernel._idle == [(number, kept)] and number == 1
 
     def fails(*_args: object) -> None:
         raise OSError("no rows today")
@@ -122,17 +122,17 @@ def test_a_connection_is_kept_with_its_statements_and_one_that_failed_is_not(
         patched.setattr(Measurer, "measure", fails)
         with pytest.raises(UnavailableError):
             con.sql(COUNT, epsilon="0.1", fresh=True)
-    assert con.kernel._idle == []
+    assert con._kernel._idle == []
 
 
 def test_a_kept_connection_answers_for_its_own_version_alone(clinic: Clinic) -> None:
     clinic.open()
     con = clinic.connect()
     con.sql(COUNT, epsilon=1)
-    ((_, old),) = con.kernel._idle
+    ((_, old),) = con._kernel._idle
     steward.register(clinic.file)
     con.sql(COUNT, epsilon=1)
-    ((number, new),) = con.kernel._idle
+    ((number, new),) = con._kernel._idle
     assert number == 2 and new is not old
 
 

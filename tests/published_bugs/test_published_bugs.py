@@ -36,8 +36,8 @@ def ward(tmp_path):
 
 def exact(con, sql):
     """What would be released without noise: for dev data only, and in tests."""
-    priced = con.kernel.price(con.request(sql, epsilon=1))
-    return con.kernel.measure(priced, con.kernel.prepare(priced))
+    priced = con._kernel.price(con.request(sql, epsilon=1))
+    return con._kernel.measure(priced, con._kernel.prepare(priced))
 
 
 def test_a_sum_without_bounds_has_no_noise_elsewhere_and_no_meaning_here():
@@ -139,7 +139,7 @@ def test_a_pure_budget_refuses_keys_from_the_data_and_says_what_to_do(tmp_path):
     con = connect(file)
     with pytest.raises(RefusedError, match="list the keys in the catalog, or ask from a pot"):
         con.sql("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon=1)
-    assert con.kernel.ledger.pot("total").spent == 0
+    assert con._kernel.ledger.pot("total").spent == 0
 
 
 def test_a_tenth_ten_times_is_one(ward):
@@ -171,13 +171,13 @@ def test_a_failed_question_is_not_refunded_once_data_was_touched(ward, monkeypat
     monkeypatch.setattr(Measurer, "measure", lambda *_: (_ for _ in ()).throw(MemoryError()))
     with pytest.raises(DitherError):
         ward.sql("SELECT COUNT(*) FROM visits", epsilon=1)
-    assert ward.kernel.ledger.pot("total").spent == 1
+    assert ward._kernel.ledger.pot("total").spent == 1
 
 
 def test_asking_again_and_averaging_gains_nothing(ward):
     """Averaging many answers to one question: the same question has one answer."""
     answers = {ward.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.01).to_dict()["n"][0] for _ in range(20)}
-    assert len(answers) == 1 and ward.kernel.ledger.pot("total").spent == F(1, 100)
+    assert len(answers) == 1 and ward._kernel.ledger.pot("total").spent == F(1, 100)
     written = ward.sql("select   count( * ) as n from VISITS", epsilon=0.01)
     assert written.info["repeated"]
 
@@ -229,7 +229,7 @@ def test_a_negative_price_is_no_refund(ward):
             ward.sql("SELECT SUM(age) FROM visits", epsilon=epsilon)
     with pytest.raises(DitherError):
         Pure(-1)
-    assert ward.kernel.ledger.pot("total").spent == 1
+    assert ward._kernel.ledger.pot("total").spent == 1
 
 
 def test_exploring_without_noise_has_no_switch(ward):
@@ -242,7 +242,7 @@ def test_exploring_without_noise_has_no_switch(ward):
 def test_a_self_join_is_priced_for_what_it_multiplies(ward):
     """Chorus-like rewriters gave a self-join the sensitivity of one table."""
     pairs = "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient = b.patient"
-    priced = ward.kernel.price(ward.request(pairs, epsilon=1))
+    priced = ward._kernel.price(ward.request(pairs, epsilon=1))
     assert priced.steps[0].mechanism.sensitivity.l1 == 9  # three rows meet three rows
     assert charge_pure(priced.loss) <= 1
     with pytest.raises(QueryError, match="owner"):

@@ -153,7 +153,7 @@ class TestAsked:
             con.sql(self.GOOGLE.replace("privacy_unit_column=patient", "privacy_unit_column=visit"))
         with pytest.raises(ParameterError, match="OPTIONS"):
             con.sql(self.GOOGLE, epsilon=1)
-        assert con.kernel.ledger.pot("total").spent == 0
+        assert con._kernel.ledger.pot("total").spent == 0
 
     def test_public_groups_are_public(self, con):
         public = self.GOOGLE.replace("max_groups_contributed=2", "group_selection_strategy=PUBLIC_GROUPS")

@@ -95,7 +95,7 @@ def abandon_charge(site: Site, pot: str, table: str) -> None:
     child = os.fork()
     if child == 0:
         con = connect(site.catalog_file, pot=pot)  # one that no fork inherited
-        kernel = con.kernel
+        kernel = con._kernel
         request = con.request(f"SELECT COUNT(*) FROM {table}", epsilon=1)
         kernel.reserve(kernel.price(request))
         os._exit(7)
@@ -105,7 +105,7 @@ def abandon_charge(site: Site, pot: str, table: str) -> None:
 def serve_lease(site: Site, pot: str, table: str) -> None:
     """Two steps of a planned three; the outputs are stored when the lease closes."""
     con = site.connect(pot)
-    kernel = con.kernel
+    kernel = con._kernel
     request = con.request(f"SELECT COUNT(*) FROM {table}", epsilon="0.1")
     with Lease(kernel, kernel.price(request).loss * 3, pot) as lease:
         lease.release(request)

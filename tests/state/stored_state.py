@@ -137,7 +137,7 @@ def ask_question(site: Site, question: Facts, **more: Any) -> Any:
     """The result, suggestion or release that a question gets through its public call."""
     con = site.connect(question["pot"])
     if "request" in question:
-        return con.kernel.answer(make_request(question["request"], question["pot"]))
+        return con._kernel.answer(make_request(question["request"], question["pot"]))
     terms = question["terms"] | more
     if "suggest" in question:
         return con.suggest(*question["suggest"], **terms)

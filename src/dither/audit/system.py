@@ -69,7 +69,7 @@ class Findings:
 
 def refuse_prod(connection: Connection) -> None:
     """An audit never reads a prod lineage."""
-    if connection.kernel.at.context != "dev":
+    if connection._kernel.at.context != "dev":
         raise RefusedError("this lineage is prod: audits run on dev lineages only", rule="audits never read prod")
 
 
@@ -128,7 +128,7 @@ def _compare(found: Findings, places: list[Place], oracles: list[naive.Database]
     chosen = any(isinstance(query, Keys) for query in outcomes[0].queries)  # keys that noise decides about
     for query in outcomes[0].queries:
         _check_rows(found, sql, query, oracles, connection)
-        facts = connection.kernel.at.facts
+        facts = connection._kernel.at.facts
         sides = [place.measured(query) for place in places]
         found.faults += [
             f"{words}: {sql}" for words in sensitivity_check.broken(query, sides, connection.catalog, facts)
@@ -203,7 +203,7 @@ def _check_rows(found: Findings, sql: str, query: Query, oracles: list[naive.Dat
         for each in oracles
     )
     moved = (within - without) + (without - within)
-    node = connection.kernel.at.analyses.analyse_rows(query.plan).node
+    node = connection._kernel.at.analyses.analyse_rows(query.plan).node
     claimed = node.rows if isinstance(node, (Owned, Loose)) else 0  # public rows never move
     others = [owner for owner, _ in moved if isinstance(node, Owned) and owner != questions.NEWCOMER]
     if others or sum(moved.values()) > claimed:
