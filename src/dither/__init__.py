@@ -4,7 +4,6 @@ It holds data about people, answers questions about the population, and bounds, 
 about one person.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dither.errors import (
@@ -41,17 +40,16 @@ __all__ = [
     "__version__",
     "connect",
 ]
-_HOMES = {
-    "Catalog": "dither.catalog",
-    "Connection": "dither.session",
-    "Preview": "dither.answer.preview",
-    "Result": "dither.answer.result",
-    "connect": "dither.session",
-}
-"""Names that bring an engine along. They are imported when they are asked for, so that the rest loads without one."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    """Names that bring an engine along are imported when they are asked for: the rest loads without one."""
+    if name in ("Connection", "Preview", "Result", "connect"):
+        from dither import session
+
+        return getattr(session, name)
+    if name == "Catalog":
+        from dither.catalog import Catalog
+
+        return Catalog
     raise AttributeError(f"module 'dither' has no attribute {name!r}")

@@ -238,7 +238,7 @@ def test_a_killed_registration_leaves_the_old_version_in_use(tmp_path, monkeypat
     file, place = clinic.register(tmp_path, OTHERS)
     clinic.open_total(place)
     with monkeypatch.context() as patched:
-        patched.setattr("dither.privacy.ledger.Ledger.record_register", lambda *_: os._exit(9))
+        patched.setattr("dither.privacy.ledger.steward_ledger.StewardLedger.record_register", lambda *_: os._exit(9))
         child = os.fork()
         if child == 0:
             steward.register(file, state=place)

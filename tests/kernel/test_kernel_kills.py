@@ -11,7 +11,8 @@ import pytest
 
 from dither import RefusedError, connect, steward
 from dither.privacy.kernel.kernel import KernelStep
-from dither.privacy.ledger import Ledger, default_head_path
+from dither.privacy.ledger import default_head_path
+from dither.privacy.ledger.steward_ledger import StewardLedger
 from tests.case_lists import mark_case
 from tests.datasets import clinic
 
@@ -38,7 +39,7 @@ def test_killed_between_two_steps(tmp_path, step, when):
 
     charged = reached(step, when, "reserve")
     stored = reached(step, when, "commit")
-    ledger = Ledger.open(place.ledger, default_head_path(place.installation_id()))
+    ledger = StewardLedger.open(place.ledger, default_head_path(place.installation_id()))
     assert ledger.pot("total").spent == (Fraction(1) if charged else 0)
     assert len(ledger.history(unreleased=True)) == charged
     assert len(ledger.history()) == stored
