@@ -52,7 +52,7 @@ class Claim:
 def draw_loss(loss: Loss, size: int, *, first: bool) -> Floats:
     """Draws of ln P1/P2 with outputs from P1 (or from P2)."""
     if isinstance(loss, Composed):
-        return np.asarray(sum(draw_loss(part, size, first=first) for part in loss.losses))
+        return np.asarray(sum(draw_loss(term, size, first=first) for term in loss.losses))
     if isinstance(loss, Repeated):
         total = np.zeros(size)
         for _ in range(loss.count):
@@ -99,18 +99,18 @@ def audit_loss(
 ) -> list[Claim]:
     """The accountant's delta at several epsilons against what `runs` draws on each side show at least."""
     check_alpha(alpha)
-    promise = claimed or (lambda given, at: accounted(given, at).upper)
-    choose = draw_loss(loss, min(runs // 4, 200_000), first=True)
-    places = [max(0.0, float(q)) for q in np.quantile(choose, [0.3, 0.6, 0.8, 0.95, 0.99])]
-    places = sorted(set(places))
-    one, two = draw_loss(loss, runs, first=True), draw_loss(loss, runs, first=False)
-    share = alpha / (2 * len(places))
-    found = []
-    for at in places:
-        hits = int(np.count_nonzero(one > at)), int(np.count_nonzero(two > at))
-        shown = max(0.0, lower(hits[0], runs, share) - math.exp(at) * upper(hits[1], runs, share))
-        found.append(Claim(loss, at, promise(loss, at), shown))
-    return found
+    promise = claimed or (lambda composition, epsilon: accounted(composition, epsilon).upper)
+    pilot_losses = draw_loss(loss, min(runs // 4, 200_000), first=True)
+    epsilons = [max(0.0, float(q)) for q in np.quantile(pilot_losses, [0.3, 0.6, 0.8, 0.95, 0.99])]
+    epsilons = sorted(set(epsilons))
+    first_losses, second_losses = draw_loss(loss, runs, first=True), draw_loss(loss, runs, first=False)
+    share = alpha / (2 * len(epsilons))
+    claims = []
+    for epsilon in epsilons:
+        hits = int(np.count_nonzero(first_losses > epsilon)), int(np.count_nonzero(second_losses > epsilon))
+        shown = max(0.0, lower(hits[0], runs, share) - math.exp(epsilon) * upper(hits[1], runs, share))
+        claims.append(Claim(loss, epsilon, promise(loss, epsilon), shown))
+    return claims
 
 
 def random_composition() -> Loss:
@@ -123,8 +123,8 @@ def random_composition() -> Loss:
         lambda: Laplace(Fraction(2 + uniform_below(16), 2)),
     ]
     several = range(1 + uniform_below(3))
-    parts: list[Loss] = [kinds[uniform_below(len(kinds))]() * (1 + uniform_below(6)) for _ in several]
-    return parts[0] if len(parts) == 1 else compose(*parts)
+    losses: list[Loss] = [kinds[uniform_below(len(kinds))]() * (1 + uniform_below(6)) for _ in several]
+    return losses[0] if len(losses) == 1 else compose(*losses)
 
 
 def audit_accountant(compositions: int = 10, *, runs: int = 200_000, alpha: float = 1e-6) -> list[Claim]:

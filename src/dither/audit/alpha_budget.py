@@ -32,13 +32,13 @@ def next_share(file: Path, alpha: float, year: int | None = None) -> float:
     check_alpha(alpha)
     with file.with_name(file.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs that start together must not spend the same share
-        known = json.loads(file.read_text()) if file.exists() else {}
-        same = known.get("year") == now
-        if same and known["alpha"] != alpha:
+        record = json.loads(file.read_text()) if file.exists() else {}
+        same = record.get("year") == now
+        if same and record["alpha"] != alpha:
             raise ParameterError(
-                f"the runs of {now} share alpha {known['alpha']:g}, fixed by the first of them: use that, got {alpha:g}"
+                f"the runs of {now} share alpha {record['alpha']:g}, fixed by the first of them: use that, got {alpha:g}"
             )
-        run = int(known["runs"]) + 1 if same else 1
+        run = int(record["runs"]) + 1 if same else 1
         new = file.with_name(file.name + ".new")
         new.write_text(json.dumps({"year": now, "runs": run, "alpha": alpha}))
         os.replace(new, file)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from dither.audit.naive_plans import Database, evaluate, grouped
+from dither.audit.naive_plans import NaiveDatabase, evaluate, grouped
 from dither.audit.naive_plans import rows as naive_rows
 from dither.catalog import (
     Boolean,
@@ -43,7 +43,7 @@ Lists = dict[tuple[str, str], tuple[str, ...]]
 _GONE = object()
 
 
-def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> Database:
+def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> NaiveDatabase:
     """All tables of a catalog, public ones first."""
     tables: dict[str, list[Row]] = {}
     lists: Lists = {}
@@ -53,17 +53,17 @@ def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> Databa
             tables[table.name] = [row for row in kept if _GONE not in row.values()]
             for column in table.columns:
                 if isinstance(column, Text):
-                    found = {row[column.name] for row in tables[table.name]} - {None}
-                    lists[table.name, column.name] = tuple(sorted(found))
+                    labels = {row[column.name] for row in tables[table.name]} - {None}
+                    lists[table.name, column.name] = tuple(sorted(labels))
                 elif isinstance(column, Category) and isinstance(column.values, tuple):
                     lists[table.name, column.name] = column.values
         else:
             owners = [owner_of(raw, table, catalog, raws) for raw in raws[table.name]]
             tables[table.name] = _private(raws[table.name], owners, table, catalog, key, lists)
-    return Database(catalog, tables, lists, key)
+    return NaiveDatabase(catalog, tables, lists, key)
 
 
-def with_sample(database: Database, sample_key: bytes) -> Database:
+def with_sample(database: NaiveDatabase, sample_key: bytes) -> NaiveDatabase:
     """The database as a release with that sampling key sees it."""
     return replace(database, sample_key=sample_key)
 
@@ -78,9 +78,9 @@ def owner_of(raw: Raw, table: Table, catalog: Catalog, raws: dict[str, list[Raw]
         return raw[table.owner.column] or None
     if isinstance(table.owner, OwnerReference):
         parent, by = catalog.table(table.owner.references), table.owner.by
-        if all(raw[mine] for mine, _ in by):
+        if all(raw[column] for column, _ in by):
             for above in raws[parent.name]:
-                meets = all(raw[mine] == above[theirs] for mine, theirs in by)
+                meets = all(raw[column] == above[parent_column] for column, parent_column in by)
                 owner = owner_of(above, parent, catalog, raws) if meets else None
                 if owner and _same_window(raw, table, above, parent, catalog):
                     return owner
@@ -93,7 +93,7 @@ def _same_window(raw: Raw, table: Table, above: Raw, parent: Table, catalog: Cat
     column = catalog.unit.column
     if column is None:
         return True
-    times = [repair(row[column] or None, at.column(column)) for row, at in ((raw, table), (above, parent))]
+    times = [repair(row[column] or None, owner_table.column(column)) for row, owner_table in ((raw, table), (above, parent))]
     if _GONE in times:
         return False
     return _window(times[0], table, catalog) == _window(times[1], parent, catalog)
@@ -123,8 +123,8 @@ def _private(
         ranked_rows = _ranked("", owned[""], key)
         return [{"owner": hashlib.sha256((named + digest).encode()).hexdigest(), **row} for digest, row in ranked_rows]
     kept: list[Row] = []
-    for owner, mine in owned.items():
-        ranked = [row for _, row in _ranked(owner, mine, key)]
+    for owner, owner_rows in owned.items():
+        ranked = [row for _, row in _ranked(owner, owner_rows, key)]
         for unique in table.unique:
             names = [name for name in unique if name != owner_column]
             first: dict[tuple[Any, ...], Row] = {}
@@ -137,15 +137,15 @@ def _private(
 
 def _ranked(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]:
     """One owner's rows by the digest of (key, owner, content, ordinal among identical ones)."""
-    seen: dict[tuple[Any, ...], int] = defaultdict(int)
+    copies: dict[tuple[Any, ...], int] = defaultdict(int)
     digests: list[tuple[str, int, Row]] = []
     for row in rows:
         content = tuple(row.values())
-        seen[content] += 1
-        fields = [key.hex(), owner, *content, seen[content]]
+        copies[content] += 1
+        fields = [key.hex(), owner, *content, copies[content]]
         text = "".join("-" if field is None else f"{len(str(field).encode())}:{field}" for field in fields)
         digests.append((hashlib.sha256(text.encode()).hexdigest(), len(digests), row))
-    return [(digest, row) for digest, _, row in sorted(digests, key=lambda item: item[:2])]
+    return [(digest, row) for digest, _, row in sorted(digests, key=lambda entry: entry[:2])]
 
 
 def _window(value: int, table: Table, catalog: Catalog) -> int:
@@ -213,21 +213,21 @@ def _read(text: str, column: Column) -> int | None:
 
 
 def _read_time(text: str, column: Date | Timestamp) -> int | None:
-    found = re.fullmatch(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([ T][0-9:.,Z +-]{0,40})?", text)
+    date_match = re.fullmatch(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([ T][0-9:.,Z +-]{0,40})?", text)
     try:
-        days = (datetime.date.fromisoformat(found[1]) - datetime.date(1970, 1, 1)).days if found else None
+        days = (datetime.date.fromisoformat(date_match[1]) - datetime.date(1970, 1, 1)).days if date_match else None
     except ValueError:
         return None
-    if found is None or days is None:
+    if date_match is None or days is None:
         return None
     if isinstance(column, Date):
-        return None if " " in (found[2] or "")[1:] else days
-    if found[2] is None:
+        return None if " " in (date_match[2] or "")[1:] else days
+    if date_match[2] is None:
         return days * 86_400 - column.offset_seconds
     clock = re.fullmatch(
         r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.[0-9]{0,9})?)? ?"
         r"(Z|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)?",
-        found[2][1:],
+        date_match[2][1:],
     )
     if clock is None:
         return None

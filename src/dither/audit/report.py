@@ -46,18 +46,18 @@ def write(file: Path, title: str, sections: Sequence[Section]) -> tuple[Path, Pa
 
 def to_json(title: str, sections: Sequence[Section]) -> dict[str, Any]:
     """Plain data; numbers that are no numbers become null."""
-    parts = [
+    plain_sections = [
         {
-            "title": each.title,
-            "text": list(each.text),
-            "table": [dict(zip(each.head, row, strict=True)) for row in each.rows],
-            "verdicts": [verdict.to_json() for verdict in each.verdicts],
-            "data": each.data,
+            "title": section.title,
+            "text": list(section.text),
+            "table": [dict(zip(section.head, row, strict=True)) for row in section.rows],
+            "verdicts": [verdict.to_json() for verdict in section.verdicts],
+            "data": section.data,
         }
-        for each in sections
+        for section in sections
     ]
-    found: dict[str, Any] = finite({"title": title, "dither": __version__, "limits": list(LIMITS), "sections": parts})
-    return found
+    document: dict[str, Any] = finite({"title": title, "dither": __version__, "limits": list(LIMITS), "sections": plain_sections})
+    return document
 
 
 def finite(tree: Any) -> Any:
@@ -151,8 +151,8 @@ def _most_area(verdict: Verdict) -> float:
 def _allowed(verdict: Verdict, steps: int) -> list[tuple[float, float]]:
     """True against false positives of the best attack that (epsilon, delta) leaves."""
     grow, delta = math.exp(min(50.0, verdict.epsilon)), verdict.delta
-    places = [i / steps for i in range(steps + 1)]
-    return [(x, max(0.0, min(1.0, grow * x + delta, 1 - (1 - delta - x) / grow))) for x in places]
+    false_positives = [i / steps for i in range(steps + 1)]
+    return [(x, max(0.0, min(1.0, grow * x + delta, 1 - (1 - delta - x) / grow))) for x in false_positives]
 
 
 def _draw_scale(verdict: Verdict) -> Html:
@@ -170,11 +170,11 @@ def _draw_scale(verdict: Verdict) -> Html:
 
 
 def _draw_profile(verdict: Verdict) -> Html:
-    rows = [(at, _promised(verdict, at, said), low) for at, said, low in verdict.profile if math.isfinite(at)]
+    rows = [(epsilon, _promised(verdict, epsilon, claimed_delta), low) for epsilon, claimed_delta, low in verdict.profile if math.isfinite(epsilon)]
     most = max((row[0] for row in rows), default=1.0) or 1.0
     top = max((value for row in rows for value in row[1:] if math.isfinite(value)), default=1.0) or 1.0
-    claimed = [(at / most, min(1.0, said / top)) for at, said, _ in rows if math.isfinite(said)]
-    shown = [(at / most, min(1.0, low / top)) for at, _, low in rows]
+    claimed = [(epsilon / most, min(1.0, claimed_delta / top)) for epsilon, claimed_delta, _ in rows if math.isfinite(claimed_delta)]
+    shown = [(epsilon / most, min(1.0, low / top)) for epsilon, _, low in rows]
     note = (
         "Privacy profile: delta that the claim allows at each epsilon (dashed), and the lower bound that was measured "
         "(solid, red). A solid line above the dashed one refutes the claim."
@@ -182,15 +182,15 @@ def _draw_profile(verdict: Verdict) -> Html:
     return draw_curves([Line(claimed, "claim"), Line(shown, "shown")], Axis("epsilon", most), Axis("delta", top), note)
 
 
-def _promised(verdict: Verdict, at: float, said: float) -> float:
-    """What the claim allows at `at`: its own curve, or below a point (epsilon, delta) what that point implies.
+def _promised(verdict: Verdict, epsilon: float, claimed_delta: float) -> float:
+    """What the claim allows at `epsilon`: its own curve, or below a point (epsilon, delta) what that point implies.
 
     (epsilon, delta) implies 1 - (1 - delta)(1 + e^at)/(1 + e^epsilon) at a smaller one
     (docs/proofs/audit.md#the-report).
     """
-    if math.isfinite(said) or at >= verdict.epsilon:
-        return said
-    return 1 - (1 - verdict.delta) * (1 + math.exp(at)) / (1 + math.exp(min(50.0, verdict.epsilon)))
+    if math.isfinite(claimed_delta) or epsilon >= verdict.epsilon:
+        return claimed_delta
+    return 1 - (1 - verdict.delta) * (1 + math.exp(epsilon)) / (1 + math.exp(min(50.0, verdict.epsilon)))
 
 
 def _draw_roc(verdict: Verdict) -> Html:

@@ -26,8 +26,8 @@ def broken(query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts) -
     """What the measured integers of two neighbours (`Measurer.measure`) do that the plan's claim excludes."""
     if isinstance(query, Cells) and not isinstance(sides[0], dict) and np.shape(sides[0]) != np.shape(sides[1]):
         return ["the number of cells depends on data"]
-    one, two = (spots(query, side) for side in sides)
-    moved = {spot: abs(one.get(spot, 0) - two.get(spot, 0)) for spot in {*one, *two}}
+    left, right = (spots(query, side) for side in sides)
+    moved = {spot: abs(left.get(spot, 0) - right.get(spot, 0)) for spot in {*left, *right}}
     moved = {spot: size for spot, size in moved.items() if size}
     measured = {
         "l1": sum(moved.values()),
@@ -65,10 +65,10 @@ def spots(query: Query, measured: Any) -> dict[Spot, int]:
         }
     by_key = measured if isinstance(measured, dict) else {(): dict(enumerate(measured))}
     return {
-        (key, code, place): int(value)
+        (key, code, position): int(value)
         for key, by_code in by_key.items()
         for code, row in by_code.items()
-        for place, value in enumerate(row)
+        for position, value in enumerate(row)
     }
 
 

@@ -53,9 +53,9 @@ def _cells(mechanism: Any) -> Callable[..., Any]:
     """Vectorised: the mechanism on `size` copies of a vector of cells."""
 
     def run(values: list[int], size: int) -> Any:
-        given = np.array(values, np.int64)
-        found = mechanism.release(np.broadcast_to(given, (size, len(given))).copy())
-        return np.asarray(found[:, 0] if len(values) == 1 else found).astype(np.int64)
+        cells = np.array(values, np.int64)
+        released = mechanism.release(np.broadcast_to(cells, (size, len(cells))).copy())
+        return np.asarray(released[:, 0] if len(values) == 1 else released).astype(np.int64)
 
     return run
 
@@ -64,8 +64,8 @@ def _boxes(mechanism: m.IntegerBox) -> Callable[..., Any]:
     """Vectorised: a box on `size` copies of some cells, whose numbers stand one after the other."""
 
     def run(values: list[int], size: int) -> Any:
-        found = mechanism.release(np.tile(np.array(values, np.int64), size).reshape(-1, len(mechanism.sides)))
-        return found.reshape(size, -1).astype(np.int64)
+        released = mechanism.release(np.tile(np.array(values, np.int64), size).reshape(-1, len(mechanism.sides)))
+        return released.reshape(size, -1).astype(np.int64)
 
     return run
 
@@ -91,8 +91,8 @@ def _local(protocol: local.Protocol) -> Callable[..., Any]:
 
 
 def _selection_run(source: Words) -> tuple[int, int]:
-    found = int(m.IntegerLaplace(Fraction(1), ONE).release(0, source=source)[0])
-    return found, found
+    noise = int(m.IntegerLaplace(Fraction(1), ONE).release(0, source=source)[0])
+    return noise, noise
 
 
 def central() -> list[Subject]:
@@ -134,8 +134,8 @@ def central() -> list[Subject]:
 
         return tuned.release(run)[1]
 
-    def shown(found: Any) -> Any:
-        return np.where(found[0], found[1], -1)
+    def shown(released: Any) -> Any:
+        return np.where(released[0], released[1], -1)
 
     return [
         Subject("IntegerLaplace", _cells(laplace), ([10], [11]), laplace.loss()),
@@ -182,7 +182,7 @@ def locally() -> list[Subject]:
         (local.Piecewise(Fraction(1), cells=64), -1.0, 1.0),
         (local.SquareWave(Fraction(1), buckets=16), -1.0, 1.0),
     ]
-    return [Subject(f"local.{type(p).__name__}", _local(p), (one, two), p.loss()) for p, one, two in chosen]
+    return [Subject(f"local.{type(p).__name__}", _local(p), (first, second), p.loss()) for p, first, second in chosen]
 
 
 def subjects() -> list[Subject]:

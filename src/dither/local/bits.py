@@ -69,10 +69,10 @@ def random_rows(p: Fraction, rows: int, width: int, source: Words) -> NDArray[np
     return packed
 
 
-def write_bit(packed: NDArray[np.uint8], place: NDArray[Any], bit: NDArray[np.bool_]) -> None:
+def write_bit(packed: NDArray[np.uint8], position: NDArray[Any], bit: NDArray[np.bool_]) -> None:
     """Set bit `place[i]` of row i to `bit[i]`."""
-    rows, column = np.arange(len(packed)), place >> 3
-    mask = (np.uint8(1) << (place & 7).astype(np.uint8)).astype(np.uint8)
+    rows, column = np.arange(len(packed)), position >> 3
+    mask = (np.uint8(1) << (position & 7).astype(np.uint8)).astype(np.uint8)
     cells = packed[rows, column]
     packed[rows, column] = np.where(bit, cells | mask, cells & ~mask)
 
@@ -89,8 +89,8 @@ def count_ones(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
     for start in range(0, whole, 31 * group):
         block = np.ascontiguousarray(packed[start : start + 31 * group])
         digits = _add_bits(list(block.reshape(31, group * row_bytes).view(np.uint64)))
-        for place, digit in enumerate(digits):
-            total += _unpacked_sum(digit.view(np.uint8).reshape(group, row_bytes), width) << place
+        for power, digit in enumerate(digits):
+            total += _unpacked_sum(digit.view(np.uint8).reshape(group, row_bytes), width) << power
     return total + _unpacked_sum(packed[whole:], width)
 
 

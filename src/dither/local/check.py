@@ -98,8 +98,8 @@ def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: A
         if not protocol.valid(row).all():
             return ["wire: the aggregator would reject a report that the client can send"]
         tally = np.array([Fraction(int(count)) for count in protocol.tally(row)], object)
-        found = protocol.debias(tally, 1)
-        mean, square = mean + weight * found, square + weight * found * found
+        estimate = protocol.debias(tally, 1)
+        mean, square = mean + weight * estimate, square + weight * estimate * estimate
     target = protocol.target(value)
     problems = []
     if (mean != target).any():
@@ -112,9 +112,9 @@ def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: A
 def _additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
     """The estimate of many reports is the sum of the estimates of each: tried on an output of two inputs."""
     rows = [np.frombuffer(next(iter(law)), np.uint8).reshape(1, -1) for law in (laws[0], laws[-1])]
-    one, two = (np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows)
-    apart = protocol.debias(one, 1) + protocol.debias(two, 1)
-    if (protocol.debias(one + two, 2) != apart).any():
+    left, right = (np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows)
+    apart = protocol.debias(left, 1) + protocol.debias(right, 1)
+    if (protocol.debias(left + right, 2) != apart).any():
         return ["estimate: biased for more than one report"]
     return []
 
@@ -130,9 +130,9 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     def counted(self: Protocol, value: Any, coins: Coins, device: int = 0) -> bytes:
         nonlocal drawn, inside
         drawn, inside = drawn + 1, True
-        found = kind.one(self, value, coins, device)
+        answer = kind.permanent_one(self, value, coins, device)
         inside = False
-        return found
+        return answer
 
     def also(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         nonlocal drawn
@@ -164,40 +164,40 @@ def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_al
 
     law = protocol.law(value)
     payloads = protocol.permanent(repeated(value, draws), source)
-    seen: dict[bytes, int] = {}
+    observed: dict[bytes, int] = {}
     rows, counts = np.unique(np.ascontiguousarray(payloads), axis=0, return_counts=True)
     for row, count in zip(rows, counts, strict=True):
-        seen[row.tobytes()] = int(count)
-    if any(output not in law or law[output] == 0 for output in seen):
+        observed[row.tobytes()] = int(count)
+    if any(output not in law or law[output] == 0 for output in observed):
         return False
     statistic, cells, rare_seen, rare_expected = 0.0, 0, 0.0, 0.0
     for output, weight in law.items():
         expected = float(weight) * draws
         if expected < 10:  # pooled, so that the chi-square approximation holds
-            rare_seen, rare_expected = rare_seen + seen.get(output, 0), rare_expected + expected
+            rare_seen, rare_expected = rare_seen + observed.get(output, 0), rare_expected + expected
         elif expected:
-            statistic, cells = statistic + (seen.get(output, 0) - expected) ** 2 / expected, cells + 1
+            statistic, cells = statistic + (observed.get(output, 0) - expected) ** 2 / expected, cells + 1
     if rare_expected >= 10:
         statistic, cells = statistic + (rare_seen - rare_expected) ** 2 / rare_expected, cells + 1
     return bool(chi2.sf(statistic, max(1, cells - 1)) > false_alarm)
 
 
 def epsilon_at_least(
-    protocol: Protocol, one: Any, two: Any, draws: int, source: Words, false_alarm: float = 1e-9
+    protocol: Protocol, first: Any, second: Any, draws: int, source: Words, false_alarm: float = 1e-9
 ) -> float:
     """A lower bound on the true epsilon between two values, from reports alone: for domains too large to enumerate.
 
-    The event is "the report speaks for `one` rather than `two`" (by the estimator's own contributions, the report's
+    The event is "the report speaks for `first` rather than `second`" (by the estimator's own contributions, the report's
     likelihood order for all oracles here); its two probabilities are bounded by Clopper and Pearson, so that the bound
     exceeds the truth with probability at most `false_alarm`.
     """
     from scipy.stats import beta
 
-    towards = protocol.target(one) - protocol.target(two)
-    entries = np.flatnonzero([bool(part) for part in towards])
-    weights = np.array([float(towards[entry]) for entry in entries])
+    direction = protocol.target(first) - protocol.target(second)
+    entries = np.flatnonzero([bool(component) for component in direction])
+    weights = np.array([float(direction[entry]) for entry in entries])
     hits = []
-    for value in (one, two):
+    for value in (first, second):
         payloads = protocol.randomise(repeated(value, draws), source)
         scores = [protocol.debias(protocol.tally(row[None]), 1)[entries] @ weights for row in payloads]
         hits.append(int(np.count_nonzero(np.array(scores, np.float64) > 1e-9)))

@@ -69,15 +69,15 @@ class Client:
             )
         self.memoise = memoise
         self.labels = tuple(labels) if labels is not None else None
-        self._places = {label: place for place, label in enumerate(self.labels or ())}
-        if len(self._places) != len(self.labels or ()):
+        self._label_codes = {label: code for code, label in enumerate(self.labels or ())}
+        if len(self._label_codes) != len(self.labels or ()):
             raise ParameterError("labels must be different from each other")
-        if len(self._places) > getattr(protocol, "domain", len(self._places)):
+        if len(self._label_codes) > getattr(protocol, "domain", len(self._label_codes)):
             raise ParameterError(
                 "there are more labels than values in the protocol's domain: some could not be reported"
             )
         plain = otherwise.tolist() if isinstance(otherwise, (np.ndarray, np.generic)) else otherwise  # for JSON
-        self.otherwise = plain if plain is not None else self._places.get("other")
+        self.otherwise = plain if plain is not None else self._label_codes.get("other")
         self._device = protocol.enrol(Coins().source())
         self._memos: dict[str, bytes] = {}
         self._save = save
@@ -113,7 +113,7 @@ class Client:
         memo = self._memos.get(key) if self.memoise else None
         if memo is None:
             self.budget.require(protocol.epsilon)
-            memo = protocol.one(held, Coins(), self._device)
+            memo = protocol.permanent_one(held, Coins(), self._device)
             self.budget.charge(self._name, protocol.epsilon)
             if self.memoise:
                 self._memos[key] = memo
@@ -123,7 +123,7 @@ class Client:
     def _try(self, value: Any) -> None:
         """Refuse, when the client is made, an `otherwise` that the protocol would refuse later."""
         self.protocol.memo_key(value, self._device)
-        self.protocol.one(value, Coins(), self._device)
+        self.protocol.permanent_one(value, Coins(), self._device)
 
     def _keep(self) -> None:
         if self._unsaved and self._save is not None:
@@ -133,8 +133,8 @@ class Client:
     def _index(self, value: Any) -> Any:
         if self.labels is None:
             return value
-        if isinstance(value, str) and value in self._places:
-            return self._places[value]
+        if isinstance(value, str) and value in self._label_codes:
+            return self._label_codes[value]
         raise ParameterError("the value has no label: add a label 'other' for everything unforeseen")
 
     # --- the device's ledger ------------------------------------------------------------------------------------

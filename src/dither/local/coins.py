@@ -86,13 +86,13 @@ class Coins:
         if p >= 1:
             return (1 << count) - 1
         result, undecided, size, drawn_bytes = 0, (1 << count) - 1, -(-count // 8), b""
-        numerator, denominator, place = p.numerator, p.denominator, 0
+        numerator, denominator, offset = p.numerator, p.denominator, 0
         while numerator and undecided:
             numerator *= 2
-            if place == len(drawn_bytes):
-                drawn_bytes, place = self._bytes(8 * size), 0
-            drawn = int.from_bytes(drawn_bytes[place : place + size], "little")
-            place += size
+            if offset == len(drawn_bytes):
+                drawn_bytes, offset = self._bytes(8 * size), 0
+            drawn = int.from_bytes(drawn_bytes[offset : offset + size], "little")
+            offset += size
             if numerator >= denominator:
                 numerator -= denominator
                 result |= undecided & ~drawn

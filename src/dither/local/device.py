@@ -138,28 +138,28 @@ class DeviceBudget:
     @classmethod
     def from_json(cls, state: dict[str, Any], *, known_answers: int = 0) -> DeviceBudget:
         """The budget that `to_json` wrote; refused if it has fewer answers than are known to have been given."""
-        found = cls(state["lifetime_epsilon"], unit=state["unit"])
-        found._renewals = [Renewal(positive(r["epsilon"], "epsilon"), r["because"]) for r in state["renewals"]]
-        if found._lifetime <= sum(r.epsilon for r in found._renewals):
+        budget = cls(state["lifetime_epsilon"], unit=state["unit"])
+        budget._renewals = [Renewal(positive(r["epsilon"], "epsilon"), r["because"]) for r in state["renewals"]]
+        if budget._lifetime <= sum(r.epsilon for r in budget._renewals):
             raise ParameterError("the stored budget contradicts itself: it was renewed by more than its total")
         for charge in state["charges"]:
             price, answers = positive(charge["epsilon"], "epsilon"), charge["answers"]
             if not isinstance(answers, int) or answers < 1:
                 raise ParameterError("a stored charge names no number of answers")
-            whole = found.require(price, answers)
-            found._left -= whole
-            found._answers[charge["protocol"], price.numerator, price.denominator] = answers
-        if found.answers < known_answers:
+            whole = budget.require(price, answers)
+            budget._left -= whole
+            budget._answers[charge["protocol"], price.numerator, price.denominator] = answers
+        if budget.answers < known_answers:
             raise ParameterError(
-                f"the stored budget knows {found.answers} answers, but {known_answers} were given: it is an old copy"
+                f"the stored budget knows {budget.answers} answers, but {known_answers} were given: it is an old copy"
             )
-        return found
+        return budget
 
     def includes(self, state: dict[str, Any]) -> bool:
         """Whether every charge and renewal of a stored budget is in this one."""
         stored = DeviceBudget.from_json(state)
-        known = {(c.protocol, c.epsilon): c.answers for c in self.charges}
-        kept = all(known.get((c.protocol, c.epsilon), 0) >= c.answers for c in stored.charges)
+        own_answers = {(c.protocol, c.epsilon): c.answers for c in self.charges}
+        kept = all(own_answers.get((c.protocol, c.epsilon), 0) >= c.answers for c in stored.charges)
         return kept and self.renewals[: len(stored.renewals)] == stored.renewals
 
     def _never(self, *_: object) -> NoReturn:

@@ -28,8 +28,8 @@ _RESTARTS, _STEPS = 8, 50
 
 def links_to(adjacency: NDArray[np.bool_], groups: Labels, count: int) -> NDArray[np.int64]:
     """On the device: how many links each user (row) has to each group."""
-    found: NDArray[np.int64] = adjacency.astype(np.int64) @ (groups[:, None] == np.arange(count)).astype(np.int64)
-    return found
+    counts: NDArray[np.int64] = adjacency.astype(np.int64) @ (groups[:, None] == np.arange(count)).astype(np.int64)
+    return counts
 
 
 def clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> Labels:
@@ -67,8 +67,8 @@ def drawn(labels: Labels, rows: NDArray[Any], *, source: Words | None = None) ->
     chance = np.minimum(towards * towards.T / links[labels[:, None], labels[None, :]], 1.0)
     uniform = words.words(users * users, 53).reshape(users, users) / 2.0**53
     lower = np.tril(uniform < chance, -1)
-    found: NDArray[np.bool_] = lower | lower.T
-    return found
+    graph: NDArray[np.bool_] = lower | lower.T
+    return graph
 
 
 def generate(
@@ -87,7 +87,7 @@ def generate(
     labels: Labels = uniform_below(groups, users, source=words)
     for turn in range(rounds):
         protocol = Degrees(price / rounds, groups if turn == 0 else count)
-        told = protocol.degrees(protocol.permanent(links_to(adjacency, labels, protocol.groups), words))
+        noisy_counts = protocol.degrees(protocol.permanent(links_to(adjacency, labels, protocol.groups), words))
         if turn + 1 < rounds:
-            labels = clusters(told, count, source=words)
-    return drawn(labels, told, source=words), labels, Pure(price, neighbours="replace", unit=protocol.unit)
+            labels = clusters(noisy_counts, count, source=words)
+    return drawn(labels, noisy_counts, source=words), labels, Pure(price, neighbours="replace", unit=protocol.unit)

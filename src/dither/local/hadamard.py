@@ -40,20 +40,20 @@ def transform(rows: NDArray[Any]) -> NDArray[Any]:
     >>> transform(np.array([[1, 2]]))
     array([[ 3, -1]])
     """
-    found, size, half = rows.copy(), rows.shape[1], 1
+    result, size, half = rows.copy(), rows.shape[1], 1
     while half < size:
-        pairs = found.reshape(len(rows), size // (2 * half), 2, half)
+        pairs = result.reshape(len(rows), size // (2 * half), 2, half)
         low, high = pairs[:, :, 0].copy(), pairs[:, :, 1]
         pairs[:, :, 0] += high
         pairs[:, :, 1] = low - high
         half *= 2
-    return found
+    return result
 
 
 def sign_bits(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
     """0 where H[a, b] is +1, 1 where it is -1."""
-    found: NDArray[np.int64] = (np.bitwise_count(a & b) & np.uint8(1)).astype(np.int64)
-    return found
+    bits: NDArray[np.int64] = (np.bitwise_count(a & b) & np.uint8(1)).astype(np.int64)
+    return bits
 
 
 def _order(domain: int, blocks: int) -> int:
@@ -130,40 +130,40 @@ class Hadamard(Oracle):
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = read_values(values, self.domain)
         block, row = held % self.blocks, 1 + held // self.blocks
-        place = uniform_below(self.order, len(held), source=source)
+        column = uniform_below(self.order, len(held), source=source)
         inside = bernoulli(self.inside, len(held), source=source)
         stay = inside | bernoulli(self.opposite, len(held), source=source)
         # flipping the lowest set bit of the row in the place turns the sign, one to one
-        wrong = sign_bits(row, place) == inside
-        place ^= np.where(wrong & stay, row & -row, 0)
+        wrong = sign_bits(row, column) == inside
+        column ^= np.where(wrong & stay, row & -row, 0)
         if self.blocks > 1:
             away = uniform_below(self.blocks - 1, len(held), source=source)
             away += away >= block
             block = np.where(stay, block, away)
-        return put_int(block * self.order + place, self.payload_bytes)
+        return put_int(block * self.order + column, self.payload_bytes)
 
     @cached_property
     def _facts(self) -> tuple[Chance, Chance, int, int]:
         return chance(self.inside), chance(self.opposite), self.order, self.payload_bytes
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
         held, (inside, opposite, order, width) = read_value(value, self.domain), self._facts
         block, row = held % self.blocks, 1 + held // self.blocks
         # all draws are made, whatever they decide, so that the work tells nothing
-        place, hit, stay = coins.below(order), coins.coin(inside), coins.coin(opposite)
+        column, hit, stay = coins.below(order), coins.coin(inside), coins.coin(opposite)
         away = coins.below(max(1, self.blocks - 1))
         stay |= hit
-        turned = place ^ (row & -row) if ((row & place).bit_count() % 2 == 0) != hit else place
-        block, place = (block, turned) if stay else (away + (away >= block), place)
-        return (block * order + place).to_bytes(width, "little")
+        turned = column ^ (row & -row) if ((row & column).bit_count() % 2 == 0) != hit else column
+        block, column = (block, turned) if stay else (away + (away >= block), column)
+        return (block * order + column).to_bytes(width, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         block, row = value % self.blocks, 1 + value // self.blocks
-        found = {}
+        law = {}
         for output in range(self.outputs):
             hit = output // self.order == block and (row & output % self.order).bit_count() % 2 == 0
-            found[output.to_bytes(self.payload_bytes, "little")] = (self.odds if hit else 1) / self.total
-        return found
+            law[output.to_bytes(self.payload_bytes, "little")] = (self.odds if hit else 1) / self.total
+        return law
 
     @property
     def tally_size(self) -> int:
@@ -207,17 +207,17 @@ class Hadamard(Oracle):
 
     def _spread(self, counts: Floats, inside: Floats, reports: int) -> Floats:
         """Variances when `inside` users hold a value of each block."""
-        same, other = (float(part) for part in self._second_moments())
+        same, other = (float(moment) for moment in self._second_moments())
         members = inside[np.arange(self.domain) % self.blocks]
         return np.maximum(members * same + (reports - members) * other - counts, 0.0)
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         """The users of a block are estimated as a whole: adding up its clipped counts would add up their noise."""
         values = self.debias(tally, reports).astype(np.float64)
-        seen = tally.reshape(self.blocks, self.order).sum(axis=1)
+        block_reports = tally.reshape(self.blocks, self.order).sum(axis=1)
         away = float(self.order / self.total)
         home = float(Fraction(self.order, 2) * (self.odds + 1) / self.total)
-        inside = np.full(1, float(reports)) if self.blocks == 1 else (seen - reports * away) / (home - away)
+        inside = np.full(1, float(reports)) if self.blocks == 1 else (block_reports - reports * away) / (home - away)
         spread = self._spread(np.clip(values, 0, reports), np.clip(inside, 0, reports), reports)
         return Estimate(values, spread, reports, float(self.largest_move))
 

@@ -59,9 +59,9 @@ class PrefixSearch(Search):
     def derived(self) -> dict[str, Any]:
         return {"groups": [oracle.to_json() for oracle in self.oracles], "lengths": self.lengths}
 
-    def part(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = values >> (self.bits - self.lengths[group])
-        return found
+    def project_values(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
+        prefixes: NDArray[np.int64] = values >> (self.bits - self.lengths[group])
+        return prefixes
 
     def noise(self, reports: int) -> float:
         """Standard error of the count of a value that nobody holds."""
@@ -78,9 +78,9 @@ class PrefixSearch(Search):
                 more = np.arange(1 << (length - before), dtype=np.int64)
                 candidates = ((candidates[:, None] << (length - before)) | more[None, :]).ravel()
                 before = length
-            mine = self.answers(good, number)
-            counts = oracle.debias(oracle.support(mine, candidates), len(mine))
-            estimate = scaled_up(oracle, counts, len(mine), reports, groups)
+            answers = self.answers(good, number)
+            counts = oracle.debias(oracle.support(answers, candidates), len(answers))
+            estimate = scaled_up(oracle, counts, len(answers), reports, groups)
             chosen = np.flatnonzero(estimate.significant(level)) if length == self.bits else np.arange(len(counts))
             order, estimate = largest_first(estimate, chosen, keep)
             candidates = candidates[order]

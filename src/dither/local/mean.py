@@ -57,10 +57,10 @@ class Mean(Protocol):
 
     def grid(self, values: Any) -> NDArray[np.int64]:
         """Values on the public grid 0..2**32."""
-        given = np.asarray(values, np.float64)
-        if given.ndim != 1 or np.isnan(given).any():
+        numbers = np.asarray(values, np.float64)
+        if numbers.ndim != 1 or np.isnan(numbers).any():
             raise ParameterError("values must be a list of numbers, none of them nan")
-        share = (np.clip(given, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
+        share = (np.clip(numbers, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
         return np.clip(np.floor(share * 2.0**GRID_BITS + 0.5), 0, 2.0**GRID_BITS).astype(np.int64)
 
     def grid_one(self, value: Any) -> int:

@@ -72,7 +72,7 @@ class OneBit(Mean):
     def _truth(self) -> Chance:
         return chance(self.p)
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
         bit = coins.below(1 << GRID_BITS) < self.grid_one(value)
         return b"\1" if bit == coins.coin(self._truth) else b"\0"
 
@@ -88,13 +88,13 @@ class OneBit(Mean):
         return payloads[:, 0] < 2
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = payloads.sum(axis=0, dtype=np.int64)
-        return found
+        one_count: NDArray[np.int64] = payloads.sum(axis=0, dtype=np.int64)
+        return one_count
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         gain = self.largest_move if exactly(tally) else float(self.largest_move)
-        found: NDArray[Any] = (2 * tally - reports) * gain
-        return found
+        total: NDArray[Any] = (2 * tally - reports) * gain
+        return total
 
     def second_moment(self, share: Fraction) -> Fraction:
         return self.largest_move**2
@@ -147,10 +147,10 @@ class RepeatedOneBit(OneBit):
 
     def whole(self, values: Any) -> NDArray[np.int64]:
         """Values as integers above `low`, clamped."""
-        given = np.asarray(values)
-        if given.ndim != 1 or given.dtype.kind not in "iu":
+        integers = np.asarray(values)
+        if integers.ndim != 1 or integers.dtype.kind not in "iu":
             raise ParameterError("values must be a list of integers")
-        return np.clip(given.astype(np.int64), int(self.low), int(self.high)) - int(self.low)
+        return np.clip(integers.astype(np.int64), int(self.low), int(self.high)) - int(self.low)
 
     def share(self, value: Any) -> Fraction:
         return Fraction(int(self.whole([value])[0]), int(self.high - self.low))
@@ -170,14 +170,14 @@ class RepeatedOneBit(OneBit):
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         drawn = uniform_below(self.step, len(values), source=source) if devices is None else devices
-        place, most = self.endpoint(values, drawn), self.most_keys - 1
-        bit = (uniform_below(most, len(place), source=source) < place).astype(np.int64)
+        multiple, most = self.endpoint(values, drawn), self.most_keys - 1
+        bit = (uniform_below(most, len(multiple), source=source) < multiple).astype(np.int64)
         bit ^= ~bernoulli(self.p, len(bit), source=source)
         return put_int(bit, 1)
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        place = int(self.endpoint([value], np.array([device]))[0])
-        bit = coins.below(self.most_keys - 1) < place
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        multiple = int(self.endpoint([value], np.array([device]))[0])
+        bit = coins.below(self.most_keys - 1) < multiple
         return b"\1" if bit == coins.coin(self._truth) else b"\0"
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:

@@ -30,11 +30,11 @@ def bars(estimate: Estimate, *, level: float = 0.95, top: int = 40) -> Any:
     order = np.argsort(values)[::-1][:top]
     low, high = (end.ravel()[order] for end in estimate.interval(level))
     names = estimate.labels or tuple(str(i) for i in range(values.size))
-    places = np.arange(len(order))
-    axes.bar(places, values[order], color="#4c72b0")
-    axes.errorbar(places, values[order], [values[order] - low, high - values[order]], fmt="none", ecolor="#222222")
+    positions = np.arange(len(order))
+    axes.bar(positions, values[order], color="#4c72b0")
+    axes.errorbar(positions, values[order], [values[order] - low, high - values[order]], fmt="none", ecolor="#222222")
     axes.axhline(0, color="#222222", linewidth=0.8)
-    axes.set_xticks(places, [escape_label(names[i]) for i in order], rotation=45, ha="right", **PLOT_TEXT)
+    axes.set_xticks(positions, [escape_label(names[i]) for i in order], rotation=45, ha="right", **PLOT_TEXT)
     axes.set_ylabel(escape_label(f"estimated {estimate.what}"), **PLOT_TEXT)
     axes.set_title(f"{estimate.reports:,} reports, intervals at {level:.0%}")
     return figure

@@ -53,8 +53,8 @@ def attack(protocol: Oracle, fakes: int, targets: list[int], *, source: Words | 
     outputs = _likely(protocol, wanted, words)
     score = [protocol.debias(protocol.tally(row[None]).astype(np.float64), 1)[wanted].sum() for row in outputs]
     best = outputs[np.isclose(score, max(score))]
-    found: Payloads = best[np.arange(fakes) % len(best)]
-    return found
+    reports: Payloads = best[np.arange(fakes) % len(best)]
+    return reports
 
 
 def _likely(protocol: Oracle, wanted: NDArray[np.int64], words: Words) -> Payloads:
@@ -85,7 +85,7 @@ def _hash(protocol: LocalHash, fakes: int, wanted: NDArray[np.int64], words: Wor
     hashes = protocol.hashes.hash(seeds, wanted)
     counts = np.stack([(hashes == y).sum(axis=1) for y in range(protocol.size)], axis=1)
     best, answer = np.unravel_index(int(counts.argmax()), counts.shape)
-    columns = [put_int(np.full(fakes, part), 4) for part in seeds[best]]
+    columns = [put_int(np.full(fakes, seed_number), 4) for seed_number in seeds[best]]
     width = protocol.payload_bytes - protocol.hashes.seed_bytes
     return np.hstack([*columns, put_int(np.full(fakes, int(answer)), width)])
 
@@ -118,7 +118,7 @@ def simulate(
 
 def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> tuple[str, ...]:
     """What honest reports would show with probability below `false_alarm`; empty is no proof of honesty."""
-    found = []
+    messages = []
     limit = NormalDist().inv_cdf(1 - false_alarm / 2)
     n = len(payloads)
     if isinstance(protocol, OptimisedUnary | SymmetricUnary):
@@ -127,7 +127,7 @@ def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> 
         mean, variance = p + (d - 1) * q, p * (1 - p) + (d - 1) * q * (1 - q)
         score = float((ones.mean() - mean) / (variance / n) ** 0.5)
         if abs(score) > limit:
-            found.append(
+            messages.append(
                 f"reports have {ones.mean():.2f} ones each instead of {mean:.2f} ({score:+.0f} standard errors)"
             )
     if isinstance(protocol, LocalHash):
@@ -136,11 +136,11 @@ def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> 
         expected = n * n / 2 / protocol.hashes.prime ** (protocol.hashes.limbs + 1)
         repeated = int((counts * (counts - 1) // 2).sum())
         if repeated > expected + limit * max(1.0, expected**0.5) + 1:
-            found.append(f"{repeated} pairs of reports share a hash seed, {expected:.2g} expected")
+            messages.append(f"{repeated} pairs of reports share a hash seed, {expected:.2g} expected")
     if isinstance(protocol, Oracle) and not isinstance(protocol, LocalHash) and n:
         values = protocol.debias(protocol.tally(payloads), n)
         excess = float(np.max(values)) - n
         spread = (n * float(protocol.noise_variance)) ** 0.5
         if excess > limit * spread:
-            found.append("a count exceeds the number of reports")
-    return tuple(found)
+            messages.append("a count exceeds the number of reports")
+    return tuple(messages)

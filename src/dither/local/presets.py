@@ -33,11 +33,11 @@ class Preset:
 
     def protocol(self, **stated: Any) -> Any:
         """The protocol; parameters that are not public must be stated by the caller."""
-        known = {name: value for name, (value, _) in self.parameters.items() if value is not None}
+        published = {name: value for name, (value, _) in self.parameters.items() if value is not None}
         missing = {name for name, (value, _) in self.parameters.items() if value is None} - set(stated)
         if missing:
             raise ParameterError(f"{self.name}: {sorted(missing)} are not public; state them: protocol(epsilon=...)")
-        return self.make(**(known | stated))
+        return self.make(**(published | stated))
 
     def explain(self) -> str:
         """Every parameter with its source."""
@@ -51,8 +51,8 @@ _CLIENT = "google/rappor, client/python/rappor.py, class Params"
 _CHROMIUM = "Chromium source, components/rappor, as read for shared/spec/fundamentals-and-local.md section 8"
 
 
-def _bloom(**given: Any) -> BloomRappor:
-    return bloom_rappor(**given)
+def _bloom(**parameters: Any) -> BloomRappor:
+    return bloom_rappor(**parameters)
 
 
 RAPPOR = Preset(
@@ -83,12 +83,12 @@ CHROMIUM = Preset(
 )
 
 
-def _cms(**given: Any) -> CountMeanSketch:
-    return CountMeanSketch(**given)
+def _cms(**parameters: Any) -> CountMeanSketch:
+    return CountMeanSketch(**parameters)
 
 
-def _hcms(**given: Any) -> HadamardSketch:
-    return HadamardSketch(**given)
+def _hcms(**parameters: Any) -> HadamardSketch:
+    return HadamardSketch(**parameters)
 
 
 _DUMP = "unauthenticated dumps of device records, plausible (spec section 8)"
@@ -123,8 +123,8 @@ APPLE_HCMS = Preset(
 )
 
 
-def _puzzle(**given: Any) -> FragmentPuzzle:
-    return FragmentPuzzle(**given)
+def _puzzle(**parameters: Any) -> FragmentPuzzle:
+    return FragmentPuzzle(**parameters)
 
 
 _WORDS = "not public; Apple's white paper (2017) describes the algorithm"
@@ -145,8 +145,8 @@ APPLE_PUZZLE = Preset(
 )
 
 
-def _one_bit(**given: Any) -> RepeatedOneBit:
-    return RepeatedOneBit(**given)
+def _one_bit(**parameters: Any) -> RepeatedOneBit:
+    return RepeatedOneBit(**parameters)
 
 
 _PAPER = "Ding, Kulkarni, Yekhanin 2017 describes the mechanism; the deployed value is not public"
@@ -164,8 +164,8 @@ MICROSOFT = Preset(
 )
 
 
-def _bit_flip(**given: Any) -> BitFlip:
-    return BitFlip(**given)
+def _bit_flip(**parameters: Any) -> BitFlip:
+    return BitFlip(**parameters)
 
 
 MICROSOFT_HISTOGRAM = Preset(

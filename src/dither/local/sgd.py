@@ -30,8 +30,8 @@ def gradient(model: Model, theta: Floats, features: Floats, labels: Floats) -> F
     score = features @ theta
     if model == "logistic":
         score = 0.5 * (1 + np.tanh(score / 2))
-    found: Floats = (score - labels)[:, None] * features
-    return found
+    gradients: Floats = (score - labels)[:, None] * features
+    return gradients
 
 
 @dataclass
@@ -87,5 +87,5 @@ class LocalSGD:
 
     @property
     def coefficients(self) -> Floats:
-        found: Floats = np.mean(self.path[len(self.path) // 2 :], axis=0)
-        return found
+        mean_theta: Floats = np.mean(self.path[len(self.path) // 2 :], axis=0)
+        return mean_theta

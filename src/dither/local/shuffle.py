@@ -87,6 +87,6 @@ def amplified(protocol: Protocol, users: int, delta: Number) -> Approx:
     >>> amplified(local.Direct(1, 4), 100_000, "1e-6").neighbours
     'replace'
     """
-    found = numerical(protocol.epsilon, users, delta)
-    rounded = Fraction(int(found * 2**40) + 1, 2**40)
+    epsilon = numerical(protocol.epsilon, users, delta)
+    rounded = Fraction(int(epsilon * 2**40) + 1, 2**40)
     return Approx(min(rounded, protocol.epsilon), exact(delta, "delta"), neighbours="replace", unit=UNIT)

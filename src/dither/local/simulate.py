@@ -30,7 +30,7 @@ def population(domain: int, users: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class Point:
+class SimulatedErrors:
     """Errors of one size: root mean square over all values, as shares of the users."""
 
     users: int
@@ -38,7 +38,7 @@ class Point:
     predicted: float
 
 
-def measure(oracle: Oracle, users: int, *, source: Words | None = None) -> Point:
+def measure(oracle: Oracle, users: int, *, source: Words | None = None) -> SimulatedErrors:
     """Simulate one collection, in blocks of bounded memory."""
     words, counts = source or SystemSource(), population(oracle.domain, users)
     collector, ends = Aggregator(oracle), np.cumsum(counts)
@@ -47,10 +47,10 @@ def measure(oracle: Oracle, users: int, *, source: Words | None = None) -> Point
         collector.add_payloads(oracle.randomise(np.searchsorted(ends, who, side="right"), words))
     errors = collector.estimate().values - counts
     predicted = oracle.variances(counts.astype(np.float64), users).mean() ** 0.5
-    return Point(users, float((errors**2).mean() ** 0.5) / users, float(predicted) / users)
+    return SimulatedErrors(users, float((errors**2).mean() ** 0.5) / users, float(predicted) / users)
 
 
-def chart(lines: Mapping[str, Sequence[Point]], *, width: int = 64, height: int = 16) -> str:
+def chart(lines: Mapping[str, Sequence[SimulatedErrors]], *, width: int = 64, height: int = 16) -> str:
     """Error (down) against users (across) in characters; one mark a line, measured values.
 
     >>> print(chart({"eps 1": [Point(100, 0.1, 0.1), Point(10_000, 0.01, 0.01)]}, width=12, height=3))

@@ -72,14 +72,14 @@ class _Sketch(Oracle):
 
     def collisions(self, value: int) -> NDArray[Any]:
         """C_xy for this value and every x of the domain, exactly."""
-        places = self.hashes.hash(self.seeds, np.arange(self.domain, dtype=np.int64))
-        hits = np.count_nonzero(places == places[:, [value]], axis=0)
+        columns = self.hashes.hash(self.seeds, np.arange(self.domain, dtype=np.int64))
+        hits = np.count_nonzero(columns == columns[:, [value]], axis=0)
         return np.array([Fraction(int(h), self.rows) for h in hits], object)
 
     def target(self, value: int) -> NDArray[Any]:
         kappa = self.hashes.collision
-        found: NDArray[Any] = (self.collisions(value) - kappa) / (1 - kappa)
-        return found
+        target: NDArray[Any] = (self.collisions(value) - kappa) / (1 - kappa)
+        return target
 
     @abstractmethod
     def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
@@ -88,8 +88,8 @@ class _Sketch(Oracle):
     def counts(self, tally: NDArray[Any], reports: int, candidates: NDArray[np.int64]) -> NDArray[Any]:
         """Unbiased counts of any candidates."""
         kappa = self.hashes.collision if exactly(tally) else float(self.hashes.collision)
-        found: NDArray[Any] = (self.at_places(tally, candidates) - reports * kappa) / (1 - kappa)
-        return found
+        counts: NDArray[Any] = (self.at_places(tally, candidates) - reports * kappa) / (1 - kappa)
+        return counts
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         if self.domain > 1 << 22:
@@ -128,19 +128,19 @@ class CountMeanSketch(_Sketch):
         return half / (half + 1)
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        row, place = self.draw_rows(read_values(values, self.domain), source)
+        row, column = self.draw_rows(read_values(values, self.domain), source)
         bits = random_rows(1 - self.p, len(row), self.width, source)
-        write_bit(bits, place, bernoulli(self.p, len(row), source=source))
+        write_bit(bits, column, bernoulli(self.p, len(row), source=source))
         return np.hstack([put_int(row, 4), bits])
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        found = {}
-        places = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
-        for row, place in enumerate(places):
-            ones = [self.p if v == place else 1 - self.p for v in range(self.width)]
-            for bits, weight in unary_law(ones).items():
-                found[row.to_bytes(4, "little") + bits] = weight / self.rows
-        return found
+        law = {}
+        columns = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
+        for row, column in enumerate(columns):
+            one_chances = [self.p if v == column else 1 - self.p for v in range(self.width)]
+            for bits, weight in unary_law(one_chances).items():
+                law[row.to_bytes(4, "little") + bits] = weight / self.rows
+        return law
 
     @property
     def tally_size(self) -> int:
@@ -154,28 +154,28 @@ class CountMeanSketch(_Sketch):
         table[:, -1] += np.bincount(row, minlength=self.rows)
         order = np.argsort(row, kind="stable")
         present, starts = np.unique(row[order], return_index=True)
-        for one, members in zip(present, np.split(order, starts[1:]), strict=True):
-            table[one, :-1] += count_ones(payloads[members, 4:], self.width)
+        for row_number, members in zip(present, np.split(order, starts[1:]), strict=True):
+            table[row_number, :-1] += count_ones(payloads[members, 4:], self.width)
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        found = np.zeros(self.tally_size, np.int64)
+        tally = np.zeros(self.tally_size, np.int64)
         if len(payloads):
-            self.accumulate(found, payloads)
-        return found
+            self.accumulate(tally, payloads)
+        return tally
 
     def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         table = tally.reshape(self.rows, self.width + 1)
         p = self.p if exactly(tally) else float(self.p)
         total = np.zeros(len(candidates), table.dtype if exactly(tally) else np.float64)
         for row in np.flatnonzero(table[:, -1]):
-            place = self.hashes.hash(self.seeds[[row]], candidates)[0]
-            total = total + (table[row, place] - table[row, -1] * (1 - p)) / (2 * p - 1)
+            column = self.hashes.hash(self.seeds[[row]], candidates)[0]
+            total = total + (table[row, column] - table[row, -1] * (1 - p)) / (2 * p - 1)
         return total
 
     def _of_share(self, share: Any, p: Any, kappa: Any) -> Any:
         """Variance of one report for an item whose place it names in `share` of the rows."""
-        one = 1 - p + (2 * p - 1) * share
-        return one * (1 - one) / ((2 * p - 1) * (1 - kappa)) ** 2
+        one_chance = 1 - p + (2 * p - 1) * share
+        return one_chance * (1 - one_chance) / ((2 * p - 1) * (1 - kappa)) ** 2
 
     def user_variance(self, value: int) -> NDArray[Any]:
         kappa = self.hashes.collision
@@ -211,29 +211,29 @@ class HadamardSketch(_Sketch):
         return self.odds / (self.odds + 1)
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        row, place = self.draw_rows(read_values(values, self.domain), source)
+        row, column = self.draw_rows(read_values(values, self.domain), source)
         coordinate = uniform_below(self.width, len(row), source=source)
-        minus = sign_bits(coordinate, place) ^ ~bernoulli(self.p, len(row), source=source)
+        minus = sign_bits(coordinate, column) ^ ~bernoulli(self.p, len(row), source=source)
         return np.hstack([put_int(row, 4), put_int(2 * coordinate + minus, 4)])
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        found = {}
-        places = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
-        for row, place in enumerate(places):
+        law = {}
+        columns = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
+        for row, column in enumerate(columns):
             for coordinate in range(self.width):
-                true = (coordinate & int(place)).bit_count() % 2
+                true = (coordinate & int(column)).bit_count() % 2
                 for minus in (0, 1):
                     payload = row.to_bytes(4, "little") + (2 * coordinate + minus).to_bytes(4, "little")
-                    found[payload] = (self.p if minus == true else 1 - self.p) / (self.rows * self.width)
-        return found
+                    law[payload] = (self.p if minus == true else 1 - self.p) / (self.rows * self.width)
+        return law
 
     @property
     def tally_size(self) -> int:
         return self.rows * self.width
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (get_int(payloads[:, :4]) < self.rows) & (get_int(payloads[:, 4:]) < 2 * self.width)
-        return found
+        is_valid: NDArray[np.bool_] = (get_int(payloads[:, :4]) < self.rows) & (get_int(payloads[:, 4:]) < 2 * self.width)
+        return is_valid
 
     def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
         answer = get_int(payloads[:, 4:])
@@ -241,9 +241,9 @@ class HadamardSketch(_Sketch):
         np.add.at(tally, cell, 1 - 2 * (answer & 1))
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        found = np.zeros(self.tally_size, np.int64)
-        self.accumulate(found, payloads)
-        return found
+        tally = np.zeros(self.tally_size, np.int64)
+        self.accumulate(tally, payloads)
+        return tally
 
     def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         gain = 1 / (2 * self.p - 1)

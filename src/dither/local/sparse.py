@@ -84,24 +84,24 @@ class SparseMean(Mean):
 
     def chances(self, value: Mapping[int, float]) -> dict[int, Fraction]:
         """The law of the symbol, before Hadamard response."""
-        held, found = _checked(value, self.items), {}
+        held, law = _checked(value, self.items), {}
         slots = max(len(held), self.most)
         for item, number in held.items():
             share = self.share(number)
-            found[2 * item], found[2 * item + 1] = (1 - share) / slots, share / slots
-        found[2 * self.items] = Fraction(slots - len(held), slots)
-        return found
+            law[2 * item], law[2 * item + 1] = (1 - share) / slots, share / slots
+        law[2 * self.items] = Fraction(slots - len(held), slots)
+        return law
 
     def inputs(self) -> list[Any]:
         low, high = float(self.low), float(self.high)
         return [{}, {0: low}, {0: high}, {self.items - 1: (low + high) / 2}]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
-        found: dict[bytes, Fraction] = {}
+        law: dict[bytes, Fraction] = {}
         for symbol, chance in self.chances(value).items():
             for answer, weight in self.symbols.law(symbol).items():
-                found[answer] = found.get(answer, Fraction(0)) + chance * weight
-        return found
+                law[answer] = law.get(answer, Fraction(0)) + chance * weight
+        return law
 
     @property
     def tally_size(self) -> int:
@@ -116,8 +116,8 @@ class SparseMean(Mean):
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """Sums of r for every item."""
         counts = self.symbols.debias(tally, reports)[: 2 * self.items].reshape(self.items, 2)
-        found: NDArray[Any] = self.most * (counts[:, 1] - counts[:, 0])
-        return found
+        sums: NDArray[Any] = self.most * (counts[:, 1] - counts[:, 0])
+        return sums
 
     def target(self, value: Any) -> NDArray[Any]:
         chances = self.chances(value)
@@ -132,12 +132,12 @@ class SparseMean(Mean):
     def user_variance(self, value: Any) -> NDArray[Any]:
         """most**2 (2 c**2 - 2 c**2 E[H_a H_b]) - mean**2; the product of two rows is a row, whose mean is 1/c."""
         gain, chances = self.symbols.step, self.chances(value)
-        mean, found = self.target(value), []
+        mean, variances = self.target(value), []
         for i in range(self.items):
             product = (1 + 2 * i) ^ (2 + 2 * i)  # the row of H that is the product of the item's two rows
             aligned = chances.get(product - 1, Fraction(0)) / gain
-            found.append(self.most**2 * 2 * gain**2 * (1 - aligned) - mean[i] ** 2)
-        return np.array(found, object)
+            variances.append(self.most**2 * 2 * gain**2 * (1 - aligned) - mean[i] ** 2)
+        return np.array(variances, object)
 
     def second_moment(self, share: Fraction) -> Fraction:
         return 2 * self.most**2 * self.symbols.step**2

@@ -73,8 +73,8 @@ class SquareWave(Mean):
 
     def bucket(self, values: Any) -> NDArray[np.int64]:
         """The bucket of each value."""
-        found: NDArray[np.int64] = np.minimum(self.grid(values) * self.buckets >> GRID_BITS, self.buckets - 1)
-        return found
+        buckets: NDArray[np.int64] = np.minimum(self.grid(values) * self.buckets >> GRID_BITS, self.buckets - 1)
+        return buckets
 
     def inputs(self) -> list[float]:
         step = float(self.high - self.low) / self.buckets

@@ -42,10 +42,10 @@ from dither.local.wire import Payloads
 from dither.privacy.noise import SystemSource, Words
 
 
-def _of(kind: Any, *given: Any, **named: Any) -> Protocol:
+def _of(kind: Any, *positional: Any, **named: Any) -> Protocol:
     """A protocol from plain numbers."""
-    found: Protocol = kind(*given, **named)
-    return found
+    protocol: Protocol = kind(*positional, **named)
+    return protocol
 
 
 EXAMPLES: tuple[Protocol, ...] = (
@@ -79,27 +79,27 @@ EXAMPLES: tuple[Protocol, ...] = (
 )
 
 
-class Subject(NamedTuple):
+class ProtocolSubject(NamedTuple):
     """What to test: `mechanism(one, size)` against `mechanism(two, size)`, claimed to differ by e**epsilon at most."""
 
     name: str
     mechanism: Callable[..., Payloads]
-    one: Any
-    two: Any
+    first: Any
+    second: Any
     epsilon: float
 
 
-def subjects(source: Words | None = None) -> Iterator[Subject]:
+def subjects(source: Words | None = None) -> Iterator[ProtocolSubject]:
     """All protocols, permanent answers; those that speak twice once more with single reports; and a whole client."""
     words = source or SystemSource()
     for protocol in EXAMPLES:
         yield subject(protocol, source=words)
         if hasattr(protocol, "epsilon_one"):
             yield subject(protocol, single=True, source=words)
-    yield Subject("client", _from_clients, 0, 7, 1.0)
+    yield ProtocolSubject("client", _from_clients, 0, 7, 1.0)
 
 
-def subject(protocol: Protocol, *, single: bool = False, source: Words | None = None) -> Subject:
+def subject(protocol: Protocol, *, single: bool = False, source: Words | None = None) -> ProtocolSubject:
     """One protocol between the first and the last of its first neighbours; `single`: one report, seen alone."""
     group = protocol.neighbours()[0]
 
@@ -109,8 +109,8 @@ def subject(protocol: Protocol, *, single: bool = False, source: Words | None = 
         return protocol.randomise(batch, words) if single else protocol.permanent(batch, words)
 
     if single:
-        return Subject(f"{protocol.type}, one report", mechanism, group[0], group[-1], float(_one_report(protocol)))
-    return Subject(protocol.type, mechanism, group[0], group[-1], float(protocol.epsilon))
+        return ProtocolSubject(f"{protocol.type}, one report", mechanism, group[0], group[-1], float(_one_report(protocol)))
+    return ProtocolSubject(protocol.type, mechanism, group[0], group[-1], float(protocol.epsilon))
 
 
 def _one_report(protocol: Any) -> Any:
@@ -120,5 +120,5 @@ def _one_report(protocol: Any) -> Any:
 def _from_clients(data: Any, size: int) -> Payloads:
     """First reports of new devices, header and all."""
     protocol = _of(Direct, 1, 8)
-    told = b"".join(Client(protocol, lifetime_epsilon=1).report(data) for _ in range(size))
-    return np.frombuffer(told, np.uint8).reshape(size, -1)
+    reports = b"".join(Client(protocol, lifetime_epsilon=1).report(data) for _ in range(size))
+    return np.frombuffer(reports, np.uint8).reshape(size, -1)

@@ -96,8 +96,8 @@ class SupportOracle(Oracle):
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
         p, q = float(self.p), float(self.q)
-        found: NDArray[np.float64] = reports * float(self.noise_variance) + counts * (1 - p - q) / (p - q)
-        return found
+        variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * (1 - p - q) / (p - q)
+        return variances
 
     @property
     def largest_move(self) -> Fraction:

@@ -39,10 +39,10 @@ def put_int(values: NDArray[Any], width: int) -> Payloads:
 
 def get_int(columns: Payloads) -> NDArray[np.int64]:
     """The integers in the column bytes (at most seven)."""
-    found = np.zeros(len(columns), np.int64)
-    for place in range(columns.shape[1]):
-        found |= columns[:, place].astype(np.int64) << (8 * place)
-    return found
+    integers = np.zeros(len(columns), np.int64)
+    for byte_index in range(columns.shape[1]):
+        integers |= columns[:, byte_index].astype(np.int64) << (8 * byte_index)
+    return integers
 
 
 def seal(protocol: Protocol, payload: bytes) -> bytes:

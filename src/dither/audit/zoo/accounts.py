@@ -23,11 +23,11 @@ def mixed_orders(costs: list[tuple[int, float]]) -> float:
 
 def _needs_gaussian() -> str:
     """The best half-line starts near where the loss passes epsilon."""
-    sigma, found = float(CLASSIC), []
+    sigma, run_counts = float(CLASSIC), []
     for step in range(6):
         t = sigma * sigma * 10 + 0.5 + step / 20
-        found.append(runs_needed(float(norm.sf((t - 1) / sigma)), float(norm.sf(t / sigma)), 10.0, 1e-5, ALPHA / 4))
-    best = min((each for each in found if each is not None), default=None)
+        run_counts.append(runs_needed(float(norm.sf((t - 1) / sigma)), float(norm.sf(t / sigma)), 10.0, 1e-5, ALPHA / 4))
+    best = min((runs for runs in run_counts if runs is not None), default=None)
     return "more than 1e15 a side" if best is None else f"{best:.2g} a side"
 
 

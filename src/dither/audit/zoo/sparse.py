@@ -82,7 +82,7 @@ def _bug(
     what: str,
     origin: str,
     variant: Variant,
-    one: list[int],
+    first_queries: list[int],
     answers: list[int],
     runs: int,
     shown_up_to: int | None = None,
@@ -95,7 +95,7 @@ def _bug(
     def mechanism(queries: list[int], size: int) -> Integers:
         return variant.run(queries, size)
 
-    two = [1 - each for each in one]
+    second_queries = [1 - query for query in first_queries]
     lasts = answers[-1:] if shown_up_to is None else list(range(shown_up_to - 60, shown_up_to + 1))
 
     def chance(queries: list[int]) -> float:
@@ -104,17 +104,17 @@ def _bug(
     def holds(rows: Any) -> Any:
         return (rows[:, :-1] == np.array(answers[:-1])).all(axis=1) & np.isin(rows[:, -1], lasts)
 
-    text = " ".join("no" if each == MISS else "yes" for each in answers)
-    told = text if shown_up_to is None else f"{text.removesuffix(' yes')}, then a value up to {shown_up_to}"
+    text = " ".join("no" if answer == MISS else "yes" for answer in answers)
+    answers_text = text if shown_up_to is None else f"{text.removesuffix(' yes')}, then a value up to {shown_up_to}"
     return black_box(
         name,
         what,
         origin,
         mechanism=mechanism,
-        pair=(one, two),
+        pair=(first_queries, second_queries),
         epsilon=1.0,
-        named=(f"the answers are {told}", holds),
-        chances=lambda: (chance(one), chance(two)),
+        named=(f"the answers are {answers_text}", holds),
+        chances=lambda: (chance(first_queries), chance(second_queries)),
         runs=runs,
     )
 
