@@ -103,7 +103,8 @@ def audit_loss(
     pilot_losses = draw_loss(loss, min(runs // 4, 200_000), first=True)
     epsilons = [max(0.0, float(q)) for q in np.quantile(pilot_losses, [0.3, 0.6, 0.8, 0.95, 0.99])]
     epsilons = sorted(set(epsilons))
-    first_losses, second_losses = draw_loss(loss, runs, first=True), draw_loss(loss, runs, first=False)
+    first_losses = draw_loss(loss, runs, first=True)
+    second_losses = draw_loss(loss, runs, first=False)
     share = alpha / (2 * len(epsilons))
     claims = []
     for epsilon in epsilons:

@@ -36,7 +36,8 @@ def next_share(file: Path, alpha: float, year: int | None = None) -> float:
         same = record.get("year") == now
         if same and record["alpha"] != alpha:
             raise ParameterError(
-                f"the runs of {now} share alpha {record['alpha']:g}, fixed by the first of them: use that, got {alpha:g}"
+                f"the runs of {now} share alpha {record['alpha']:g}, fixed by the first of them: "
+                f"use that, got {alpha:g}"
             )
         run = int(record["runs"]) + 1 if same else 1
         new = file.with_name(file.name + ".new")

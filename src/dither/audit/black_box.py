@@ -83,8 +83,8 @@ class Evidence:
     def __str__(self) -> str:
         likely_side, rare_side = ("first", "second") if self.direction == "d1 over d2" else ("second", "first")
         return (
-            f"'{self.event}' has probability above {self.low:.6g} on the {likely_side} input and below {self.high:.6g} on the "
-            f"{rare_side} ({self.hits[0]:,} and {self.hits[1]:,} of {self.runs:,} runs)"
+            f"'{self.event}' has probability above {self.low:.6g} on the {likely_side} input and "
+            f"below {self.high:.6g} on the {rare_side} ({self.hits[0]:,} and {self.hits[1]:,} of {self.runs:,} runs)"
         )
 
     def delta(self, epsilon: float) -> float:
@@ -127,7 +127,8 @@ class Verdict:
     @property
     def area(self) -> float:
         """Area under the measured ROC curve; guessing has 0.5."""
-        x, y = np.array([p[0] for p in self.roc]), np.array([p[1] for p in self.roc])
+        x = np.array([p[0] for p in self.roc])
+        y = np.array([p[1] for p in self.roc])
         return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)) if len(x) > 1 else 0.5
 
     def __str__(self) -> str:
@@ -189,9 +190,12 @@ def test(
         first = [read(outputs) for outputs in raw]
         del raw
         share = spend.alpha / (2 * 2 * (_EVENTS + len(events)))  # two directions, two ends each
-        searched_views, chosen = angles(*first), []
+        searched_views = angles(*first)
+        chosen = []
         for direction, side in (("d1 over d2", 0), ("d2 over d1", 1)):
-            found_events = search(searched_views, first[side], first[1 - side], epsilon, delta, spend.testing, share, _EVENTS)
+            found_events = search(
+                searched_views, first[side], first[1 - side], epsilon, delta, spend.testing, share, _EVENTS
+            )
             chosen.append((direction, side, [*found_events, *events]))
         every = {id(event): event for _, _, group in chosen for event in group}
         hits, kept = _count(mechanism, (d1, d2), read, list(every.values()), spend.testing, many, tick)
@@ -270,10 +274,15 @@ def _judge(
     epsilon_grid = sorted({0.0, epsilon, *(epsilon * i / 8 for i in range(1, 17)), *((shown,) if shown else ())})
     for grid_epsilon in epsilon_grid:
         measured = max((entry.delta(grid_epsilon) for entry in evidence), default=0.0)
-        promised = claimed_delta(claim, grid_epsilon).upper if claim is not None else (delta if grid_epsilon >= epsilon else math.nan)
+        promised = (
+            claimed_delta(claim, grid_epsilon).upper
+            if claim is not None
+            else (delta if grid_epsilon >= epsilon else math.nan)
+        )
         profile.append((grid_epsilon, promised, measured))
         if measured > promised:  # never true of a promise that is not a number
-            broken, breaking = True, max(evidence, key=lambda entry: entry.delta(grid_epsilon))
+            broken = True
+            breaking = max(evidence, key=lambda entry: entry.delta(grid_epsilon))
     outcome: Outcome = "violated" if broken else "not refuted" if top > epsilon else "inconclusive"
     return Verdict(
         name=name,
@@ -306,7 +315,8 @@ def _roc(view: View, first: list[Batch], kept: list[Batch]) -> tuple[tuple[float
         scores = np.asarray(score(batch))
         positions = np.clip(np.searchsorted(values, scores), 0, len(values) - 1)
         curves.append(np.cumsum(np.bincount(ranks[positions], minlength=len(values))) / len(scores))
-    fpr, tpr = np.concatenate([[0.0], curves[1]]), np.concatenate([[0.0], curves[0]])
+    fpr = np.concatenate([[0.0], curves[1]])
+    tpr = np.concatenate([[0.0], curves[0]])
     curve_points = np.unique(np.linspace(0, len(fpr) - 1, 100).astype(int))
     return tuple((float(fpr[i]), float(tpr[i])) for i in curve_points)
 
@@ -316,7 +326,9 @@ class _bar:
 
     def __init__(self, shown: bool, name: str, total: int) -> None:
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), transient=True)
-        self._shown, self._name, self._total = shown, name, total
+        self._shown = shown
+        self._name = name
+        self._total = total
 
     def __enter__(self) -> Callable[[int], None]:
         if not self._shown:

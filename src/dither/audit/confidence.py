@@ -79,7 +79,9 @@ def power(likely: float, rare: float, runs: int, epsilon: float, delta: float, a
     return best
 
 
-def runs_needed(likely: float, rare: float, epsilon: float, delta: float, alpha: float, wanted: float = 0.99) -> int | None:
+def runs_needed(
+    likely: float, rare: float, epsilon: float, delta: float, alpha: float, wanted: float = 0.99
+) -> int | None:
     """The runs on each side that give at least this power, within 2%; None above 10^15 or if the event breaks nothing.
 
     >>> runs_needed(0.5, 0.1, 1.0, 0.0, 1e-9) < 3_000

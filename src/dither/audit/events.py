@@ -82,7 +82,14 @@ def angles(left: Batch, right: Batch) -> list[View]:
 
 
 def search(
-    searched_views: Sequence[View], left: Batch, right: Batch, epsilon: float, delta: float, runs: int, alpha: float, most: int = 5
+    searched_views: Sequence[View],
+    left: Batch,
+    right: Batch,
+    epsilon: float,
+    delta: float,
+    runs: int,
+    alpha: float,
+    most: int = 5,
 ) -> list[Event]:
     """The events that promise most at `runs` test runs each and rate `alpha`: at the claim, and along the profile."""
     candidates: list[CandidateEvent] = []
@@ -90,7 +97,8 @@ def search(
         candidates += _candidates(view, left, right, epsilon)
     if not candidates:
         return []
-    p, q = np.array([candidate.left_share for candidate in candidates]), np.array([candidate.right_share for candidate in candidates])
+    p = np.array([candidate.left_share for candidate in candidates])
+    q = np.array([candidate.right_share for candidate in candidates])
     z = math.sqrt(2 * math.log(1 / alpha))
     n = float(len(left))
     spare = 1 / n  # nothing seen in n runs is not nothing
@@ -113,13 +121,15 @@ def search(
 
 
 def _candidates(view: View, left: Batch, right: Batch, epsilon: float) -> Iterator[CandidateEvent]:
-    a, b = view.of(left), view.of(right)
+    a = view.of(left)
+    b = view.of(right)
     whole = a.dtype.kind in "bi"
     if view.ordered:
         values, p, q = cells(a, b, exact=whole)
         if len(values) < 2:
             return
-        below_p, below_q = np.cumsum(p), np.cumsum(q)
+        below_p = np.cumsum(p)
+        below_q = np.cumsum(q)
         for i in _spread(len(values) - 1):
             top = float(values[i])
             start = float(values[i + 1]) if whole else float(np.nextafter(top, np.inf))
@@ -129,7 +139,9 @@ def _candidates(view: View, left: Batch, right: Batch, epsilon: float) -> Iterat
             i, j = _best_run(p - math.exp(profile_epsilon) * q)
             before = -math.inf if i == 0 else float(np.nextafter(values[i - 1], np.inf))
             first = float(values[i]) if whole else before
-            yield CandidateEvent(partial(_interval, view, first, float(values[j])), p[i : j + 1].sum(), q[i : j + 1].sum())
+            yield CandidateEvent(
+                partial(_interval, view, first, float(values[j])), p[i : j + 1].sum(), q[i : j + 1].sum()
+            )
     if whole:
         yield from _sets(view, left, a, b)
 
@@ -155,7 +167,9 @@ def _point(view: View, sample: Batch, cell: Any) -> Event:
     shown = sample.shown.get(int(cell), str(cell))
     if view.name == "whole output" and not sample.shown:
         rows_with_cell = np.flatnonzero(sample.whole == cell)
-        shown = str(sample.rows[rows_with_cell[0]].tolist()) if len(rows_with_cell) else "an output of the other side alone"
+        shown = (
+            str(sample.rows[rows_with_cell[0]].tolist()) if len(rows_with_cell) else "an output of the other side alone"
+        )
     return Event(view, "among", (int(cell),), f"{view.name} is {shown}")
 
 
@@ -175,7 +189,8 @@ def _sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[Candida
     for i in np.argsort(-p)[:40]:
         yield CandidateEvent(partial(_point, view, sample, values[i]), left_shares[i], right_shares[i])
     order = np.argsort(-(p + 0.5 / len(a)) / (q + 1 / len(a)), kind="stable")
-    left_sums, right_sums = np.cumsum(left_shares[order]), np.cumsum(right_shares[order])
+    left_sums = np.cumsum(left_shares[order])
+    right_sums = np.cumsum(right_shares[order])
     for k in _spread(len(order) - 1)[1:]:
         yield CandidateEvent(partial(_among, view, values[order[: k + 1]], len(values)), left_sums[k], right_sums[k])
 
@@ -224,10 +239,12 @@ def learned(left: Batch, right: Batch) -> Sequence[View]:
     if left.rows.shape[1] < 2 or min(len(left), len(right)) < 200:
         return []
     half = min(len(left), len(right), _TRAIN) // 2
-    features, width = _features(left.rows[:half]), left.rows.shape[1]
+    features = _features(left.rows[:half])
+    width = left.rows.shape[1]
     x = np.vstack([features(left.rows[:half]), features(right.rows[:half])])
     keep = x.std(axis=0) > 1e-12
-    middle, spread = x[:, keep].mean(axis=0), x[:, keep].std(axis=0)
+    middle = x[:, keep].mean(axis=0)
+    spread = x[:, keep].std(axis=0)
     weights = _logistic((x[:, keep] - middle) / spread, np.repeat([1.0, 0.0], half))
     if weights is None:
         return []
@@ -244,7 +261,8 @@ def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
     columns = min(sample.shape[1], 40)
     with np.errstate(invalid="ignore"):
         finite = np.where(np.isfinite(sample[:, :columns]), sample[:, :columns], 0).astype(np.float64)
-    centre, cut = np.median(finite, axis=0), np.quantile(np.abs(finite), 0.999, axis=0) + 1e-9
+    centre = np.median(finite, axis=0)
+    cut = np.quantile(np.abs(finite), 0.999, axis=0) + 1e-9
 
     def compute_features(rows: NDArray[Any]) -> Floats:
         raw = rows[:, :columns].astype(np.float64)

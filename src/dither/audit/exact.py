@@ -46,7 +46,8 @@ def smallest_epsilon(left: Law, right: Law, delta: float = 0.0) -> Bounds:
     for _ in range(60):
         middle = (low + top) / 2
         low, top = (low, middle) if hockey_stick(left, right, middle).upper <= delta else (middle, top)
-    bottom, last = 0.0, top
+    bottom = 0.0
+    last = top
     for _ in range(60):
         middle = (bottom + last) / 2
         bottom, last = (middle, last) if hockey_stick(left, right, middle).lower > delta else (bottom, middle)
@@ -97,7 +98,8 @@ def judge(left: Law, right: Law, *, epsilon: float | Fraction, delta: float = 0.
 
 def _ratio(left: Law, right: Law, x: Any) -> float:
     """|ln P1(x) / P2(x)|."""
-    p, q = float(left.get(x, 0)), float(right.get(x, 0))
+    p = float(left.get(x, 0))
+    q = float(right.get(x, 0))
     return 0.0 if p == q == 0 else math.inf if min(p, q) == 0 else abs(math.log(p / q))
 
 

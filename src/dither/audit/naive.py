@@ -35,7 +35,7 @@ from dither.catalog import (
     Undeclared,
 )
 
-__all__ = ["Database", "evaluate", "grouped", "naive_rows", "register", "registered", "repair", "with_sample"]
+__all__ = ["NaiveDatabase", "evaluate", "grouped", "naive_rows", "register", "registered", "repair", "with_sample"]
 
 Raw = dict[str, str | None]
 Row = dict[str, Any]
@@ -77,7 +77,8 @@ def owner_of(raw: Raw, table: Table, catalog: Catalog, raws: dict[str, list[Raw]
     if isinstance(table.owner, OwnerColumn):
         return raw[table.owner.column] or None
     if isinstance(table.owner, OwnerReference):
-        parent, by = catalog.table(table.owner.references), table.owner.by
+        parent = catalog.table(table.owner.references)
+        by = table.owner.by
         if all(raw[column] for column, _ in by):
             for above in raws[parent.name]:
                 meets = all(raw[column] == above[parent_column] for column, parent_column in by)
@@ -93,7 +94,9 @@ def _same_window(raw: Raw, table: Table, above: Raw, parent: Table, catalog: Cat
     column = catalog.unit.column
     if column is None:
         return True
-    times = [repair(row[column] or None, owner_table.column(column)) for row, owner_table in ((raw, table), (above, parent))]
+    times = [
+        repair(row[column] or None, owner_table.column(column)) for row, owner_table in ((raw, table), (above, parent))
+    ]
     if _GONE in times:
         return False
     return _window(times[0], table, catalog) == _window(times[1], parent, catalog)
@@ -149,7 +152,8 @@ def _ranked(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]:
 
 
 def _window(value: int, table: Table, catalog: Catalog) -> int:
-    unit, column = catalog.unit, table.column(catalog.unit.column or "")
+    unit = catalog.unit
+    column = table.column(catalog.unit.column or "")
     days = (value + (unit.offset_seconds or 0)) // 86_400 if isinstance(column, Timestamp) else value
     day = datetime.date(1970, 1, 1) + datetime.timedelta(days=days)
     month = day.year * 12 + day.month - 1

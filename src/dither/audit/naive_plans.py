@@ -246,7 +246,9 @@ def grouped(query: Cells, database: NaiveDatabase) -> dict[tuple[Any, ...], list
         groups[tuple(row[key] for key in query.keys)].append((owner, row))
     if not query.keys:
         groups.setdefault((), [])
-    return {key: [aggregate(aggregation, group_rows) for aggregation in query.columns] for key, group_rows in groups.items()}
+    return {
+        key: [aggregate(aggregation, group_rows) for aggregation in query.columns] for key, group_rows in groups.items()
+    }
 
 
 def evaluate(query: Cells, catalog: Catalog, registered: list[Row]) -> list[list[int]]:
@@ -259,7 +261,9 @@ def evaluate(query: Cells, catalog: Catalog, registered: list[Row]) -> list[list
     answers = []
     for key in product(*(_keys(table.column(name)) for name in query.keys)):
         cell = groups.get(key, [Fraction(0)] * len(query.columns))
-        answers.append([int(value / _step(aggregation, table)) for value, aggregation in zip(cell, query.columns, strict=True)])
+        answers.append(
+            [int(value / _step(aggregation, table)) for value, aggregation in zip(cell, query.columns, strict=True)]
+        )
     return answers
 
 

@@ -27,7 +27,8 @@ def counts(largest: int = 1) -> list[Pair]:
 
 def vectors(length: int, move: int = 1) -> list[Pair]:
     """Answers of `length` queries, each moved by at most `move`: the patterns of Ding et al. (2018, table 2)."""
-    zero, lifted = [0] * length, [move] * length
+    zero = [0] * length
+    lifted = [move] * length
     half = length // 2
     patterns = [
         (zero, [move, *[0] * (length - 1)]),  # one above
@@ -54,11 +55,14 @@ def tables(rows: Sequence[Any], most: int = 3) -> list[Pair]:
 
 def climb(pair: Pair, length: int, move: int = 1) -> Iterator[Pair]:
     """Pairs near a pair of integer vectors: one coordinate of both sides or of one side changed, still neighbours."""
-    first, second = list(pair[0]), list(pair[1])
+    first = list(pair[0])
+    second = list(pair[1])
     for i in range(length):
         for a, b in ((-1, -1), (1, 1), (0, 1), (0, -1), (1, 0), (-1, 0)):
-            left, right = [*first], [*second]
-            left[i], right[i] = left[i] + a, right[i] + b
+            left = [*first]
+            right = [*second]
+            left[i] = left[i] + a
+            right[i] = right[i] + b
             if abs(left[i] - right[i]) <= move:
                 yield left, right
 
@@ -81,7 +85,8 @@ def explore(
     if not candidates:
         raise ParameterError("no pair of neighbours to try")
     scored = sorted(((_looks(mechanism, p, epsilon, delta, pilot), i) for i, p in enumerate(candidates)), reverse=True)
-    best, score = candidates[scored[0][1]], scored[0][0]
+    best = candidates[scored[0][1]]
+    score = scored[0][0]
     for _ in range(steps if near else 0):
         around = list(near(best)) if near else []
         some = {uniform_below(len(around)) for _ in range(min(12, len(around)))} if around else set()
@@ -102,7 +107,8 @@ def _looks(mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: flo
     worst = 0.0
     for a, b in (sides, sides[::-1]):
         for event in search(angles(*sides), a, b, epsilon, delta, runs, 0.05):
-            p, q = event.holds(a).mean(), event.holds(b).mean()
+            p = event.holds(a).mean()
+            q = event.holds(b).mean()
             spread = 3 * (max(p, 1 / runs) / runs) ** 0.5, 3 * (max(q, 1 / runs) / runs) ** 0.5
             worst = max(worst, log_ratio(p - spread[0], q + spread[1], delta))
     return worst

@@ -91,7 +91,8 @@ def _plain() -> str:
 
 def _grouped() -> str:
     table = _table()
-    key, number = pick(KEYS[table]), pick(NUMBERS[table])
+    key = pick(KEYS[table])
+    number = pick(NUMBERS[table])
     aggregates = pick((f"SUM({number}) AS s", "COUNT(*) AS n", f"COUNT(*) AS n, SUM({number}) AS s"))
     return f"SELECT {key}, {aggregates} FROM {table}{_where(table)} GROUP BY {key}"
 
@@ -119,7 +120,8 @@ def _quantile() -> str:
 
 def _join() -> str:
     aggregate = pick(("COUNT(*) AS n", "SUM(v.cost) AS s"))
-    kind, key = pick(("JOIN", "LEFT JOIN")), pick(("p.sex", "v.diag"))
+    kind = pick(("JOIN", "LEFT JOIN"))
+    key = pick(("p.sex", "v.diag"))
     return f"SELECT {key}, {aggregate} FROM patients p {kind} visits v ON p.person = v.person GROUP BY {key}"
 
 
@@ -129,7 +131,9 @@ def _public_join() -> str:
 
 def _undeclared() -> str:
     keys = pick(("diag", "diag, ward"))
-    aggregates = pick(("COUNT(*) AS n", "SUM(cost) AS s", "COUNT(*) AS n, SUM(score) AS s", "COUNT(DISTINCT person) AS p"))
+    aggregates = pick(
+        ("COUNT(*) AS n", "SUM(cost) AS s", "COUNT(*) AS n, SUM(score) AS s", "COUNT(DISTINCT person) AS p")
+    )
     return f"SELECT {keys}, {aggregates} FROM visits{_where('visits')} GROUP BY {keys}"
 
 

@@ -38,7 +38,8 @@ class Section:
 
 def write(file: Path, title: str, sections: Sequence[Section]) -> tuple[Path, Path]:
     """Write `file` (HTML) and the same name with .json; both paths."""
-    page, plain = file.with_suffix(".html"), file.with_suffix(".json")
+    page = file.with_suffix(".html")
+    plain = file.with_suffix(".json")
     page.write_text(to_html(title, sections), encoding="utf-8")
     plain.write_text(json.dumps(to_json(title, sections), indent=1, allow_nan=False), encoding="utf-8")
     return page, plain
@@ -56,7 +57,9 @@ def to_json(title: str, sections: Sequence[Section]) -> dict[str, Any]:
         }
         for section in sections
     ]
-    document: dict[str, Any] = finite({"title": title, "dither": __version__, "limits": list(LIMITS), "sections": plain_sections})
+    document: dict[str, Any] = finite(
+        {"title": title, "dither": __version__, "limits": list(LIMITS), "sections": plain_sections}
+    )
     return document
 
 
@@ -150,7 +153,8 @@ def _most_area(verdict: Verdict) -> float:
 
 def _allowed(verdict: Verdict, steps: int) -> list[tuple[float, float]]:
     """True against false positives of the best attack that (epsilon, delta) leaves."""
-    grow, delta = math.exp(min(50.0, verdict.epsilon)), verdict.delta
+    grow = math.exp(min(50.0, verdict.epsilon))
+    delta = verdict.delta
     false_positives = [i / steps for i in range(steps + 1)]
     return [(x, max(0.0, min(1.0, grow * x + delta, 1 - (1 - delta - x) / grow))) for x in false_positives]
 
@@ -170,10 +174,18 @@ def _draw_scale(verdict: Verdict) -> Html:
 
 
 def _draw_profile(verdict: Verdict) -> Html:
-    rows = [(epsilon, _promised(verdict, epsilon, claimed_delta), low) for epsilon, claimed_delta, low in verdict.profile if math.isfinite(epsilon)]
+    rows = [
+        (epsilon, _promised(verdict, epsilon, claimed_delta), low)
+        for epsilon, claimed_delta, low in verdict.profile
+        if math.isfinite(epsilon)
+    ]
     most = max((row[0] for row in rows), default=1.0) or 1.0
     top = max((value for row in rows for value in row[1:] if math.isfinite(value)), default=1.0) or 1.0
-    claimed = [(epsilon / most, min(1.0, claimed_delta / top)) for epsilon, claimed_delta, _ in rows if math.isfinite(claimed_delta)]
+    claimed = [
+        (epsilon / most, min(1.0, claimed_delta / top))
+        for epsilon, claimed_delta, _ in rows
+        if math.isfinite(claimed_delta)
+    ]
     shown = [(epsilon / most, min(1.0, low / top)) for epsilon, _, low in rows]
     note = (
         "Privacy profile: delta that the claim allows at each epsilon (dashed), and the lower bound that was measured "

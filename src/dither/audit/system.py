@@ -28,7 +28,8 @@ from dither.plan.algebra import Keys, Query
 from dither.plan.stability import Loose, Owned
 from dither.session import Connection
 
-EPSILON, DELTA = Fraction(1, 10), 1e-9  # a low claim: a hundred runs can refute it
+EPSILON = Fraction(1, 10)  # a low claim: a hundred runs can refute it
+DELTA = 1e-9
 _VARYING = {"release_id", "released_at", "pot_spent_after", "repeated"}
 
 
@@ -89,7 +90,9 @@ def audit_system(
     Each registered pair goes the whole way; `row_pairs` more are put through the plans by the naive evaluator alone,
     which is a hundred times faster.
     """
-    findings, start, black_box_seconds = Findings(), time.monotonic(), 0.0
+    findings = Findings()
+    start = time.monotonic()
+    black_box_seconds = 0.0
     while not findings.pairs or time.monotonic() - start < seconds:
         files = questions.neighbours()
         databases = [register(questions.CATALOG, side_files) for side_files in files]
@@ -115,7 +118,9 @@ def audit_system(
     return findings
 
 
-def _compare(findings: Findings, databases: list[RegisteredDatabase], oracles: list[naive.NaiveDatabase], sql: str) -> bool:
+def _compare(
+    findings: Findings, databases: list[RegisteredDatabase], oracles: list[naive.NaiveDatabase], sql: str
+) -> bool:
     """One question on both databases; whether it was answered."""
     outcomes = [_bound(database.connection, sql) for database in databases]
     if repr(outcomes[0]) != repr(outcomes[1]):
@@ -134,7 +139,8 @@ def _compare(findings: Findings, databases: list[RegisteredDatabase], oracles: l
             f"{words}: {sql}" for words in sensitivity_check.broken(query, sides, connection.catalog, facts)
         ]
         findings.measured[sensitivity_check.kind(query, connection.catalog, facts)] += 1
-    answers, took = [], []
+    answers = []
+    took = []
     for database in databases:
         before = time.perf_counter()
         answers.append(_answer(database.connection, sql))
@@ -196,7 +202,9 @@ def _oracle(files: questions.Files, connection: Connection) -> naive.NaiveDataba
     return naive.with_sample(naive.register(raws, connection.catalog, bytes(32)), bytes(32))
 
 
-def _check_rows(findings: Findings, sql: str, query: Query, oracles: list[naive.NaiveDatabase], connection: Connection) -> None:
+def _check_rows(
+    findings: Findings, sql: str, query: Query, oracles: list[naive.NaiveDatabase], connection: Connection
+) -> None:
     """Symmetric difference of the plan's rows: of owned rows only the newcomer's move, and no more than claimed."""
     without, within = (
         Counter((owner, repr(sorted(row.items(), key=str))) for owner, row in naive.naive_rows(query.plan, oracle))
@@ -215,7 +223,8 @@ def _black_box(databases: list[RegisteredDatabase], sql: str, runs: int, alpha: 
         answer: Any = database.connection.sql(sql, epsilon=EPSILON, fresh=True)
         return [value for column in answer.raw.columns for value in column.to_pylist()]
 
-    spend, price = Budget(runs, alpha), float(EPSILON)
+    spend = Budget(runs, alpha)
+    price = float(EPSILON)
     return test(mechanism, databases[0], databases[1], price, DELTA, budget=spend, name=sql, vectorised=False)
 
 

@@ -33,7 +33,8 @@ from dither.strict_json import read_json
 _MAGIC = b"dLAG\x01"
 _STEP = 1 << 16
 # sums of two stored tallies, and of what a block adds, stay far inside int64
-_MOST_REPORTS, _MOST_TALLY = 1 << 40, 1 << 61
+_MOST_REPORTS = 1 << 40
+_MOST_TALLY = 1 << 61
 
 
 class Aggregator:

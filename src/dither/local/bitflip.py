@@ -64,16 +64,19 @@ class BitFlip(Oracle):
         held = read_values(values, self.domain)
         buckets = sample_coordinates(len(held), self.domain, self.sampled, source)
         answers = (buckets == held[:, None]) ^ ~bernoulli(self.p, buckets.shape, source=source)
-        width, columns = int_width(self.domain - 1), []
+        width = int_width(self.domain - 1)
+        columns = []
         for bucket, bit in zip(buckets.T, answers.T, strict=True):
             columns += [put_int(bucket, width), put_int(bit, 1)]
         return np.hstack(columns)
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        width, law = int_width(self.domain - 1), {}
+        width = int_width(self.domain - 1)
+        law = {}
         for buckets in combinations(range(self.domain), self.sampled):
             for bits in product((0, 1), repeat=self.sampled):
-                payload, weight = b"", Fraction(1, comb(self.domain, self.sampled))
+                payload = b""
+                weight = Fraction(1, comb(self.domain, self.sampled))
                 for bucket, bit in zip(buckets, bits, strict=True):
                     weight *= self.p if bit == (bucket == value) else 1 - self.p
                     payload += bucket.to_bytes(width, "little") + bytes([bit])
@@ -86,7 +89,8 @@ class BitFlip(Oracle):
         return [(get_int(payloads[:, s : s + width]), payloads[:, s + width].astype(np.int64)) for s in starts]
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        good, last = np.ones(len(payloads), np.bool_), np.full(len(payloads), -1)
+        good = np.ones(len(payloads), np.bool_)
+        last = np.full(len(payloads), -1)
         for bucket, bit in self._pairs(payloads):
             good &= (bucket > last) & (bucket < self.domain) & (bit < 2)
             last = bucket

@@ -99,7 +99,9 @@ class BloomRappor(Protocol):
         law = {}
         for cohort in range(self.cohorts):
             set_bits = self.hash_bits(value, cohort)
-            for bits, weight in unary_law([one_chance if v in set_bits else zero_chance for v in range(self.bits)]).items():
+            for bits, weight in unary_law(
+                [one_chance if v in set_bits else zero_chance for v in range(self.bits)]
+            ).items():
                 law[cohort.to_bytes(2, "little") + bits] = weight / self.cohorts
         return law
 
@@ -122,17 +124,21 @@ class BloomRappor(Protocol):
         table = np.zeros((self.cohorts, self.bits + 1), np.int64)
         for cohort_number in np.unique(cohort):
             members = payloads[cohort == cohort_number, 2:]
-            table[cohort_number, :-1], table[cohort_number, -1] = count_ones(members, self.bits), len(members)
+            table[cohort_number, :-1] = count_ones(members, self.bits)
+            table[cohort_number, -1] = len(members)
         return table.ravel()
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """How many members of each cohort have each bit: cohorts * bits entries."""
-        one_chance, zero_chance = self.steps.reported_one, self.steps.reported_zero
+        one_chance = self.steps.reported_one
+        zero_chance = self.steps.reported_zero
         if not exactly(tally):
             table = tally.reshape(self.cohorts, self.bits + 1).astype(np.float64)
             return ((table[:, :-1] - table[:, -1:] * float(zero_chance)) / float(one_chance - zero_chance)).ravel()
         counts: NDArray[Any] = tally.reshape(self.cohorts, self.bits + 1)
-        bit_counts: NDArray[Any] = ((counts[:, :-1] - counts[:, -1:] * zero_chance) / (one_chance - zero_chance)).ravel()
+        bit_counts: NDArray[Any] = (
+            (counts[:, :-1] - counts[:, -1:] * zero_chance) / (one_chance - zero_chance)
+        ).ravel()
         return bit_counts
 
     def target(self, value: str) -> NDArray[Any]:
@@ -140,9 +146,11 @@ class BloomRappor(Protocol):
 
     def _second_moments(self) -> tuple[Fraction, Fraction]:
         """E of the squared contribution of a report of the entry's cohort, for a set bit and for a clear one."""
-        one_chance, zero_chance = self.steps.reported_one, self.steps.reported_zero
+        one_chance = self.steps.reported_one
+        zero_chance = self.steps.reported_zero
         gap = (one_chance - zero_chance) ** 2
-        return (one_chance * (1 - zero_chance) ** 2 + (1 - one_chance) * zero_chance**2) / gap, zero_chance * (1 - zero_chance) / gap
+        for_set_bit = (one_chance * (1 - zero_chance) ** 2 + (1 - one_chance) * zero_chance**2) / gap
+        return for_set_bit, zero_chance * (1 - zero_chance) / gap
 
     def user_variance(self, value: str) -> NDArray[Any]:
         high, low = self._second_moments()
@@ -154,7 +162,8 @@ class BloomRappor(Protocol):
         values = self.debias(tally, reports)
         _, low = self._second_moments()
         members = np.repeat(tally.reshape(self.cohorts, self.bits + 1)[:, -1], self.bits)
-        one_chance, zero_chance = float(self.steps.reported_one), float(self.steps.reported_zero)
+        one_chance = float(self.steps.reported_one)
+        zero_chance = float(self.steps.reported_zero)
         set_counts = np.clip(values, 0, members)
         variances = members * float(low) + set_counts * (1 - one_chance - zero_chance) / (one_chance - zero_chance)
         return Estimate(values, variances, reports, self._largest_move, what="bits")
@@ -180,7 +189,8 @@ class BloomRappor(Protocol):
         scale = np.sqrt((design**2).sum(axis=0))
         chosen = np.flatnonzero(_lasso(design / scale, wanted, sqrt(2 * log(max(2, len(candidates))))))
         inverse = np.linalg.pinv(design[:, chosen].T @ design[:, chosen])
-        counts, errors = inverse @ (design[:, chosen].T @ wanted), np.sqrt(np.diag(inverse))
+        counts = inverse @ (design[:, chosen].T @ wanted)
+        errors = np.sqrt(np.diag(inverse))
         quantile = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(candidates)))
         order = [i for i in np.argsort(counts)[::-1] if counts[i] > quantile * errors[i]]
         names = tuple(candidates[chosen[i]] for i in order)
@@ -204,19 +214,23 @@ class BloomRappor(Protocol):
         design = np.stack([self.filters(text).ravel()[occupied] for text in candidates], axis=1) * shares[:, None]
         # the noise of the answers, and that of which members happen to be in the cohort
         set_counts = np.clip(bits.values[occupied], 0, members[occupied])
-        weight = 1 / np.sqrt(np.maximum(bits.variances[occupied] + set_counts * (1 - set_counts / members[occupied]), 1e-12))
+        weight = 1 / np.sqrt(
+            np.maximum(bits.variances[occupied] + set_counts * (1 - set_counts / members[occupied]), 1e-12)
+        )
         return design * weight[:, None], bits.values[occupied] * weight
 
 
 def _lasso(design: NDArray[np.float64], wanted: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
     """Non-negative least squares with a penalty on the sum, by coordinate descent on the normal equations."""
-    gram, pull = design.T @ design, design.T @ wanted - penalty
+    gram = design.T @ design
+    pull = design.T @ wanted - penalty
     counts = np.zeros(design.shape[1])
     for _ in range(500):
         moved = 0.0
         for j in np.flatnonzero((counts > 0) | (pull - gram @ counts > 0)):
             new = max(0.0, (pull[j] - gram[j] @ counts + gram[j, j] * counts[j]) / gram[j, j])
-            moved, counts[j] = max(moved, abs(new - counts[j])), new
+            moved = max(moved, abs(new - counts[j]))
+            counts[j] = new
         if moved <= 1e-6 * max(1.0, counts.max()):
             break
     return counts

@@ -99,7 +99,8 @@ def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: A
             return ["wire: the aggregator would reject a report that the client can send"]
         tally = np.array([Fraction(int(count)) for count in protocol.tally(row)], object)
         estimate = protocol.debias(tally, 1)
-        mean, square = mean + weight * estimate, square + weight * estimate * estimate
+        mean = mean + weight * estimate
+        square = square + weight * estimate * estimate
     target = protocol.target(value)
     problems = []
     if (mean != target).any():
@@ -125,11 +126,14 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     Every call of the protocol's randomiser draws a new independent answer, so the client must have charged epsilon for
     each, and must refuse before the lifetime budget is passed.
     """
-    drawn, inside, kind = 0, False, type(client.protocol)
+    drawn = 0
+    inside = False
+    kind = type(client.protocol)
 
     def counted(self: Protocol, value: Any, coins: Coins, device: int = 0) -> bytes:
         nonlocal drawn, inside
-        drawn, inside = drawn + 1, True
+        drawn += 1
+        inside = True
         answer = kind.permanent_one(self, value, coins, device)
         inside = False
         return answer
@@ -139,8 +143,9 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
         drawn += 0 if inside else 1
         return kind.permanent(self, values, source, devices)
 
-    watched = type("Watched", (kind,), {"one": counted, "permanent": also})
-    protocol, before = client.protocol, client.spent
+    watched = type("Watched", (kind,), {"permanent_one": counted, "permanent": also})
+    protocol = client.protocol
+    before = client.spent
     promised = client.lifetime_epsilon - sum(renewal.epsilon for renewal in client.renewals)
     client.protocol = object.__new__(watched)
     client.protocol.__dict__.update(protocol.__dict__)
@@ -170,15 +175,21 @@ def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_al
         observed[row.tobytes()] = int(count)
     if any(output not in law or law[output] == 0 for output in observed):
         return False
-    statistic, cells, rare_seen, rare_expected = 0.0, 0, 0.0, 0.0
+    statistic = 0.0
+    cells = 0
+    rare_seen = 0.0
+    rare_expected = 0.0
     for output, weight in law.items():
         expected = float(weight) * draws
         if expected < 10:  # pooled, so that the chi-square approximation holds
-            rare_seen, rare_expected = rare_seen + observed.get(output, 0), rare_expected + expected
+            rare_seen += observed.get(output, 0)
+            rare_expected += expected
         elif expected:
-            statistic, cells = statistic + (observed.get(output, 0) - expected) ** 2 / expected, cells + 1
+            statistic += (observed.get(output, 0) - expected) ** 2 / expected
+            cells += 1
     if rare_expected >= 10:
-        statistic, cells = statistic + (rare_seen - rare_expected) ** 2 / rare_expected, cells + 1
+        statistic += (rare_seen - rare_expected) ** 2 / rare_expected
+        cells += 1
     return bool(chi2.sf(statistic, max(1, cells - 1)) > false_alarm)
 
 
@@ -187,9 +198,9 @@ def epsilon_at_least(
 ) -> float:
     """A lower bound on the true epsilon between two values, from reports alone: for domains too large to enumerate.
 
-    The event is "the report speaks for `first` rather than `second`" (by the estimator's own contributions, the report's
-    likelihood order for all oracles here); its two probabilities are bounded by Clopper and Pearson, so that the bound
-    exceeds the truth with probability at most `false_alarm`.
+    The event is "the report speaks for `first` rather than `second`" (by the estimator's own contributions, which is
+    the report's likelihood order for all oracles here). Its two probabilities are bounded by Clopper and Pearson, so
+    that the bound exceeds the truth with probability at most `false_alarm`.
     """
     from scipy.stats import beta
 

@@ -50,10 +50,12 @@ class DeviceBudget:
     def __init__(self, lifetime_epsilon: Number, *, unit: str = "user") -> None:
         self._lifetime = positive(lifetime_epsilon, "lifetime_epsilon")
         # what is left, in integers: _left / _over
-        self._left, self._over = self._lifetime.numerator, self._lifetime.denominator
+        self._left = self._lifetime.numerator
+        self._over = self._lifetime.denominator
         self._answers: dict[tuple[str, int, int], int] = {}
         self._renewals: list[Renewal] = []
-        self._lock, self._process = Lock(), os.getpid()
+        self._lock = Lock()
+        self._process = os.getpid()
         self.unit = unit
         self.keep: Callable[[dict[str, Any]], None] | None = None  # stores the state, before a charge takes effect
 
@@ -101,7 +103,8 @@ class DeviceBudget:
             )
         if self._over % epsilon.denominator:
             wider = lcm(self._over, epsilon.denominator)
-            self._left, self._over = self._left * (wider // self._over), wider
+            self._left = self._left * (wider // self._over)
+            self._over = wider
         price = answers * epsilon.numerator * (self._over // epsilon.denominator)
         if price > self._left:
             raise BudgetError(
@@ -120,7 +123,9 @@ class DeviceBudget:
         with self._lock:
             self._renewals.append(Renewal(more, because))
             left = self.left + more
-            self._lifetime, self._left, self._over = self._lifetime + more, left.numerator, left.denominator
+            self._lifetime = self._lifetime + more
+            self._left = left.numerator
+            self._over = left.denominator
             if self.keep is not None:
                 self.keep(self.to_json())
 
@@ -143,7 +148,8 @@ class DeviceBudget:
         if budget._lifetime <= sum(r.epsilon for r in budget._renewals):
             raise ParameterError("the stored budget contradicts itself: it was renewed by more than its total")
         for charge in state["charges"]:
-            price, answers = positive(charge["epsilon"], "epsilon"), charge["answers"]
+            price = positive(charge["epsilon"], "epsilon")
+            answers = charge["answers"]
             if not isinstance(answers, int) or answers < 1:
                 raise ParameterError("a stored charge names no number of answers")
             whole = budget.require(price, answers)

@@ -35,7 +35,8 @@ def respond(values: NDArray[np.int64], size: int, truth: Fraction, source: Words
 
 def respond_one(value: int, size: int, truth: Chance, coins: Coins) -> int:
     """`respond` for one value; draws the lie always, so that the work does not tell whether it was used."""
-    keep, other = coins.coin(truth), coins.below(size - 1)
+    keep = coins.coin(truth)
+    other = coins.below(size - 1)
     return (other + (other >= value), value)[keep]
 
 

@@ -193,7 +193,8 @@ class EdgeResponse(KeptReports):
 
     def _unbiased(self, payloads: Payloads) -> tuple[NDArray[np.float64], int]:
         """(the lower triangle, entry by entry unbiased; the number of entries answered for). First report counts."""
-        p, matrix = float(self.p), np.zeros((self.users, self.users))
+        p = float(self.p)
+        matrix = np.zeros((self.users, self.users))
         good = payloads[self.valid(payloads)]
         users, first = np.unique(get_int(good[:, :4]), return_index=True)
         bits = np.unpackbits(good[first, 4:], axis=1, bitorder="little").astype(np.float64)

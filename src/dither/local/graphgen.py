@@ -23,7 +23,8 @@ from dither.privacy.noise import SystemSource, Words, uniform_below
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-_RESTARTS, _STEPS = 8, 50
+_RESTARTS = 8
+_STEPS = 50
 
 
 def links_to(adjacency: NDArray[np.bool_], groups: Labels, count: int) -> NDArray[np.int64]:
@@ -34,7 +35,8 @@ def links_to(adjacency: NDArray[np.bool_], groups: Labels, count: int) -> NDArra
 
 def clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> Labels:
     """Users with similar rows together: k-means, the best of a few starts."""
-    points, words = np.asarray(rows, np.float64), source or SystemSource()
+    points = np.asarray(rows, np.float64)
+    words = source or SystemSource()
     if not 1 <= count <= len(points):
         raise ParameterError("there must be at least as many users as clusters")
     best: tuple[float, Labels] | None = None
@@ -57,7 +59,8 @@ def clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> 
 
 def drawn(labels: Labels, rows: NDArray[Any], *, source: Words | None = None) -> NDArray[np.bool_]:
     """A graph (symmetric, no loops) in which users have about the noisy numbers of links that their rows say."""
-    words, users = source or SystemSource(), len(labels)
+    words = source or SystemSource()
+    users = len(labels)
     numbers = np.maximum(np.asarray(rows, np.float64), 0.0)
     count = numbers.shape[1]
     inside = (labels[:, None] == np.arange(count)).astype(np.float64)
@@ -81,7 +84,9 @@ def generate(
     source: Words | None = None,
 ) -> tuple[NDArray[np.bool_], Labels, Loss]:
     """All rounds on a simulated population: (synthetic graph, clusters of the users, loss of one entry of one list)."""
-    words, price, users = source or SystemSource(), read_epsilon(epsilon), len(adjacency)
+    words = source or SystemSource()
+    price = read_epsilon(epsilon)
+    users = len(adjacency)
     if adjacency.shape != (users, users) or users > 1 << 12 or rounds < 2:
         raise ParameterError("adjacency must be a square matrix of at most 4096 users, rounds at least 2")
     labels: Labels = uniform_below(groups, users, source=words)

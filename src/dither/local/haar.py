@@ -120,7 +120,8 @@ class Haar(Oracle):
 
     def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
         """Leaf counts: from the root downwards, half of (parent + difference)."""
-        detail, row = self.debias(tally, reports), np.array([float(reports)])
+        detail = self.debias(tally, reports)
+        row = np.array([float(reports)])
         for k in range(self.levels):
             gap = detail[(1 << k) - 1 : (2 << k) - 1]
             row = np.stack([(row + gap) / 2, (row - gap) / 2], axis=1).ravel()
@@ -140,7 +141,8 @@ class Haar(Oracle):
         """Variance of a range from its coefficients' weights (users who hold nothing there)."""
         cut = np.zeros(self.domain)
         cut[start:end] = 1.0
-        total, weights = cut, []
+        total = cut
+        weights = []
         for _ in range(self.levels):
             pairs = total.reshape(-1, 2)
             weights.append((pairs[:, 0] - pairs[:, 1]) / 2)

@@ -40,7 +40,9 @@ def transform(rows: NDArray[Any]) -> NDArray[Any]:
     >>> transform(np.array([[1, 2]]))
     array([[ 3, -1]])
     """
-    result, size, half = rows.copy(), rows.shape[1], 1
+    result = rows.copy()
+    size = rows.shape[1]
+    half = 1
     while half < size:
         pairs = result.reshape(len(rows), size // (2 * half), 2, half)
         low, high = pairs[:, :, 0].copy(), pairs[:, :, 1]
@@ -129,7 +131,8 @@ class Hadamard(Oracle):
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = read_values(values, self.domain)
-        block, row = held % self.blocks, 1 + held // self.blocks
+        block = held % self.blocks
+        row = 1 + held // self.blocks
         column = uniform_below(self.order, len(held), source=source)
         inside = bernoulli(self.inside, len(held), source=source)
         stay = inside | bernoulli(self.opposite, len(held), source=source)
@@ -147,10 +150,14 @@ class Hadamard(Oracle):
         return chance(self.inside), chance(self.opposite), self.order, self.payload_bytes
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        held, (inside, opposite, order, width) = read_value(value, self.domain), self._facts
-        block, row = held % self.blocks, 1 + held // self.blocks
+        held = read_value(value, self.domain)
+        inside, opposite, order, width = self._facts
+        block = held % self.blocks
+        row = 1 + held // self.blocks
         # all draws are made, whatever they decide, so that the work tells nothing
-        column, hit, stay = coins.below(order), coins.coin(inside), coins.coin(opposite)
+        column = coins.below(order)
+        hit = coins.coin(inside)
+        stay = coins.coin(opposite)
         away = coins.below(max(1, self.blocks - 1))
         stay |= hit
         turned = column ^ (row & -row) if ((row & column).bit_count() % 2 == 0) != hit else column
@@ -158,7 +165,8 @@ class Hadamard(Oracle):
         return (block * order + column).to_bytes(width, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        block, row = value % self.blocks, 1 + value // self.blocks
+        block = value % self.blocks
+        row = 1 + value // self.blocks
         law = {}
         for output in range(self.outputs):
             hit = output // self.order == block and (row & output % self.order).bit_count() % 2 == 0

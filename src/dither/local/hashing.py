@@ -84,13 +84,16 @@ class HashFamily:
 
     def hash_one(self, chosen: list[int], value: int) -> int:
         """Hash of one value under one seed, in plain integers: the definition."""
-        step, total = self.prime_bits - 1, chosen[-1]
+        step = self.prime_bits - 1
+        total = chosen[-1]
         for index in range(self.limbs):
             total += chosen[index] * (value >> step * index & ((1 << step) - 1))
         return total % self.prime * self.size >> self.prime_bits
 
     def _reduce(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-        prime, bits, unit = np.int64(self.prime), np.int64(self.prime_bits), np.int64(1)
+        prime = np.int64(self.prime)
+        bits = np.int64(self.prime_bits)
+        unit = np.int64(1)
         mask = np.int64((1 << (self.prime_bits - 1)) - 1)
         total = np.empty(np.broadcast_shapes(chosen[:, 0].shape, values.shape), np.int64)
         spare = np.empty_like(total)

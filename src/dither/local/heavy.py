@@ -70,8 +70,10 @@ class PrefixSearch(Search):
     def find(self, payloads: Payloads, *, keep: int = 32, level: float = 0.95) -> tuple[NDArray[np.int64], Estimate]:
         """(values found, their counts), largest first; only counts above zero at `level` over all probes survive."""
         good = payloads[self.valid(payloads)]
-        reports, groups = len(good), len(self.lengths)
-        candidates, estimate = np.arange(1 << self.first, dtype=np.int64), None
+        reports = len(good)
+        groups = len(self.lengths)
+        candidates = np.arange(1 << self.first, dtype=np.int64)
+        estimate = None
         before = self.first
         for number, (length, oracle) in enumerate(zip(self.lengths, self.oracles, strict=True)):
             if length > before:

@@ -110,7 +110,7 @@ class Search(KeptReports):
 
 
 def scaled_up(oracle: Oracle, counts: NDArray[np.float64], respondents: int, reports: int, groups: float) -> Estimate:
-    """Counts among the `respondents` users, 1/groups of all, as counts among all `reports`; variance of the sampling too."""
+    """Counts among `respondents` users, 1/groups of all, scaled to all `reports`; the variance has the sampling too."""
     inner = oracle.variances(np.clip(counts, 0, respondents), respondents)
     spread = groups**2 * inner + (groups - 1) * np.clip(groups * counts, 0, reports)
     return Estimate(groups * counts, spread, reports, groups * float(oracle.largest_move))

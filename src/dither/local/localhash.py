@@ -100,7 +100,8 @@ class LocalHash(SupportOracle):
         return self.hashes, chance(self.p), int_width(self.size - 1)
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        held, (family, truth, width) = read_value(value, self.domain), self._facts
+        held = read_value(value, self.domain)
+        family, truth, width = self._facts
         chosen = [coins.below(family.prime) for _ in range(family.limbs + 1)]
         answer = respond_one(family.hash_one(chosen, held), self.size, truth, coins)
         return b"".join(number.to_bytes(4, "little") for number in chosen) + answer.to_bytes(width, "little")
@@ -136,7 +137,8 @@ class LocalHash(SupportOracle):
 
     def support(self, payloads: Payloads, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many reports support each of `candidates`: all a search over a huge domain needs."""
-        seeds, answers = self._seeds(payloads), self._answers(payloads)
+        seeds = self._seeds(payloads)
+        answers = self._answers(payloads)
         total = np.zeros(len(candidates), np.int64)
         step = max(1, _CELLS // max(1, len(candidates)))
         for start in range(0, len(seeds), step):

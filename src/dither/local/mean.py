@@ -31,7 +31,8 @@ GRID_BITS = 32
 def round_at_random(grid: NDArray[np.int64], steps: int, source: Words) -> NDArray[np.int64]:
     """One of 0..steps for each grid point, with mean exactly grid * steps / 2**32 (steps below 2**30)."""
     scaled = grid * steps
-    down, rest = scaled >> GRID_BITS, scaled & ((1 << GRID_BITS) - 1)
+    down = scaled >> GRID_BITS
+    rest = scaled & ((1 << GRID_BITS) - 1)
     drawn = source.words(len(grid), GRID_BITS).astype(np.int64)
     return down + (drawn < rest)
 

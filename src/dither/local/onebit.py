@@ -170,7 +170,8 @@ class RepeatedOneBit(OneBit):
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         drawn = uniform_below(self.step, len(values), source=source) if devices is None else devices
-        multiple, most = self.endpoint(values, drawn), self.most_keys - 1
+        multiple = self.endpoint(values, drawn)
+        most = self.most_keys - 1
         bit = (uniform_below(most, len(multiple), source=source) < multiple).astype(np.int64)
         bit ^= ~bernoulli(self.p, len(bit), source=source)
         return put_int(bit, 1)

@@ -89,7 +89,8 @@ class Piecewise(Mean):
 
     def coefficients(self) -> tuple[Fraction, Fraction]:
         """(a, b): a report y estimates r by a (y + 1/2) + b."""
-        first, last = self.window.mean(0), self.window.mean(self.positions)
+        first = self.window.mean(0)
+        last = self.window.mean(self.positions)
         slope = 2 / (last - first)
         return slope, -1 - slope * first
 

@@ -123,8 +123,11 @@ def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> 
     n = len(payloads)
     if isinstance(protocol, OptimisedUnary | SymmetricUnary):
         ones = np.bitwise_count(payloads).sum(axis=1, dtype=np.int64)
-        p, q, d = float(protocol.p), float(protocol.q), protocol.domain
-        mean, variance = p + (d - 1) * q, p * (1 - p) + (d - 1) * q * (1 - q)
+        p = float(protocol.p)
+        q = float(protocol.q)
+        d = protocol.domain
+        mean = p + (d - 1) * q
+        variance = p * (1 - p) + (d - 1) * q * (1 - q)
         score = float((ones.mean() - mean) / (variance / n) ** 0.5)
         if abs(score) > limit:
             messages.append(

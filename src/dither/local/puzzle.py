@@ -87,7 +87,8 @@ class FragmentPuzzle(Search):
         """For every position the significant pieces of each tag, largest first; half a false pair is expected."""
         pieces = []
         for group in range(self.positions):
-            oracle, answers = self.oracles[group], self.answers(payloads, group)
+            oracle = self.oracles[group]
+            answers = self.answers(payloads, group)
             estimate = oracle.estimate(oracle.tally(answers), len(answers))
             cells = np.flatnonzero(estimate.significant(1 / 2))
             by_tag: dict[int, list[int]] = {}
@@ -98,7 +99,8 @@ class FragmentPuzzle(Search):
 
     def candidates(self, payloads: Payloads) -> NDArray[np.int64]:
         """Words that the pieces spell: a piece for every position, all of one tag, which is the tag of the word."""
-        pieces, words = self._pieces(payloads), []
+        pieces = self._pieces(payloads)
+        words = []
         widths = [min(self.step, self.bits - group * self.step) for group in range(self.positions)]
         for tag in set.intersection(*(set(by_tag) for by_tag in pieces)):
             for spelt in islice(product(*(by_tag[tag] for by_tag in pieces)), _JOINS):
@@ -112,7 +114,8 @@ class FragmentPuzzle(Search):
     def find(self, payloads: Payloads, *, keep: int = 32, level: float = 0.95) -> tuple[NDArray[np.int64], Estimate]:
         """(values found, their counts by the whole-value reports), largest first, significant at `level` over all."""
         good = payloads[self.valid(payloads)]
-        words, oracle = self.candidates(good), self.oracles[-1]
+        words = self.candidates(good)
+        oracle = self.oracles[-1]
         assert isinstance(oracle, LocalHash)
         answers = np.concatenate([self.answers(good, self.positions + i) for i in range(self.positions)])
         counts = oracle.debias(oracle.support(answers, words), len(answers))

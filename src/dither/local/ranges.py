@@ -64,9 +64,11 @@ class Hierarchy(Oracle):
 
     @property
     def levels(self) -> int:
-        height, size = 0, 1
+        height = 0
+        size = 1
         while size < self.domain:
-            height, size = height + 1, size * max(2, self.branching)
+            height += 1
+            size *= max(2, self.branching)
         return height
 
     @cached_property
@@ -123,7 +125,8 @@ class Hierarchy(Oracle):
         return np.concatenate(tallies)
 
     def _levels(self, tally: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:
-        level_tallies, start = [], 0
+        level_tallies = []
+        start = 0
         for oracle in self.oracles:
             end = start + oracle.tally_size
             level_tallies.append((tally[start:end], tally[end]))
@@ -132,7 +135,9 @@ class Hierarchy(Oracle):
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """Counts of all nodes, level after level, scaled up from the users of the level."""
-        level_counts = [o.debias(t, n) * self.levels for o, (t, n) in zip(self.oracles, self._levels(tally), strict=True)]
+        level_counts = [
+            o.debias(t, n) * self.levels for o, (t, n) in zip(self.oracles, self._levels(tally), strict=True)
+        ]
         return np.concatenate(level_counts)
 
     def target(self, value: int) -> NDArray[Any]:
@@ -169,7 +174,8 @@ class Hierarchy(Oracle):
     def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
         """Leaf counts after consistency."""
         raw = self.debias(tally, reports).astype(np.float64)
-        levels, start = [np.array([float(reports)])], 0
+        levels = [np.array([float(reports)])]
+        start = 0
         for oracle in self.oracles:
             levels.append(raw[start : start + oracle.domain])
             start += oracle.domain

@@ -62,7 +62,8 @@ class Steps:
 
     def one_report(self, hashes: int) -> Fraction:
         """h ln(q*(1 - p*) / (p*(1 - q*))), rounded up."""
-        one_chance, zero_chance = self.reported_one, self.reported_zero
+        one_chance = self.reported_one
+        zero_chance = self.reported_zero
         return log_above((one_chance * (1 - zero_chance) / (zero_chance * (1 - one_chance))) ** hashes)
 
     def remember(self, truth: Payloads, width: int, source: Words) -> Payloads:

@@ -77,7 +77,8 @@ class LocalSGD:
         """
         if self.path:
             raise ParameterError("this model has been trained: users answer once; make a new one for other users")
-        x, y = np.asarray(features, np.float64), np.asarray(labels, np.float64)
+        x = np.asarray(features, np.float64)
+        y = np.asarray(labels, np.float64)
         if x.ndim != 2 or x.shape[1] != self.dimensions or len(x) != len(y):
             raise ParameterError(f"features must be rows of {self.dimensions} numbers, one label each")
         words = source or SystemSource()

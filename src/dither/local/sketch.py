@@ -150,7 +150,8 @@ class CountMeanSketch(_Sketch):
         return (get_int(payloads[:, :4]) < self.rows) & spare_bits_clear(payloads[:, 4:], self.width)
 
     def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
-        row, table = get_int(payloads[:, :4]), tally.reshape(self.rows, self.width + 1)
+        row = get_int(payloads[:, :4])
+        table = tally.reshape(self.rows, self.width + 1)
         table[:, -1] += np.bincount(row, minlength=self.rows)
         order = np.argsort(row, kind="stable")
         present, starts = np.unique(row[order], return_index=True)
@@ -232,7 +233,9 @@ class HadamardSketch(_Sketch):
         return self.rows * self.width
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        is_valid: NDArray[np.bool_] = (get_int(payloads[:, :4]) < self.rows) & (get_int(payloads[:, 4:]) < 2 * self.width)
+        is_valid: NDArray[np.bool_] = (get_int(payloads[:, :4]) < self.rows) & (
+            get_int(payloads[:, 4:]) < 2 * self.width
+        )
         return is_valid
 
     def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:

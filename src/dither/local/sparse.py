@@ -84,11 +84,13 @@ class SparseMean(Mean):
 
     def chances(self, value: Mapping[int, float]) -> dict[int, Fraction]:
         """The law of the symbol, before Hadamard response."""
-        held, law = _checked(value, self.items), {}
+        held = _checked(value, self.items)
+        law = {}
         slots = max(len(held), self.most)
         for item, number in held.items():
             share = self.share(number)
-            law[2 * item], law[2 * item + 1] = (1 - share) / slots, share / slots
+            law[2 * item] = (1 - share) / slots
+            law[2 * item + 1] = share / slots
         law[2 * self.items] = Fraction(slots - len(held), slots)
         return law
 
@@ -131,8 +133,10 @@ class SparseMean(Mean):
 
     def user_variance(self, value: Any) -> NDArray[Any]:
         """most**2 (2 c**2 - 2 c**2 E[H_a H_b]) - mean**2; the product of two rows is a row, whose mean is 1/c."""
-        gain, chances = self.symbols.step, self.chances(value)
-        mean, variances = self.target(value), []
+        gain = self.symbols.step
+        chances = self.chances(value)
+        mean = self.target(value)
+        variances = []
         for i in range(self.items):
             product = (1 + 2 * i) ^ (2 + 2 * i)  # the row of H that is the product of the item's two rows
             aligned = chances.get(product - 1, Fraction(0)) / gain

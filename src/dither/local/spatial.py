@@ -164,7 +164,9 @@ class PlanarLaplace(KeptReports):
 
     def places(self, payloads: Payloads) -> NDArray[np.int64]:
         """The lattice points of reports; times `side` they are places. Feed them to `remap`."""
-        lattice_points: NDArray[np.int64] = np.stack([get_int(payloads[:, :4]), get_int(payloads[:, 4:])], axis=1) - _EDGE
+        lattice_points: NDArray[np.int64] = (
+            np.stack([get_int(payloads[:, :4]), get_int(payloads[:, 4:])], axis=1) - _EDGE
+        )
         return lattice_points
 
     def remap(

@@ -1,10 +1,10 @@
 """Every local protocol as a subject for a tester that knows nothing of it: a mechanism, two neighbours, a claim.
 
 `mechanism(data, size)` gives `size` reports of independent devices, one row of bytes each (all that a collector sees).
-The audit kit's tester takes them as they are: `test(s.mechanism, s.one, s.two, epsilon=s.epsilon)`.
+The audit kit's tester takes them as they are: `test(s.mechanism, s.first, s.second, epsilon=s.epsilon)`.
 
 >>> subject = next(subjects())
->>> subject.name, subject.mechanism(subject.one, 3).shape
+>>> subject.name, subject.mechanism(subject.first, 3).shape
 ('direct', (3, 1))
 """
 
@@ -80,7 +80,7 @@ EXAMPLES: tuple[Protocol, ...] = (
 
 
 class ProtocolSubject(NamedTuple):
-    """What to test: `mechanism(one, size)` against `mechanism(two, size)`, claimed to differ by e**epsilon at most."""
+    """A protocol and two inputs: `mechanism(first, size)` and `mechanism(second, size)` differ by at most e**epsilon."""
 
     name: str
     mechanism: Callable[..., Payloads]
@@ -109,7 +109,9 @@ def subject(protocol: Protocol, *, single: bool = False, source: Words | None = 
         return protocol.randomise(batch, words) if single else protocol.permanent(batch, words)
 
     if single:
-        return ProtocolSubject(f"{protocol.type}, one report", mechanism, group[0], group[-1], float(_one_report(protocol)))
+        return ProtocolSubject(
+            f"{protocol.type}, one report", mechanism, group[0], group[-1], float(_one_report(protocol))
+        )
     return ProtocolSubject(protocol.type, mechanism, group[0], group[-1], float(protocol.epsilon))
 
 

@@ -100,13 +100,15 @@ class Subset(SupportOracle):
         rows = random_rows(share, len(held), self.domain, source)
         write_bit(rows, held, bernoulli(self.p, len(held), source=source))
         missing = self.size - np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
-        open_rows, flat = np.flatnonzero(missing), rows.reshape(-1)
+        open_rows = np.flatnonzero(missing)
+        flat = rows.reshape(-1)
         while len(open_rows):
             position = uniform_below(self.domain - 1, len(open_rows), source=source)
             position += position >= held[open_rows]
             byte = open_rows * rows.shape[1] + (position >> 3)
             mask = _MASKS.take(position & 7)
-            before, left = flat.take(byte), missing.take(open_rows)
+            before = flat.take(byte)
+            left = missing.take(open_rows)
             hit = np.flatnonzero((before & mask != 0) == (left < 0))
             flat[byte.take(hit)] = before.take(hit) ^ mask.take(hit)
             left[hit] -= np.sign(left.take(hit))
@@ -120,7 +122,8 @@ class Subset(SupportOracle):
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
         """As `_block`: independent bits, then uniform others set or cleared until their number is right."""
-        held, (own, share) = read_value(value, self.domain), self._facts
+        held = read_value(value, self.domain)
+        own, share = self._facts
         bits = coins.bits(share, self.domain) & ~(1 << held)
         missing = self.size - coins.coin(own) - bits.bit_count()
         set_bits = bits if self.size - missing == bits.bit_count() else bits | 1 << held

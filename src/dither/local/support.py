@@ -95,7 +95,8 @@ class SupportOracle(Oracle):
         return np.array([held if v == value else self.noise_variance for v in range(self.domain)], object)
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
-        p, q = float(self.p), float(self.q)
+        p = float(self.p)
+        q = float(self.q)
         variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * (1 - p - q) / (p - q)
         return variances
 

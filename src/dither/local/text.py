@@ -53,7 +53,8 @@ def one_ngram(texts: list[list[str]] | list[str], n: int, *, source: Words | Non
     Each user counts once however much it writes, so the oracle that reports the n-gram protects the *whole* text.
     A text shorter than n is padded with "".
     """
-    words, ngrams = source or SystemSource(), []
+    words = source or SystemSource()
+    ngrams = []
     for text in texts:
         tokens = list(text) + [""] * max(0, n - len(text))
         start = uniform_below(len(tokens) - n + 1, source=words)

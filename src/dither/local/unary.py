@@ -67,7 +67,8 @@ class _Unary(SupportOracle):
         return chance(self.p), self.q
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        held, (own, other) = 1 << read_value(value, self.domain), self._bits
+        held = 1 << read_value(value, self.domain)
+        own, other = self._bits
         bits = coins.bits(other, self.domain) & ~held
         return (bits | held if coins.coin(own) else bits).to_bytes(self.payload_bytes, "little")
 

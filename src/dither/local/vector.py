@@ -82,11 +82,16 @@ class VectorMean(Mean):
         return ",".join(str(int(g)) for g in self.grid(np.asarray(value, np.float64)))
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        matrix, protocol = self._matrix(values), self.coordinate_protocol
+        matrix = self._matrix(values)
+        protocol = self.coordinate_protocol
         coordinates = sample_coordinates(len(matrix), self.dimensions, self.sampled, source)
-        width, columns = int_width(self.dimensions - 1), []
+        width = int_width(self.dimensions - 1)
+        columns = []
         for coordinate in coordinates.T:
-            columns += [put_int(coordinate, width), protocol.permanent(matrix[np.arange(len(matrix)), coordinate], source)]
+            columns += [
+                put_int(coordinate, width),
+                protocol.permanent(matrix[np.arange(len(matrix)), coordinate], source),
+            ]
         return np.hstack(columns)
 
     def inputs(self) -> list[Any]:
@@ -96,18 +101,22 @@ class VectorMean(Mean):
         return [np.array(corner + rest) for corner in product((low, high), repeat=few)]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
-        width, law = int_width(self.dimensions - 1), {}
+        width = int_width(self.dimensions - 1)
+        law = {}
         laws = [self.coordinate_protocol.law(x) for x in value]
         for coordinates in combinations(range(self.dimensions), self.sampled):
             for answers in product(*(laws[j].items() for j in coordinates)):
-                payload, weight = b"", Fraction(1, comb(self.dimensions, self.sampled))
+                payload = b""
+                weight = Fraction(1, comb(self.dimensions, self.sampled))
                 for j, (answer, chance) in zip(coordinates, answers, strict=True):
-                    payload, weight = payload + j.to_bytes(width, "little") + answer, weight * chance
+                    payload += j.to_bytes(width, "little") + answer
+                    weight *= chance
                 law[payload] = weight
         return law
 
     def _split(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], Payloads]]:
-        width, size = int_width(self.dimensions - 1), self.coordinate_protocol.payload_bytes
+        width = int_width(self.dimensions - 1)
+        size = self.coordinate_protocol.payload_bytes
         starts = range(0, self.payload_bytes, width + size)
         return [
             (get_int(payloads[:, s : s + width]), np.ascontiguousarray(payloads[:, s + width : s + width + size]))
@@ -115,7 +124,8 @@ class VectorMean(Mean):
         ]
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        good, last = np.ones(len(payloads), np.bool_), np.full(len(payloads), -1)
+        good = np.ones(len(payloads), np.bool_)
+        last = np.full(len(payloads), -1)
         for coordinate, answer in self._split(payloads):
             good &= (coordinate > last) & (coordinate < self.dimensions) & self.coordinate_protocol.valid(answer)
             last = coordinate
@@ -137,8 +147,10 @@ class VectorMean(Mean):
         return table.ravel()
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        scale, protocol = Fraction(self.dimensions, self.sampled), self.coordinate_protocol
-        table, factor = tally.reshape(self.dimensions, -1), scale if exactly(tally) else float(scale)
+        scale = Fraction(self.dimensions, self.sampled)
+        protocol = self.coordinate_protocol
+        table = tally.reshape(self.dimensions, -1)
+        factor = scale if exactly(tally) else float(scale)
         rows = [protocol.debias(row[:-1], row[-1])[0] * factor for row in table]
         return np.array(rows, object if exactly(tally) else np.float64)
 
@@ -187,7 +199,8 @@ class VectorChoice:
 def best_vector(epsilon: Any, dimensions: int, low: Any = -1, high: Any = 1) -> VectorChoice:
     """Sample coordinates or split the budget? Compared exactly for k = 1..16 and k = dimensions."""
     whole_number(dimensions, "dimensions")
-    tried, epsilon = {}, read_epsilon(epsilon)
+    tried = {}
+    epsilon = read_epsilon(epsilon)
     for k in sorted({*range(1, min(dimensions, 16) + 1), dimensions}):
         if epsilon / k < SMALLEST:
             continue

@@ -84,7 +84,8 @@ class Channel:
         pairs = combinations(range(len(self.matrix)), 2) if adjacent is None else adjacent
         worst = 0.0
         for s, t in pairs:
-            a, b = self.matrix[s], self.matrix[t]
+            a = self.matrix[s]
+            b = self.matrix[t]
             if ((a > 0) != (b > 0)).any():
                 return math.inf
             both = a > 0

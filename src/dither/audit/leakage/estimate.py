@@ -78,7 +78,8 @@ class Trained:
         """The vote of the k nearest examples, ties as the book says."""
         points = _points(outputs)
         guesses = np.empty(len(points), np.int64)
-        rows, columns = np.arange(len(points)), min(len(self.points), k + 8)
+        rows = np.arange(len(points))
+        columns = min(len(self.points), k + 8)
         while len(rows):
             done, guess = self._vote(points[rows], k, columns)
             guesses[rows[done]] = guess[done]
@@ -88,7 +89,8 @@ class Trained:
 
     def _vote(self, points: NDArray[np.float64], k: int, columns: int) -> tuple[NDArray[np.bool_], Integers]:
         distance, positions = self._tree.query(points, k=columns)
-        distance, positions = distance.reshape(len(points), -1), positions.reshape(len(points), -1)
+        distance = distance.reshape(len(points), -1)
+        positions = positions.reshape(len(points), -1)
         reached = np.cumsum(self.totals[positions], axis=1)
         enough = reached[:, -1] >= k
         edge_column = np.where(enough, (reached >= k).argmax(axis=1), columns - 1)
@@ -204,8 +206,8 @@ def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: floa
 
     >>> import numpy as np
     >>> s = np.arange(4000) % 2
-    >>> found = from_pairs(s, s * 10)
-    >>> found.risk, round(found.random_guess, 1)
+    >>> leakage = from_pairs(s, s * 10)
+    >>> leakage.risk, round(leakage.random_guess, 1)
     (0.0, 0.5)
     """
     names, labels = np.unique(np.asarray(secrets), return_inverse=True)
@@ -213,7 +215,8 @@ def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: floa
     if len(labels) != len(points) or len(names) < 2 or len(labels) < 40:
         raise ParameterError("leakage needs as many outputs as secrets, at least 40 pairs and two kinds of secret")
     train = int(len(labels) * (1 - held_out))
-    test_points, test_labels = points[train:], labels[train:]
+    test_points = points[train:]
+    test_labels = labels[train:]
 
     def risk(classify: Callable[[NDArray[Any]], Integers]) -> float:
         return float((classify(test_points) != test_labels).mean())

@@ -16,13 +16,15 @@ class LineClassifier:
     """Examples (secret, output) with outputs in 0 .. size - 1.
 
     >>> import numpy as np
-    >>> seen = Line(np.array([2, 2, 1]), np.array([5, 5, 9]), kinds=3, size=12)
-    >>> seen.guess("frequentist").tolist()[5:10], seen.guess("nn").tolist()[5:10]
+    >>> classifier = LineClassifier(np.array([2, 2, 1]), np.array([5, 5, 9]), kinds=3, size=12)
+    >>> classifier.guess("frequentist").tolist()[5:10], classifier.guess("nn").tolist()[5:10]
     ([2, 2, 2, 2, 1], [2, 2, 2, 1, 1])
     """
 
     def __init__(self, secrets: Integers, outputs: Integers, kinds: int, size: int) -> None:
-        self.examples, self.kinds, self.size = len(secrets), kinds, size
+        self.examples = len(secrets)
+        self.kinds = kinds
+        self.size = size
         codes = np.sort(np.asarray(outputs, np.int64) * kinds + np.asarray(secrets, np.int64))
         first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
         self._counts = np.diff(np.append(first, len(codes)))  # of each (output, secret) that occurs
@@ -43,8 +45,9 @@ class LineClassifier:
         every = np.arange(self.size)
         radius = self._radius(every, k)
         low, high = np.maximum(every - radius + 1, 0), np.minimum(every + radius, self.size)
-        start, stop = self._below[low], self._below[high]  # strictly inside
-        start, stop = np.where(radius > 0, start, 0), np.where(radius > 0, stop, 0)
+        is_wide = radius > 0  # examples start .. stop - 1 lie strictly inside the radius
+        start = np.where(is_wide, self._below[low], 0)
+        stop = np.where(is_wide, self._below[high], 0)
         winner = self._group(every, radius)
         guesses = winner.copy()
         voting_outputs = np.flatnonzero(stop > start)
@@ -65,7 +68,8 @@ class LineClassifier:
 
     def _group(self, every: Integers, radius: Integers) -> Integers:
         """The most frequent secret of the (at most two) outputs at the radius."""
-        left, right = every - radius, every + radius
+        left = every - radius
+        right = every + radius
         there = np.append(np.diff(self._below) > 0, False)
         has_left = (left >= 0) & there[np.maximum(left, -1)]
         has_right = (right < self.size) & there[np.minimum(right, self.size)]
@@ -82,7 +86,8 @@ class LineClassifier:
 
     def _ragged(self, rows: Integers, outputs: Integers) -> tuple[Integers, Integers]:
         """For every row the entries of an output: the rows repeated, and the entries."""
-        start, stop = self._rows[outputs], self._rows[outputs + 1]
+        start = self._rows[outputs]
+        stop = self._rows[outputs + 1]
         lengths = stop - start
         before = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         entries = np.arange(int(lengths.sum())) - np.repeat(before - start, lengths)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -61,7 +62,8 @@ class LocationSystem:
     def to_json(self) -> dict[str, object]:
         printed = PRINTED[self.table, self.name, self.nu]
         rows = [
-            {"delta": delta, "printed": list(printed[delta]), "ours": list(our_counts)} for delta, our_counts in self.counts.items()
+            {"delta": delta, "printed": list(printed[delta]), "ours": list(our_counts)}
+            for delta, our_counts in self.counts.items()
         ]
         return {
             "table": self.table,
@@ -80,7 +82,8 @@ def reproduce(
         plane = Plane(nu)
         prior = plane.hot_spots
         truth, secrets, points = _drawn(plane, name, prior, pairs)
-        lines = curves(secrets, points, len(plane.secret_centres), step, lambda done, label=f"{name} {nu}": tick(label, done))  # type: ignore[misc]
+        tick_system = partial(tick, f"{name} {nu}")
+        lines = curves(secrets, points, len(plane.secret_centres), step, tick_system)
         counts = {delta: tuple(lines[method].converged(truth, delta) for method in METHODS) for delta in printed}
         yield LocationSystem(table, name, nu, truth, counts, len(np.unique(points, axis=0)))
 

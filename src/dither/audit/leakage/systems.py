@@ -92,7 +92,8 @@ class Matrix:
     def pairs(self, count: int) -> tuple[Integers, Integers]:
         """Secrets and outputs."""
         secret = uniform_below(self.secrets, count)
-        u, cumulative = uniforms(count), np.cumsum(self.matrix, axis=1)
+        u = uniforms(count)
+        cumulative = np.cumsum(self.matrix, axis=1)
         output = np.empty(count, np.int64)
         for s in range(self.secrets):
             has_secret = secret == s
@@ -189,7 +190,8 @@ class Plane:
 
     def geometric_pairs(self, count: int, prior: Floats | None = None) -> tuple[Integers, Floats]:
         """Secrets and grid points of the planar geometric."""
-        secret, u = self._secrets(count, prior), uniforms(count)
+        secret = self._secrets(count, prior)
+        u = uniforms(count)
         output = np.empty((count, 2))
         for s in np.unique(secret):
             rows = np.flatnonzero(secret == s)
@@ -206,7 +208,8 @@ class Plane:
 
     def channel_pairs(self, matrix: Floats, count: int, prior: Floats) -> tuple[Integers, Floats]:
         """Secrets and the centres of cells that a channel on the secrets' own cells gives."""
-        secret, u = self._secrets(count, prior), uniforms(count)
+        secret = self._secrets(count, prior)
+        u = uniforms(count)
         picked = np.empty(count, np.int64)
         for s in np.unique(secret):
             rows = np.flatnonzero(secret == s)
@@ -219,7 +222,8 @@ class Plane:
         P(o) = sum pi C and C[s, o] proportional to P(o) e^(-rate d), in turn; both steps never increase the leakage.
         """
         distance = np.hypot(*(self.secret_centres[:, None] - self.secret_centres[None]).transpose(2, 0, 1))
-        weight, out = np.exp(-self.rate * distance), np.full(len(prior), 1 / len(prior))
+        weight = np.exp(-self.rate * distance)
+        out = np.full(len(prior), 1 / len(prior))
         matrix = weight
         for _ in range(rounds):
             matrix = out[None, :] * weight

@@ -166,7 +166,13 @@ class Reproduced:
             }
             for delta, our_counts in self.counts.items()
         ]
-        return {"table": experiment.table, "system": experiment.name, "risk_printed": experiment.risk, "risk": self.risk, "rows": rows}
+        return {
+            "table": experiment.table,
+            "system": experiment.name,
+            "risk_printed": experiment.risk,
+            "risk": self.risk,
+            "rows": rows,
+        }
 
 
 def sizes(first: int, last: int, step: float) -> list[int]:
@@ -210,7 +216,11 @@ def reproduce(
         run_counts: list[dict[float, list[int]]] = []
         for _ in range(runs):
             system = experiment.build()  # the random system is drawn anew
-            lines = curves(system, *system.pairs(most), step, lambda done, experiment=experiment: tick(experiment.name, done / runs))  # type: ignore[misc]
+
+            def tick_run(done: float, name: str = experiment.name) -> None:
+                tick(name, done / runs)
+
+            lines = curves(system, *system.pairs(most), step, tick_run)
             run_counts.append(
                 {
                     delta: [
@@ -222,7 +232,8 @@ def reproduce(
             )
         counts = {
             delta: tuple(
-                _count_or_none(statistics.median_high(column)) for column in zip(*(run[delta] for run in run_counts), strict=True)
+                _count_or_none(statistics.median_high(column))
+                for column in zip(*(run[delta] for run in run_counts), strict=True)
             )
             for delta in experiment.counts
         }

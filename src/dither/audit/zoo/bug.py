@@ -132,8 +132,11 @@ def accountant(
     """A bug in arithmetic: the number claimed lies below the proved lower end of the bracket."""
 
     def catch() -> Catch:
-        claimed_value, truth = claimed(), true_lower()
-        return Catch(claimed_value < truth, f"claims {claimed_value:.6g}; the truth is at least {truth:.6g}", needs=needs())
+        claimed_value = claimed()
+        truth = true_lower()
+        return Catch(
+            claimed_value < truth, f"claims {claimed_value:.6g}; the truth is at least {truth:.6g}", needs=needs()
+        )
 
     return Bug(name, what, origin, claim, "accountant", catch)
 
@@ -157,5 +160,6 @@ def laplace_tail(scale: float, t: Any) -> Any:
     """P(z >= t) of integer Laplace noise."""
     a = math.exp(-1 / scale)
     t = np.asarray(t, np.float64)
-    upper, below = np.exp(-np.maximum(t, 1) / scale) / (1 + a), np.exp(-np.maximum(1 - t, 0) / scale) / (1 + a)
+    upper = np.exp(-np.maximum(t, 1) / scale) / (1 + a)
+    below = np.exp(-np.maximum(1 - t, 0) / scale) / (1 + a)
     return np.where(t >= 1, upper, 1 - below)

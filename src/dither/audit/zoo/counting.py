@@ -127,7 +127,9 @@ def dawa_partition(counts: list[int], size: int) -> NDArray[np.bool_]:
     cost(B) = sum |x - mean| + 1/eps2, floored at 1/eps2; eps1 = 1, eps2 = 1/20. The noise of a bucket of length L has
     scale (2 - 1/L - 1/N) / eps1, half of what choosing the least of all partitions needs; single cells have none.
     """
-    x, n, floor_cost = np.array(counts, np.float64), len(counts), np.float32(20)
+    x = np.array(counts, np.float64)
+    n = len(counts)
+    floor_cost = np.float32(20)
     best: list[Any] = [np.zeros(size, np.float32)]
     long = best[0]
     for end in range(1, n + 1):

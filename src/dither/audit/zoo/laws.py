@@ -59,23 +59,30 @@ def permute_and_flip() -> tuple[Law, Law]:
 
 
 def _priced_as_bounded_range() -> Bug:
-    rho, order, times = 1 / 8, 1.5, 64
+    rho = 1 / 8
+    order = 1.5
+    times = 64
 
     def catch() -> Catch:
         left, right = permute_and_flip()
         divergence = renyi(left, right, order)
         # a black box sees it only after composition: `times` choices against the zCDP curve of their price
-        up, down = math.log(0.5 / float(right[0])), math.log(0.5 / float(right[1]))
-        price, options = times * rho, []
+        up = math.log(0.5 / float(right[0]))
+        down = math.log(0.5 / float(right[1]))
+        price = times * rho
+        options = []
         for ups in range(times + 1):
             epsilon = ups * up + (times - ups) * down - 1e-9
             if epsilon > price:
                 delta = math.exp(-((epsilon - price) ** 2) / (4 * price))
-                p, q = float(binom.sf(ups - 1, times, 0.5)), float(binom.sf(ups - 1, times, float(right[0])))
+                p = float(binom.sf(ups - 1, times, 0.5))
+                q = float(binom.sf(ups - 1, times, float(right[0])))
                 spread = math.sqrt(p + math.exp(2 * epsilon) * q)
                 options.append(((p - math.exp(epsilon) * q - delta) / spread, p, q, epsilon, delta))
         best = runs_needed(*max(options)[1:], ALPHA / 4)
-        needs_text = "not visible at any composition tried" if best is None else f"{best:.2g} a side of {times} choices each"
+        needs_text = (
+            "not visible at any composition tried" if best is None else f"{best:.2g} a side of {times} choices each"
+        )
         evidence = f"Renyi divergence of order {order:g} is {divergence:.4f} > {order * rho:.4f} = order * eps^2/8"
         return Catch(divergence > order * rho, evidence, needs=needs_text)
 

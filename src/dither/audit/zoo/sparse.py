@@ -38,7 +38,8 @@ class Variant:
         shift = discrete_laplace(self.threshold, size)
         for i, value in enumerate(queries):
             noise = 0 if self.query is None else discrete_laplace(self.query, size)
-            hit, going = value + noise >= shift, left > 0
+            hit = value + noise >= shift
+            going = left > 0
             shown: Any = value + noise if self.shows_value else HIT
             out[:, i] = np.where(going, np.where(hit, shown, MISS), OVER)
             left = left - (hit & going)
