@@ -59,36 +59,36 @@ def draw_loss(loss: Loss, size: int, *, first: bool) -> Floats:
             total += draw_loss(loss.loss, size, first=first)
         return total
     if isinstance(loss, (DiscreteLaplace, Laplace)):
-        noise = discrete_laplace(loss.scale, size) if isinstance(loss, DiscreteLaplace) else _laplace(loss, size)
-        return _side(noise.astype(np.float64), float(loss.sensitivity), float(loss.scale), first)
+        noise = discrete_laplace(loss.scale, size) if isinstance(loss, DiscreteLaplace) else _draw_laplace(loss, size)
+        return _compute_laplace_loss(noise.astype(np.float64), float(loss.sensitivity), float(loss.scale), first)
     if isinstance(loss, DiscreteGaussian):
-        return _gaussian(discrete_gaussian(loss.sigma, size).astype(np.float64), loss, first)
+        return _compute_gaussian_loss(discrete_gaussian(loss.sigma, size).astype(np.float64), loss, first)
     if isinstance(loss, Gaussian):
-        return _gaussian(float(loss.sigma) * ndtri(_uniform(size)), loss, first)
+        return _compute_gaussian_loss(float(loss.sigma) * ndtri(_draw_uniform(size)), loss, first)
     if isinstance(loss, RandomizedResponse):
         e = float(loss.epsilon)
-        return np.where((_uniform(size) < 1 / (1 + math.exp(-e))) == first, e, -e)
+        return np.where((_draw_uniform(size) < 1 / (1 + math.exp(-e))) == first, e, -e)
     raise ParameterError(f"the loss of {type(loss).__name__} cannot be drawn: use the mechanisms that have a law")
 
 
-def _uniform(size: int) -> Floats:
+def _draw_uniform(size: int) -> Floats:
     """Uniform floats in (0, 1), good enough to estimate a tail; no output of theirs is ever released."""
     words = SystemSource().words(size) >> np.uint64(11)
     return np.asarray((words.astype(np.float64) + 0.5) * 2.0**-53)
 
 
-def _laplace(loss: Laplace, size: int) -> Floats:
-    u = _uniform(size)
+def _draw_laplace(loss: Laplace, size: int) -> Floats:
+    u = _draw_uniform(size)
     return np.asarray(np.where(u < 0.5, np.log(2 * u), -np.log(2 * (1 - u))) * float(loss.scale))
 
 
-def _side(noise: Floats, move: float, scale: float, first: bool) -> Floats:
+def _compute_laplace_loss(noise: Floats, move: float, scale: float, first: bool) -> Floats:
     """ln P1/P2 of Laplace noise, clipped at its two atoms: |x - move| - |x| in floats would leak (Mironov 2012)."""
     loss = (move - 2 * noise) / scale if first else -(move + 2 * noise) / scale
     return np.asarray(np.clip(loss, -move / scale, move / scale))
 
 
-def _gaussian(noise: Floats, loss: Gaussian | DiscreteGaussian, first: bool) -> Floats:
+def _compute_gaussian_loss(noise: Floats, loss: Gaussian | DiscreteGaussian, first: bool) -> Floats:
     move = float(loss.sensitivity)
     x = noise if first else noise + move
     return np.asarray((move * move - 2 * move * x) / (2 * float(loss.sigma) ** 2))

@@ -28,7 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from dither.accounting.curves import delta as claimed_delta
 from dither.accounting.curves import epsilon as claimed_epsilon
 from dither.audit.confidence import ceiling, check_alpha, log_ratio, lower, upper
-from dither.audit.events import Event, angles, cells, search
+from dither.audit.events import Event, choose_views, count_cells, search_events
 from dither.audit.outputs import Batch, Raised, Reader, View, draw, is_vectorised
 from dither.errors import ParameterError
 from dither.privacy.losses import Loss
@@ -183,39 +183,41 @@ def test(
         )
     many = is_vectorised(mechanism) if vectorised is None else vectorised
     title = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
-    with _bar(progress, title, 2 * spend.runs) as tick:
-        raw = [_some(mechanism, data, spend.choosing, many, tick) for data in (d1, d2)]
-        _not_all_raised(raw)
+    with _ProgressBar(progress, title, 2 * spend.runs) as tick:
+        raw = [_draw_outputs(mechanism, data, spend.choosing, many, tick) for data in (d1, d2)]
+        _refuse_all_raised(raw)
         read = Reader.of(*raw)
         first = [read(outputs) for outputs in raw]
         del raw
         share = spend.alpha / (2 * 2 * (_EVENTS + len(events)))  # two directions, two ends each
-        searched_views = angles(*first)
+        searched_views = choose_views(*first)
         chosen = []
         for direction, side in (("d1 over d2", 0), ("d2 over d1", 1)):
-            found_events = search(
+            found_events = search_events(
                 searched_views, first[side], first[1 - side], epsilon, delta, spend.testing, share, _EVENTS
             )
             chosen.append((direction, side, [*found_events, *events]))
         every = {id(event): event for _, _, group in chosen for event in group}
-        hits, kept = _count(mechanism, (d1, d2), read, list(every.values()), spend.testing, many, tick)
+        hits, kept = _count_hits(mechanism, (d1, d2), read, list(every.values()), spend.testing, many, tick)
     evidence = []
     for direction, side, group in chosen:
         for event in group:
             pair = (hits[id(event)][side], hits[id(event)][1 - side])
             low, high = lower(pair[0], spend.testing, share), upper(pair[1], spend.testing, share)
             evidence.append(Evidence(event.text, direction, pair, spend.testing, low, high))
-    return _judge(title, epsilon, delta, claim, spend, share, evidence, _roc(searched_views[0], first, kept))
+    return _judge_evidence(
+        title, epsilon, delta, claim, spend, share, evidence, _compute_roc(searched_views[0], first, kept)
+    )
 
 
-def _not_all_raised(raw: list[Any]) -> None:
+def _refuse_all_raised(raw: list[Any]) -> None:
     """A mechanism that only ever raises would look innocent: most likely it was called wrongly."""
     if all(isinstance(output, Raised) for outputs in raw for output in outputs):
         first = raw[0][0]
         raise ParameterError(f"the mechanism raised in every run ({first.kind}: {first.message}): nothing was tested")
 
 
-def _some(mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]) -> Any:
+def _draw_outputs(mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]) -> Any:
     """The raw outputs of the first part."""
     if many:
         batch = draw(mechanism, data, runs, vectorised=True)
@@ -229,7 +231,7 @@ def _some(mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick:
     return outputs
 
 
-def _count(
+def _count_hits(
     mechanism: Callable[..., Any],
     pair: tuple[Any, Any],
     read: Reader,
@@ -255,7 +257,7 @@ def _count(
     return hits, kept
 
 
-def _judge(
+def _judge_evidence(
     name: str,
     epsilon: float,
     delta: float,
@@ -301,10 +303,10 @@ def _judge(
     )
 
 
-def _roc(view: View, first: list[Batch], kept: list[Batch]) -> tuple[tuple[float, float], ...]:
+def _compute_roc(view: View, first: list[Batch], kept: list[Batch]) -> tuple[tuple[float, float], ...]:
     """False against true positives of an attacker who learned likelihood ratios from the first part: an estimate."""
     score = view.of
-    values, p, q = cells(score(first[0]), score(first[1]), exact=True)
+    values, p, q = count_cells(score(first[0]), score(first[1]), exact=True)
     if len(values) < 2:
         return ((0.0, 0.0), (1.0, 1.0))
     order = np.argsort(-(p + 1e-9) / (q + 1e-9), kind="stable")
@@ -321,7 +323,7 @@ def _roc(view: View, first: list[Batch], kept: list[Batch]) -> tuple[tuple[float
     return tuple((float(fpr[i]), float(tpr[i])) for i in curve_points)
 
 
-class _bar:
+class _ProgressBar:
     """A progress bar of rich, or nothing."""
 
     def __init__(self, shown: bool, name: str, total: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.audit.outputs import Batch, Numbers, View, views
+from dither.audit.outputs import Batch, Numbers, View, list_views
 
 _BINS = 400
 _MOST_CELLS = 200_000
@@ -55,10 +55,10 @@ def event(name: str, holds: Callable[[Any], Any]) -> Event:
 
     It is tested whatever the search finds, so its power can be computed in advance.
     """
-    return Event(View(name, lambda batch: np.asarray(holds(_outputs(batch)), np.bool_)), "holds", (), name)
+    return Event(View(name, lambda batch: np.asarray(holds(_read_outputs(batch)), np.bool_)), "holds", (), name)
 
 
-def _outputs(batch: Batch) -> Any:
+def _read_outputs(batch: Batch) -> Any:
     if batch.shown:
         return [batch.shown[int(key)] for key in batch.whole]
     return batch.rows[:, 0] if batch.names == ("value",) else batch.rows
@@ -73,15 +73,15 @@ class CandidateEvent:
     right_share: float
 
 
-def angles(left: Batch, right: Batch) -> list[View]:
+def choose_views(left: Batch, right: Batch) -> list[View]:
     """The views to search: of few possible outputs the whole output alone, whose likelihood ratio says it all."""
-    whole, *others = views(left)
+    whole, *others = list_views(left)
     if len(np.unique(np.concatenate([left.whole[:20_000], right.whole[:20_000]]))) > _FEW_OUTPUTS:
-        return [*learned(left, right), whole, *others]
+        return [*learn_score(left, right), whole, *others]
     return [whole, *([] if left.rows.dtype.kind == "i" else others)]
 
 
-def search(
+def search_events(
     searched_views: Sequence[View],
     left: Batch,
     right: Batch,
@@ -94,7 +94,7 @@ def search(
     """The events that promise most at `runs` test runs each and rate `alpha`: at the claim, and along the profile."""
     candidates: list[CandidateEvent] = []
     for view in searched_views:
-        candidates += _candidates(view, left, right, epsilon)
+        candidates += _list_candidates(view, left, right, epsilon)
     if not candidates:
         return []
     p = np.array([candidate.left_share for candidate in candidates])
@@ -120,41 +120,41 @@ def search(
     return list(chosen.values())
 
 
-def _candidates(view: View, left: Batch, right: Batch, epsilon: float) -> Iterator[CandidateEvent]:
+def _list_candidates(view: View, left: Batch, right: Batch, epsilon: float) -> Iterator[CandidateEvent]:
     a = view.of(left)
     b = view.of(right)
     whole = a.dtype.kind in "bi"
     if view.ordered:
-        values, p, q = cells(a, b, exact=whole)
+        values, p, q = count_cells(a, b, exact=whole)
         if len(values) < 2:
             return
         below_p = np.cumsum(p)
         below_q = np.cumsum(q)
-        for i in _spread(len(values) - 1):
+        for i in _spread_indices(len(values) - 1):
             top = float(values[i])
             start = float(values[i + 1]) if whole else float(np.nextafter(top, np.inf))
-            yield CandidateEvent(partial(_line, view, "at_most", top), below_p[i], below_q[i])
-            yield CandidateEvent(partial(_line, view, "at_least", start), 1 - below_p[i], 1 - below_q[i])
+            yield CandidateEvent(partial(_make_half_line, view, "at_most", top), below_p[i], below_q[i])
+            yield CandidateEvent(partial(_make_half_line, view, "at_least", start), 1 - below_p[i], 1 - below_q[i])
         for profile_epsilon in (0.0, epsilon, 1.5 * epsilon):
-            i, j = _best_run(p - math.exp(profile_epsilon) * q)
+            i, j = _find_best_run(p - math.exp(profile_epsilon) * q)
             before = -math.inf if i == 0 else float(np.nextafter(values[i - 1], np.inf))
             first = float(values[i]) if whole else before
             yield CandidateEvent(
-                partial(_interval, view, first, float(values[j])), p[i : j + 1].sum(), q[i : j + 1].sum()
+                partial(_make_interval, view, first, float(values[j])), p[i : j + 1].sum(), q[i : j + 1].sum()
             )
     if whole:
-        yield from _sets(view, left, a, b)
+        yield from _list_sets(view, left, a, b)
 
 
-def _line(view: View, kind: Literal["at_most", "at_least"], number: float) -> Event:
+def _make_half_line(view: View, kind: Literal["at_most", "at_least"], number: float) -> Event:
     return Event(view, kind, (number,), f"{view.name} {'<=' if kind == 'at_most' else '>='} {number:.12g}")
 
 
-def _interval(view: View, first: float, last: float) -> Event:
+def _make_interval(view: View, first: float, last: float) -> Event:
     return Event(view, "between", (first, last), f"{view.name} between {first:.12g} and {last:.12g}")
 
 
-def _among(view: View, numbers: Numbers, value_count: int) -> Event:
+def _make_set(view: View, numbers: Numbers, value_count: int) -> Event:
     """The values themselves if they are few and mean something; a whole output is known by its hash alone."""
     kept = tuple(np.sort(numbers).tolist())
     if view.name != "whole output" and 1 < len(kept) <= 12:
@@ -163,7 +163,7 @@ def _among(view: View, numbers: Numbers, value_count: int) -> Event:
     return Event(view, "among", kept, text)
 
 
-def _point(view: View, sample: Batch, cell: Any) -> Event:
+def _make_point(view: View, sample: Batch, cell: Any) -> Event:
     shown = sample.shown.get(int(cell), str(cell))
     if view.name == "whole output" and not sample.shown:
         rows_with_cell = np.flatnonzero(sample.whole == cell)
@@ -173,12 +173,12 @@ def _point(view: View, sample: Batch, cell: Any) -> Event:
     return Event(view, "among", (int(cell),), f"{view.name} is {shown}")
 
 
-def _sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[CandidateEvent]:
+def _list_sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[CandidateEvent]:
     """Single cells, and unions of those of largest likelihood ratio; ranked on every other run, weighed on the rest.
 
     Ranked and weighed on the same runs, a set of outputs that came once would always look best.
     """
-    values, p, q = cells(a[::2], b[::2], exact=True)
+    values, p, q = count_cells(a[::2], b[::2], exact=True)
     if len(values) < 2 or values.dtype.kind == "f":
         return
     rest = np.concatenate([a[1::2], b[1::2]])
@@ -187,15 +187,15 @@ def _sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[Candida
     left_shares = np.bincount(positions[: len(a) // 2], minlength=len(values) + 1)[:-1] / max(1, len(a) // 2)
     right_shares = np.bincount(positions[len(a) // 2 :], minlength=len(values) + 1)[:-1] / max(1, len(b) // 2)
     for i in np.argsort(-p)[:40]:
-        yield CandidateEvent(partial(_point, view, sample, values[i]), left_shares[i], right_shares[i])
+        yield CandidateEvent(partial(_make_point, view, sample, values[i]), left_shares[i], right_shares[i])
     order = np.argsort(-(p + 0.5 / len(a)) / (q + 1 / len(a)), kind="stable")
     left_sums = np.cumsum(left_shares[order])
     right_sums = np.cumsum(right_shares[order])
-    for k in _spread(len(order) - 1)[1:]:
-        yield CandidateEvent(partial(_among, view, values[order[: k + 1]], len(values)), left_sums[k], right_sums[k])
+    for k in _spread_indices(len(order) - 1)[1:]:
+        yield CandidateEvent(partial(_make_set, view, values[order[: k + 1]], len(values)), left_sums[k], right_sums[k])
 
 
-def cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floats]:
+def count_cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floats]:
     """Values (or upper ends of bins) in order, with their shares on both sides."""
     if exact and a.dtype.kind in "bi":
         values, positions = np.unique(np.concatenate([a, b]), return_inverse=True)
@@ -218,7 +218,7 @@ def cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floa
     return top, p, q
 
 
-def _spread(count: int, most: int = 250) -> list[int]:
+def _spread_indices(count: int, most: int = 250) -> list[int]:
     """All places up to `count`, or some of them, dense at both ends."""
     if count <= most:
         return list(range(count))
@@ -226,7 +226,7 @@ def _spread(count: int, most: int = 250) -> list[int]:
     return sorted({*ends, *np.linspace(0, count - 1, most - 80).astype(int).tolist()})
 
 
-def _best_run(gain: Floats) -> tuple[int, int]:
+def _find_best_run(gain: Floats) -> tuple[int, int]:
     """The run i..j of cells with the largest sum (Kadane)."""
     total = np.concatenate([[0.0], np.cumsum(gain)])
     lowest = np.minimum.accumulate(total)
@@ -234,18 +234,18 @@ def _best_run(gain: Floats) -> tuple[int, int]:
     return int(np.argmin(total[: j + 1])), j
 
 
-def learned(left: Batch, right: Batch) -> Sequence[View]:
+def learn_score(left: Batch, right: Batch) -> Sequence[View]:
     """The score of a logistic classifier between the two sides, fitted on some of the runs."""
     if left.rows.shape[1] < 2 or min(len(left), len(right)) < 200:
         return []
     half = min(len(left), len(right), _TRAIN) // 2
-    features = _features(left.rows[:half])
+    features = _make_features(left.rows[:half])
     width = left.rows.shape[1]
     x = np.vstack([features(left.rows[:half]), features(right.rows[:half])])
     keep = x.std(axis=0) > 1e-12
     middle = x[:, keep].mean(axis=0)
     spread = x[:, keep].std(axis=0)
-    weights = _logistic((x[:, keep] - middle) / spread, np.repeat([1.0, 0.0], half))
+    weights = _fit_logistic((x[:, keep] - middle) / spread, np.repeat([1.0, 0.0], half))
     if weights is None:
         return []
 
@@ -256,7 +256,7 @@ def learned(left: Batch, right: Batch) -> Sequence[View]:
     return [View("learned score", score)]
 
 
-def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
+def _make_features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
     """Columns, distances from their medians, squares, and differences of neighbouring columns."""
     columns = min(sample.shape[1], 40)
     with np.errstate(invalid="ignore"):
@@ -276,7 +276,7 @@ def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
     return compute_features
 
 
-def _logistic(x: Floats, y: Floats, steps: int = 8, ridge: float = 1e-3) -> Floats | None:
+def _fit_logistic(x: Floats, y: Floats, steps: int = 8, ridge: float = 1e-3) -> Floats | None:
     """Newton's method; a little ridge keeps separable data finite."""
     x = np.hstack([x, np.ones((len(x), 1))])
     weights = np.zeros(x.shape[1])

@@ -28,14 +28,14 @@ _FLOAT_ERROR = 2.0**-44  # of a sum of probabilities, each a few units in the la
 
 def hockey_stick(left: Law, right: Law, epsilon: float | Fraction) -> Bounds:
     """A bracket of the smallest delta with which two laws are (epsilon, delta)-close in both directions."""
-    ends = [_one_way(a, b, Fraction(epsilon)) for a, b in ((left, right), (right, left))]
+    ends = [_bound_one_direction(a, b, Fraction(epsilon)) for a, b in ((left, right), (right, left))]
     return Bounds(max(end.lower for end in ends), max(end.upper for end in ends))
 
 
 def smallest_epsilon(left: Law, right: Law, delta: float = 0.0) -> Bounds:
     """A bracket of the smallest epsilon whose delta is at most `delta`; infinite if one side lacks an output."""
     if delta == 0:
-        worst = max(_ratio(left, right, x) for x in {*left, *right})
+        worst = max(_log_ratio(left, right, x) for x in {*left, *right})
         return Bounds(worst * (1 - _FLOAT_ERROR), worst * (1 + _FLOAT_ERROR))
     low, high = 0.0, 1.0
     while hockey_stick(left, right, high).upper > delta:
@@ -54,7 +54,7 @@ def smallest_epsilon(left: Law, right: Law, delta: float = 0.0) -> Bounds:
     return Bounds(bottom, top)
 
 
-def _one_way(left: Law, right: Law, eps: Fraction) -> Bounds:
+def _bound_one_direction(left: Law, right: Law, eps: Fraction) -> Bounds:
     if all(isinstance(p, (int, Fraction)) for law in (left, right) for p in law.values()):
         small = exp_minus(eps, _BITS)
         scale = Fraction(1 << _BITS, small.high), Fraction(1 << _BITS, max(1, small.low))
@@ -91,12 +91,12 @@ def judge(left: Law, right: Law, *, epsilon: float | Fraction, delta: float = 0.
     elif bounds.upper <= delta + (_FLOAT_ERROR * 4 if delta == 0 else 0.0):
         outcome = "holds on this pair"
 
-    worst = max({*left, *right}, key=lambda x: _ratio(left, right, x))
+    worst = max({*left, *right}, key=lambda x: _log_ratio(left, right, x))
     pair = (float(left.get(worst, 0)), float(right.get(worst, 0)))
     return ExactVerdict(outcome, float(epsilon), float(delta), bounds, worst, pair)
 
 
-def _ratio(left: Law, right: Law, x: Any) -> float:
+def _log_ratio(left: Law, right: Law, x: Any) -> float:
     """|ln P1(x) / P2(x)|."""
     p = float(left.get(x, 0))
     q = float(right.get(x, 0))

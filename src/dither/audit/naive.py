@@ -47,9 +47,9 @@ def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> NaiveD
     """All tables of a catalog, public ones first."""
     tables: dict[str, list[Row]] = {}
     lists: Lists = {}
-    for table in sorted(catalog.tables, key=lambda t: (t.kind == "private", _borrows(t))):
+    for table in sorted(catalog.tables, key=lambda t: (t.kind == "private", _borrows_labels(t))):
         if table.kind == "public":
-            kept = [_repaired(raw, table.columns, lists) for raw in raws[table.name]]
+            kept = [_repair_row(raw, table.columns, lists) for raw in raws[table.name]]
             tables[table.name] = [row for row in kept if _GONE not in row.values()]
             for column in table.columns:
                 if isinstance(column, Text):
@@ -59,7 +59,7 @@ def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> NaiveD
                     lists[table.name, column.name] = column.values
         else:
             owners = [owner_of(raw, table, catalog, raws) for raw in raws[table.name]]
-            tables[table.name] = _private(raws[table.name], owners, table, catalog, key, lists)
+            tables[table.name] = _register_private(raws[table.name], owners, table, catalog, key, lists)
     return NaiveDatabase(catalog, tables, lists, key)
 
 
@@ -68,7 +68,7 @@ def with_sample(database: NaiveDatabase, sample_key: bytes) -> NaiveDatabase:
     return replace(database, sample_key=sample_key)
 
 
-def _borrows(table: Table) -> bool:
+def _borrows_labels(table: Table) -> bool:
     return any(isinstance(c, Category) and isinstance(c.values, FromPublic) for c in table.columns)
 
 
@@ -105,17 +105,17 @@ def _same_window(raw: Raw, table: Table, above: Raw, parent: Table, catalog: Cat
 def registered(rows: list[Raw], table: Table, key: bytes, catalog: Catalog | None = None) -> list[Row]:
     """The rows of a table with an owner column that registration keeps, each with its `owner`, in no order."""
     assert isinstance(table.owner, OwnerColumn)
-    return _private(rows, [raw[table.owner.column] or None for raw in rows], table, catalog, key, {})
+    return _register_private(rows, [raw[table.owner.column] or None for raw in rows], table, catalog, key, {})
 
 
-def _private(
+def _register_private(
     raws: list[Raw], owners: list[str | None], table: Table, catalog: Catalog | None, key: bytes, lists: Lists
 ) -> list[Row]:
     owner_column = catalog.owner_column(table) if catalog else getattr(table.owner, "column", None)
     columns = tuple(column for column in table.columns if column.name != owner_column)
     owned: dict[str, list[Row]] = defaultdict(list)
     for raw, owner in zip(raws, owners, strict=True):
-        row = _repaired(raw, columns, lists)
+        row = _repair_row(raw, columns, lists)
         if owner is None or _GONE in row.values():
             continue
         if catalog and catalog.unit.column:
@@ -123,11 +123,11 @@ def _private(
         owned[owner].append(row)
     if catalog and catalog.unit.kind == "row":
         named = f"{len(table.name.encode())}:{table.name}"
-        ranked_rows = _ranked("", owned[""], key)
+        ranked_rows = _rank_rows("", owned[""], key)
         return [{"owner": hashlib.sha256((named + digest).encode()).hexdigest(), **row} for digest, row in ranked_rows]
     kept: list[Row] = []
     for owner, owner_rows in owned.items():
-        ranked = [row for _, row in _ranked(owner, owner_rows, key)]
+        ranked = [row for _, row in _rank_rows(owner, owner_rows, key)]
         for unique in table.unique:
             names = [name for name in unique if name != owner_column]
             first: dict[tuple[Any, ...], Row] = {}
@@ -138,7 +138,7 @@ def _private(
     return kept
 
 
-def _ranked(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]:
+def _rank_rows(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]:
     """One owner's rows by the digest of (key, owner, content, ordinal among identical ones)."""
     copies: dict[tuple[Any, ...], int] = defaultdict(int)
     digests: list[tuple[str, int, Row]] = []
@@ -160,7 +160,7 @@ def _window(value: int, table: Table, catalog: Catalog) -> int:
     return {"day": days, "week": (days + 3) // 7, "month": month, "year": day.year}[unit.every or "day"]
 
 
-def _repaired(raw: Raw, columns: tuple[Column, ...], lists: Lists) -> Row:
+def _repair_row(raw: Raw, columns: tuple[Column, ...], lists: Lists) -> Row:
     return {column.name: repair(raw[column.name] or None, column, lists) for column in columns}
 
 
@@ -170,24 +170,24 @@ def repair(raw: str | None, column: Column, lists: Lists | None = None) -> Any:
         return raw
     if isinstance(column, Text) or (isinstance(column, Category) and isinstance(column.values, Undeclared)):
         width = column.width if isinstance(column, Text) else column.values.width  # type: ignore[union-attr]
-        return _null(column, ()) if raw is None else raw[:width]
+        return _repair_null(column, ()) if raw is None else raw[:width]
     if isinstance(column, Category):
         values = column.values
         labels = (lists or {})[values.table, values.column] if isinstance(values, FromPublic) else values
         assert isinstance(labels, tuple)
         if raw is None:
-            return _null(column, labels)
+            return _repair_null(column, labels)
         if raw in labels:
             return labels.index(raw)
         return len(labels) if column.other == "keep" else _GONE
-    value = None if raw is None else _read(raw.strip(" "), column)
+    value = None if raw is None else _read_grid_value(raw.strip(" "), column)
     if value is None:
-        return _null(column, ())
+        return _repair_null(column, ())
     assert isinstance(column, Bounded)
     return max(column.lower_grid, min(column.upper_grid, value))
 
 
-def _null(column: Any, labels: tuple[str, ...]) -> Any:
+def _repair_null(column: Any, labels: tuple[str, ...]) -> Any:
     if column.nulls.rule == "drop":
         return _GONE
     if column.nulls.rule == "keep":
@@ -195,7 +195,7 @@ def _null(column: Any, labels: tuple[str, ...]) -> Any:
     return labels.index(column.nulls.value) if labels else column.nulls.value
 
 
-def _read(text: str, column: Column) -> int | None:
+def _read_grid_value(text: str, column: Column) -> int | None:
     """The grid integer that a text denotes, before the clamp on the grid; None if it is no value of the type."""
     if isinstance(column, Integer):
         return int(text.split(".")[0]) if re.fullmatch(r"[+-]?[0-9]{1,30}(\.0*)?", text) else None

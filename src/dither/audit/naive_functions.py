@@ -38,7 +38,7 @@ def apply(expression: Any, row: dict[str, Any]) -> Any:
     return None if None in arguments else PLAIN[expression.function](*arguments)
 
 
-def compared(operator: str, left: Any, right: Any) -> bool | None:
+def compare(operator: str, left: Any, right: Any) -> bool | None:
     """A comparison with a constant: days and truth values may be given as numbers."""
     if left is None or right is None:
         return None
@@ -186,12 +186,12 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "add_seconds": lambda t, n: t + datetime.timedelta(seconds=int(n)),
     "seconds_between": lambda a, b: Fraction(int((b - a).total_seconds())),
     "age_years": _age,
-    "eq": lambda x, y: compared("=", x, y),
-    "ne": lambda x, y: compared("<>", x, y),
-    "lt": lambda x, y: compared("<", x, y),
-    "le": lambda x, y: compared("<=", x, y),
-    "gt": lambda x, y: compared(">", x, y),
-    "ge": lambda x, y: compared(">=", x, y),
+    "eq": lambda x, y: compare("=", x, y),
+    "ne": lambda x, y: compare("<>", x, y),
+    "lt": lambda x, y: compare("<", x, y),
+    "le": lambda x, y: compare("<=", x, y),
+    "gt": lambda x, y: compare(">", x, y),
+    "ge": lambda x, y: compare(">=", x, y),
     "in": lambda x, *listed: x in listed,
     "not": lambda x: not x,
     "xor": lambda x, y: x != y,
@@ -207,7 +207,7 @@ def _or(*truths: bool | None) -> bool | None:
 
 
 def _between(x: Any, low: Any, high: Any) -> bool | None:
-    return _and(compared(">=", x, low), compared("<=", x, high))
+    return _and(compare(">=", x, low), compare("<=", x, high))
 
 
 def _case(*branches: Any) -> Any:

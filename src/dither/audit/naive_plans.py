@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from dither.audit.naive_functions import apply, compared
+from dither.audit.naive_functions import apply, compare
 from dither.catalog import (
     Boolean,
     Bounded,
@@ -54,7 +54,7 @@ class Label(str):
         return label
 
 
-def shown(value: Any, column: Column, lists: dict[tuple[str, str], tuple[str, ...]]) -> Any:
+def decode_value(value: Any, column: Column, lists: dict[tuple[str, str], tuple[str, ...]]) -> Any:
     """A registered value in its own units."""
     if value is None or isinstance(column, (Id, Text)):
         return value
@@ -81,7 +81,10 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
         case plans.Scan(table):
             columns = {column.name: column for column in database.catalog.table(table).columns}
             return [
-                (row.get("owner"), {n: shown(v, columns[n], database.lists) for n, v in row.items() if n != "owner"})
+                (
+                    row.get("owner"),
+                    {n: decode_value(v, columns[n], database.lists) for n, v in row.items() if n != "owner"},
+                )
                 for row in database.tables[table]
             ]
         case plans.Filter(source, condition):
@@ -116,11 +119,11 @@ def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
         case plans.SampleUnits(source, rate):
             digest = hashlib.sha256(database.sample_key + bytes.fromhex(plans.plan_hash(plan))).digest()
             x, y, z = (int.from_bytes(digest[i : i + 8], "big") % P for i in (0, 8, 16))
-            return [(o, row) for o, row in rows(source, database) if _drawn(o, (x, y, z), rate, database)]
+            return [(o, row) for o, row in rows(source, database) if _is_sampled(o, (x, y, z), rate, database)]
     raise AssertionError(plan)
 
 
-def _drawn(owner: Any, by: tuple[int, int, int], rate: Fraction, database: NaiveDatabase) -> bool:
+def _is_sampled(owner: Any, by: tuple[int, int, int], rate: Fraction, database: NaiveDatabase) -> bool:
     a, b = owner_hash(owner, database.key)
     return (by[0] * a + by[1] * b + by[2]) % P < int(P * rate)
 
@@ -129,7 +132,7 @@ def _join(plan: plans.Join, database: NaiveDatabase) -> list[Owned]:
     joined: list[Owned] = []
     right = rows(plan.right, database)
     paired = {right_name for left_name, right_name in plan.on if left_name == right_name}
-    names = list(right[0][1]) if right else _names(plan.right, database)
+    names = list(right[0][1]) if right else _list_columns(plan.right, database)
     for owner, row in rows(plan.left, database):
         matches = [
             right_row
@@ -142,7 +145,7 @@ def _join(plan: plans.Join, database: NaiveDatabase) -> list[Owned]:
     return joined
 
 
-def _names(plan: Plan, database: NaiveDatabase) -> list[str]:
+def _list_columns(plan: Plan, database: NaiveDatabase) -> list[str]:
     """The columns of a plan that may have no row to show them."""
     match plan:
         case plans.Project(_, columns):
@@ -151,12 +154,15 @@ def _names(plan: Plan, database: NaiveDatabase) -> list[str]:
             return [*keys, *(column.name for column in columns)]
         case plans.Join(left, right, on, _):
             paired = {right_name for left_name, right_name in on if left_name == right_name}
-            return [*_names(left, database), *(name for name in _names(right, database) if name not in paired)]
+            return [
+                *_list_columns(left, database),
+                *(name for name in _list_columns(right, database) if name not in paired),
+            ]
         case plans.Scan(name):
             table = database.catalog.table(name)
             owner = database.catalog.owner_column(table) if table.kind == "private" else None
             return [column_name for column_name in table.column_names if column_name != owner]
-    return _names(plans.sources_of(plan)[0], database)
+    return _list_columns(plans.sources_of(plan)[0], database)
 
 
 def owner_hash(owner: str, key: bytes) -> tuple[int, int]:
@@ -171,11 +177,11 @@ def _rank_group(owner: str | None, row: Row, keys: tuple[str, ...], database: Na
     """Where a group stands in its owner's own order: by hash, then by the keys, null last."""
     assert owner is not None
     a, b = owner_hash(owner, database.key)
-    x = sum(_index(row[key]) * pow(48_271, i, P) for i, key in enumerate(keys)) % P
+    x = sum(_key_number(row[key]) * pow(48_271, i, P) for i, key in enumerate(keys)) % P
     return ((a * x + b) % P, *((row[key] is None, _sortable(row[key])) for key in keys))
 
 
-def _index(value: Any) -> int:
+def _key_number(value: Any) -> int:
     if value is None:
         return P - 1
     if isinstance(value, Label):
@@ -212,7 +218,7 @@ def holds(condition: plans.Condition, row: Row) -> bool | None:
                 return decisive
             return None if None in truths else not decisive
         case plans.Compare(column, operator, constant):
-            return compared(operator, row[column], constant)
+            return compare(operator, row[column], constant)
     raise AssertionError(condition)
 
 
@@ -259,7 +265,7 @@ def evaluate(query: Cells, catalog: Catalog, registered: list[Row]) -> list[list
     table = catalog.table(plan.table)
     groups = grouped(query, NaiveDatabase(catalog, {table.name: registered}, {}, b""))
     answers = []
-    for key in product(*(_keys(table.column(name)) for name in query.keys)):
+    for key in product(*(_list_keys(table.column(name)) for name in query.keys)):
         cell = groups.get(key, [Fraction(0)] * len(query.columns))
         answers.append(
             [int(value / _step(aggregation, table)) for value, aggregation in zip(cell, query.columns, strict=True)]
@@ -272,7 +278,7 @@ def _step(aggregation: Any, table: Any) -> Fraction:
     return column.step if isinstance(column, Bounded) else Fraction(1)
 
 
-def _keys(column: Column) -> list[Any]:
+def _list_keys(column: Column) -> list[Any]:
     """Key values in order, null last if it is kept."""
     if isinstance(column, Category):
         assert isinstance(column.values, tuple)
@@ -280,6 +286,6 @@ def _keys(column: Column) -> list[Any]:
     else:
         assert isinstance(column, Bounded)
         grid = range(column.lower_grid, column.upper_grid + 1)
-    values = [shown(code, column, {}) for code in grid]
+    values = [decode_value(code, column, {}) for code in grid]
     assert not isinstance(column, Id)
     return [*values, None] if column.nulls.rule == "keep" else values

@@ -11,7 +11,7 @@ from typing import Any
 
 from dither.audit.black_box import Budget, Verdict, test
 from dither.audit.confidence import log_ratio
-from dither.audit.events import angles, search
+from dither.audit.events import choose_views, search_events
 from dither.audit.outputs import Reader, draw, is_vectorised
 from dither.errors import ParameterError
 from dither.privacy.noise import uniform_below
@@ -84,13 +84,15 @@ def explore(
     candidates = list(pairs)
     if not candidates:
         raise ParameterError("no pair of neighbours to try")
-    scored = sorted(((_looks(mechanism, p, epsilon, delta, pilot), i) for i, p in enumerate(candidates)), reverse=True)
+    scored = sorted(
+        ((_estimate_epsilon(mechanism, p, epsilon, delta, pilot), i) for i, p in enumerate(candidates)), reverse=True
+    )
     best = candidates[scored[0][1]]
     score = scored[0][0]
     for _ in range(steps if near else 0):
         around = list(near(best)) if near else []
         some = {uniform_below(len(around)) for _ in range(min(12, len(around)))} if around else set()
-        tried = [(_looks(mechanism, around[i], epsilon, delta, pilot), i) for i in some]
+        tried = [(_estimate_epsilon(mechanism, around[i], epsilon, delta, pilot), i) for i in some]
         if not tried or max(tried)[0] <= score:
             break
         score, index = max(tried)
@@ -98,7 +100,7 @@ def explore(
     return test(mechanism, best[0], best[1], epsilon, delta, budget=spend, **options), best
 
 
-def _looks(mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: float, runs: int) -> float:
+def _estimate_epsilon(mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: float, runs: int) -> float:
     """A rough epsilon of the best event on pilot runs."""
     many = is_vectorised(mechanism)
     raw = [draw(mechanism, data, runs, vectorised=many) for data in pair]
@@ -106,7 +108,7 @@ def _looks(mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: flo
     sides = [read(outputs) for outputs in raw]
     worst = 0.0
     for a, b in (sides, sides[::-1]):
-        for event in search(angles(*sides), a, b, epsilon, delta, runs, 0.05):
+        for event in search_events(choose_views(*sides), a, b, epsilon, delta, runs, 0.05):
             p = event.holds(a).mean()
             q = event.holds(b).mean()
             spread = 3 * (max(p, 1 / runs) / runs) ** 0.5, 3 * (max(q, 1 / runs) / runs) ** 0.5

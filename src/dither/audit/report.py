@@ -119,12 +119,12 @@ def _show_verdict(verdict: Verdict) -> Html:
         ("false alarms", f"at most {verdict.alpha:g}"),
         (
             "area under the ROC curve",
-            f"{verdict.area:.4f} (guessing: 0.5; the claim allows {_most_area(verdict):.4f}; an estimate)",
+            f"{verdict.area:.4f} (guessing: 0.5; the claim allows {_largest_area(verdict):.4f}; an estimate)",
         ),
     ]
     if verdict.certificate is not None:
         facts.append(("best evidence", str(verdict.certificate)))
-    facts.append(("why this verdict", _why(verdict)))
+    facts.append(("why this verdict", _explain_outcome(verdict)))
     facts.append(("not tested", verdict.limits[1]))
     outcome = write_element("span", verdict.outcome, class_=_TONES.get(verdict.outcome))
     heading = write_element("h3", f"{verdict.name}: ", outcome)
@@ -132,7 +132,7 @@ def _show_verdict(verdict: Verdict) -> Html:
     return write_element("article", heading, write_facts(facts), plots)
 
 
-def _why(verdict: Verdict) -> str:
+def _explain_outcome(verdict: Verdict) -> str:
     if verdict.violated:
         return (
             "The claim excludes these probabilities; a mechanism that keeps it shows such counts with probability at "
@@ -145,13 +145,13 @@ def _why(verdict: Verdict) -> str:
     )
 
 
-def _most_area(verdict: Verdict) -> float:
+def _largest_area(verdict: Verdict) -> float:
     """The area under the most that the claim allows, by trapezia on a fine grid: the claim's curve is two lines."""
-    curve = _allowed(verdict, 2000)
+    curve = _list_allowed_rates(verdict, 2000)
     return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(curve))
 
 
-def _allowed(verdict: Verdict, steps: int) -> list[tuple[float, float]]:
+def _list_allowed_rates(verdict: Verdict, steps: int) -> list[tuple[float, float]]:
     """True against false positives of the best attack that (epsilon, delta) leaves."""
     grow = math.exp(min(50.0, verdict.epsilon))
     delta = verdict.delta
@@ -175,7 +175,7 @@ def _draw_scale(verdict: Verdict) -> Html:
 
 def _draw_profile(verdict: Verdict) -> Html:
     rows = [
-        (epsilon, _promised(verdict, epsilon, claimed_delta), low)
+        (epsilon, _read_promise(verdict, epsilon, claimed_delta), low)
         for epsilon, claimed_delta, low in verdict.profile
         if math.isfinite(epsilon)
     ]
@@ -194,7 +194,7 @@ def _draw_profile(verdict: Verdict) -> Html:
     return draw_curves([Line(claimed, "claim"), Line(shown, "shown")], Axis("epsilon", most), Axis("delta", top), note)
 
 
-def _promised(verdict: Verdict, epsilon: float, claimed_delta: float) -> float:
+def _read_promise(verdict: Verdict, epsilon: float, claimed_delta: float) -> float:
     """What the claim allows at `epsilon`: its own curve, or below a point (epsilon, delta) what that point implies.
 
     (epsilon, delta) implies 1 - (1 - delta)(1 + e^at)/(1 + e^epsilon) at a smaller one
@@ -212,7 +212,7 @@ def _draw_roc(verdict: Verdict) -> Html:
     )
     lines = [
         Line([(0.0, 0.0), (1.0, 1.0)], "guess"),
-        Line(_allowed(verdict, 80), "claim"),
+        Line(_list_allowed_rates(verdict, 80), "claim"),
         Line(list(verdict.roc), "shown"),
     ]
     return draw_curves(lines, Axis("false positives", 1.0), Axis("true positives", 1.0), note)

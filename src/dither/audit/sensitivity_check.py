@@ -22,11 +22,11 @@ from dither.plan.sensitivity import sensitivity, touched
 Spot = tuple[Any, ...]  # unlisted keys, the code of the listed ones, and an aggregate or a point
 
 
-def broken(query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts) -> list[str]:
+def list_broken_claims(query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts) -> list[str]:
     """What the measured integers of two neighbours (`Measurer.measure`) do that the plan's claim excludes."""
     if isinstance(query, Cells) and not isinstance(sides[0], dict) and np.shape(sides[0]) != np.shape(sides[1]):
         return ["the number of cells depends on data"]
-    left, right = (spots(query, side) for side in sides)
+    left, right = (flatten_measured(query, side) for side in sides)
     moved = {spot: abs(left.get(spot, 0) - right.get(spot, 0)) for spot in {*left, *right}}
     moved = {spot: size for spot, size in moved.items() if size}
     measured = {
@@ -52,7 +52,7 @@ def broken(query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts) -
     ]
 
 
-def spots(query: Query, measured: Any) -> dict[Spot, int]:
+def flatten_measured(query: Query, measured: Any) -> dict[Spot, int]:
     """What was measured, flat: every integer by its place."""
     if isinstance(query, Keys):
         return {(key, 0, 0): int(owners) for key, owners in measured.items()}
@@ -72,7 +72,7 @@ def spots(query: Query, measured: Any) -> dict[Spot, int]:
     }
 
 
-def kind(query: Query, catalog: Catalog, facts: Facts) -> str:
+def describe_query(query: Query, catalog: Catalog, facts: Facts) -> str:
     """What was compared, in words."""
     unlisted = " of unlisted keys" if open_keys(query, catalog, facts) else ""
     names: dict[type[Any], str] = {Cells: f"cells{unlisted}", Quantiles: f"quantile counts{unlisted}"}

@@ -99,11 +99,11 @@ def audit_system(
         try:
             for database in databases:
                 refuse_prod(database.connection)
-            oracles = [_oracle(side_files, databases[0].connection) for side_files in files]
+            oracles = [_register_oracle(side_files, databases[0].connection) for side_files in files]
             sql_texts = [questions.question() for _ in range(per_pair)]
             live = [sql for sql in sql_texts if _compare(findings, databases, oracles, sql)]
             for _ in range(row_pairs):
-                _more_rows(findings, databases[0].connection)
+                _compare_more_rows(findings, databases[0].connection)
             if live and black_box_seconds < black_box_share * max(1.0, time.monotonic() - start):
                 before = time.monotonic()
                 alpha_share = share(len(findings.verdicts) + 1, alpha)
@@ -122,7 +122,7 @@ def _compare(
     findings: Findings, databases: list[RegisteredDatabase], oracles: list[naive.NaiveDatabase], sql: str
 ) -> bool:
     """One question on both databases; whether it was answered."""
-    outcomes = [_bound(database.connection, sql) for database in databases]
+    outcomes = [_bind_or_refusal(database.connection, sql) for database in databases]
     if repr(outcomes[0]) != repr(outcomes[1]):
         findings.faults.append(f"binding depends on data: {sql}: {outcomes}")
         return False
@@ -136,49 +136,49 @@ def _compare(
         facts = connection.kernel.at.facts
         sides = [database.measured(query) for database in databases]
         findings.faults += [
-            f"{words}: {sql}" for words in sensitivity_check.broken(query, sides, connection.catalog, facts)
+            f"{words}: {sql}" for words in sensitivity_check.list_broken_claims(query, sides, connection.catalog, facts)
         ]
-        findings.measured[sensitivity_check.kind(query, connection.catalog, facts)] += 1
+        findings.measured[sensitivity_check.describe_query(query, connection.catalog, facts)] += 1
     answers = []
     took = []
     for database in databases:
         before = time.perf_counter()
-        answers.append(_answer(database.connection, sql))
+        answers.append(_answer_or_refusal(database.connection, sql))
         took.append(time.perf_counter() - before)
     findings.seconds.append((took[0], took[1]))
-    shapes = [_shape(answer, chosen=chosen) for answer in answers]
+    shapes = [_describe_shape(answer, chosen=chosen) for answer in answers]
     if shapes[0] != shapes[1]:
         findings.faults.append(f"the shape of an answer depends on data: {sql}: {shapes}")
-    findings.answered[_kind(sql)] += 1
+    findings.answered[_name_kind(sql)] += 1
     return not isinstance(answers[0], str)
 
 
-def _more_rows(findings: Findings, connection: Connection) -> None:
+def _compare_more_rows(findings: Findings, connection: Connection) -> None:
     """Another pair of neighbours, some questions, and the rows of their plans."""
-    oracles = [_oracle(side_files, connection) for side_files in questions.neighbours()]
+    oracles = [_register_oracle(side_files, connection) for side_files in questions.neighbours()]
     for sql in (questions.question() for _ in range(4)):
-        recipe = _bound(connection, sql)
+        recipe = _bind_or_refusal(connection, sql)
         if not isinstance(recipe, str):
             for query in recipe.queries:
                 _check_rows(findings, sql, query, oracles, connection)
     findings.row_pairs += 1
 
 
-def _bound(connection: Connection, sql: str) -> Any:
+def _bind_or_refusal(connection: Connection, sql: str) -> Any:
     try:
         return connection.bind(sql)
     except DitherError as error:
         return f"{type(error).__name__}: {error}"
 
 
-def _answer(connection: Connection, sql: str) -> Any:
+def _answer_or_refusal(connection: Connection, sql: str) -> Any:
     try:
         return connection.sql(sql, epsilon=EPSILON, fresh=True)
     except DitherError as error:
         return f"{type(error).__name__}: {error}"
 
 
-def _shape(answer: Any, *, chosen: bool) -> Any:
+def _describe_shape(answer: Any, *, chosen: bool) -> Any:
     """Everything that is not a noisy value: names, types, public facts; keys and rows unless noise chose them."""
     if isinstance(answer, str):
         return answer
@@ -191,7 +191,7 @@ def _shape(answer: Any, *, chosen: bool) -> Any:
     return schema, rows, described, repr(facts)
 
 
-def _oracle(files: questions.Files, connection: Connection) -> naive.NaiveDatabase:
+def _register_oracle(files: questions.Files, connection: Connection) -> naive.NaiveDatabase:
     """The files as the naive evaluator registers them; what it shows holds for every key of the installation."""
     raws = {}
     for name, text in files.items():
@@ -228,7 +228,7 @@ def _black_box(databases: list[RegisteredDatabase], sql: str, runs: int, alpha: 
     return test(mechanism, databases[0], databases[1], price, DELTA, budget=spend, name=sql, vectorised=False)
 
 
-def _kind(sql: str) -> str:
+def _name_kind(sql: str) -> str:
     """A short name for a kind of question."""
     kinds = ("COUNT(*)", "COUNT(DISTINCT", "SUM(", "AVG(", "MEDIAN(", "QUANTILE", "VAR", "MIN(", "MAX(")
     clauses = ("JOIN", "diag", "GROUP BY", "ROLLUP", "SELECT DISTINCT", "LEAST", "WHERE")

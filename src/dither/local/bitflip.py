@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dither.errors import ParameterError
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_values
+from dither.local.protocol import is_exact, read_values
 from dither.local.support import Oracle
 from dither.local.vector import sample_coordinates
 from dither.local.wire import Payloads, get_int, int_width, put_int
@@ -110,7 +110,7 @@ class BitFlip(Oracle):
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         one_counts, answers = tally.reshape(2, self.domain)
-        p, scale = (self.p, self.scale) if exactly(tally) else (float(self.p), float(self.scale))
+        p, scale = (self.p, self.scale) if is_exact(tally) else (float(self.p), float(self.scale))
         counts: NDArray[Any] = (one_counts - answers * (1 - p)) * (scale / (2 * p - 1))
         return counts
 

@@ -23,11 +23,11 @@ def random_words(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
     """`count` words of 64 independent bits, each 1 with probability exactly p."""
     out = np.empty(count, np.uint64)
     for start in range(0, count, _BLOCK):
-        out[start : start + _BLOCK] = _block(p, min(_BLOCK, count - start), source)
+        out[start : start + _BLOCK] = _draw_block(p, min(_BLOCK, count - start), source)
     return out
 
 
-def _block(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
+def _draw_block(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
     if p >= 1:
         return np.full(count, ~np.uint64(0))
     result = np.zeros(count, np.uint64)
@@ -95,8 +95,8 @@ def count_ones(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
         block = np.ascontiguousarray(packed[start : start + 31 * group])
         digits = _add_bits(list(block.reshape(31, group * row_bytes).view(np.uint64)))
         for power, digit in enumerate(digits):
-            total += _unpacked_sum(digit.view(np.uint8).reshape(group, row_bytes), width) << power
-    return total + _unpacked_sum(packed[whole:], width)
+            total += _sum_unpacked(digit.view(np.uint8).reshape(group, row_bytes), width) << power
+    return total + _sum_unpacked(packed[whole:], width)
 
 
 def _add_bits(rows: list[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
@@ -116,7 +116,7 @@ def _add_bits(rows: list[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
     return digits
 
 
-def _unpacked_sum(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
+def _sum_unpacked(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
     total = np.zeros(width, np.int64)
     for start in range(0, len(packed), 255):
         unpacked = np.unpackbits(packed[start : start + 255], axis=1, bitorder="little", count=width)

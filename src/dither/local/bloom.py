@@ -19,7 +19,7 @@ from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.local.bits import count_ones
 from dither.local.estimate import Estimate
-from dither.local.protocol import Protocol, exactly, read_domain
+from dither.local.protocol import Protocol, is_exact, read_domain
 from dither.local.rappor import Steps, read_steps
 from dither.local.unary import spare_bits_clear, unary_law
 from dither.local.wire import Payloads, get_int, put_int
@@ -132,7 +132,7 @@ class BloomRappor(Protocol):
         """How many members of each cohort have each bit: cohorts * bits entries."""
         one_chance = self.steps.reported_one
         zero_chance = self.steps.reported_zero
-        if not exactly(tally):
+        if not is_exact(tally):
             table = tally.reshape(self.cohorts, self.bits + 1).astype(np.float64)
             return ((table[:, :-1] - table[:, -1:] * float(zero_chance)) / float(one_chance - zero_chance)).ravel()
         counts: NDArray[Any] = tally.reshape(self.cohorts, self.bits + 1)
@@ -172,7 +172,7 @@ class BloomRappor(Protocol):
         """Counts of candidate texts: non-negative least squares over all bits, errors by ordinary least squares."""
         from scipy.optimize import nnls
 
-        design, wanted = self._equations(tally, reports, candidates)
+        design, wanted = self._weigh_equations(tally, reports, candidates)
         counts, _ = nnls(design, wanted)
         spread = np.diag(np.linalg.pinv(design.T @ design))
         notes = ("counts are kept non-negative, so small ones are biased upwards", "texts that share bits are confused")
@@ -185,9 +185,9 @@ class BloomRappor(Protocol):
         few candidates; an unpenalised fit of those gives unbiased counts with their errors; kept are counts above zero
         at `level` over all m candidates. Texts that are no candidate act as noise on the bits that they set.
         """
-        design, wanted = self._equations(tally, reports, candidates)
+        design, wanted = self._weigh_equations(tally, reports, candidates)
         scale = np.sqrt((design**2).sum(axis=0))
-        chosen = np.flatnonzero(_lasso(design / scale, wanted, sqrt(2 * log(max(2, len(candidates))))))
+        chosen = np.flatnonzero(_fit_lasso(design / scale, wanted, sqrt(2 * log(max(2, len(candidates))))))
         inverse = np.linalg.pinv(design[:, chosen].T @ design[:, chosen])
         counts = inverse @ (design[:, chosen].T @ wanted)
         errors = np.sqrt(np.diag(inverse))
@@ -201,7 +201,7 @@ class BloomRappor(Protocol):
     def _largest_move(self) -> float:
         return float(1 / (self.steps.reported_one - self.steps.reported_zero))
 
-    def _equations(
+    def _weigh_equations(
         self, tally: NDArray[np.int64], reports: int, candidates: list[str]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Bits = filters x counts, every row in units of its noise; bits of cohorts without members are left out."""
@@ -220,7 +220,7 @@ class BloomRappor(Protocol):
         return design * weight[:, None], bits.values[occupied] * weight
 
 
-def _lasso(design: NDArray[np.float64], wanted: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
+def _fit_lasso(design: NDArray[np.float64], wanted: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
     """Non-negative least squares with a penalty on the sum, by coordinate descent on the normal equations."""
     gram = design.T @ design
     pull = design.T @ wanted - penalty

@@ -21,7 +21,7 @@ from dither.errors import BudgetError
 from dither.local.client import Client
 from dither.local.coins import Coins
 from dither.local.odds import at_most_exp
-from dither.local.protocol import Protocol, repeated
+from dither.local.protocol import Protocol, repeat_value
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
 
@@ -54,7 +54,7 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
     values = [value for group in groups for value in group]
     laws_of = [[protocol.law(value) for value in group] for group in groups]
     laws = [law for group in laws_of for law in group]
-    problems = _sums(laws)
+    problems = _check_sums(laws)
     ratios = [largest_ratio(group) for group in laws_of]
     ratio = None if None in ratios else max(r for r in ratios if r is not None)
     if ratio is None:
@@ -67,12 +67,14 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
         if any(s is None or not at_most_exp(s, protocol.epsilon_one) for s in singles):  # type: ignore[attr-defined]
             problems.append("privacy: one report alone exceeds the epsilon stated for it")
     if moments:
-        problems += [p for value, law in zip(values, laws, strict=True) for p in _moments(protocol, value, law, sent)]
-        problems += _additive(protocol, laws)
+        problems += [
+            p for value, law in zip(values, laws, strict=True) for p in _check_moments(protocol, value, law, sent)
+        ]
+        problems += _check_additive(protocol, laws)
     return Checked(ratio, tuple(dict.fromkeys(problems)))
 
 
-def _sums(laws: list[dict[bytes, Fraction]]) -> list[str]:
+def _check_sums(laws: list[dict[bytes, Fraction]]) -> list[str]:
     wrong = [sum(law.values()) for law in laws if sum(law.values()) != 1]
     return [f"law: probabilities sum to {float(wrong[0]):.6g}"] if wrong else []
 
@@ -89,7 +91,7 @@ def largest_ratio(laws: list[dict[bytes, Fraction]]) -> Fraction | None:
     return worst
 
 
-def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: Any) -> list[str]:
+def _check_moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: Any) -> list[str]:
     outputs = law if sent is None else sent(value)
     mean: Any = 0
     square: Any = 0
@@ -110,7 +112,7 @@ def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: A
     return problems
 
 
-def _additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
+def _check_additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
     """The estimate of many reports is the sum of the estimates of each: tried on an output of two inputs."""
     rows = [np.frombuffer(next(iter(law)), np.uint8).reshape(1, -1) for law in (laws[0], laws[-1])]
     left, right = (np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows)
@@ -130,7 +132,7 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     inside = False
     kind = type(client.protocol)
 
-    def counted(self: Protocol, value: Any, coins: Coins, device: int = 0) -> bytes:
+    def count_one(self: Protocol, value: Any, coins: Coins, device: int = 0) -> bytes:
         nonlocal drawn, inside
         drawn += 1
         inside = True
@@ -138,12 +140,12 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
         inside = False
         return answer
 
-    def also(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def count_many(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         nonlocal drawn
         drawn += 0 if inside else 1
         return kind.permanent(self, values, source, devices)
 
-    watched = type("Watched", (kind,), {"permanent_one": counted, "permanent": also})
+    watched = type("Watched", (kind,), {"permanent_one": count_one, "permanent": count_many})
     protocol = client.protocol
     before = client.spent
     promised = client.lifetime_epsilon - sum(renewal.epsilon for renewal in client.renewals)
@@ -168,7 +170,7 @@ def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_al
     from scipy.stats import chi2
 
     law = protocol.law(value)
-    payloads = protocol.permanent(repeated(value, draws), source)
+    payloads = protocol.permanent(repeat_value(value, draws), source)
     observed: dict[bytes, int] = {}
     rows, counts = np.unique(np.ascontiguousarray(payloads), axis=0, return_counts=True)
     for row, count in zip(rows, counts, strict=True):
@@ -209,7 +211,7 @@ def epsilon_at_least(
     weights = np.array([float(direction[entry]) for entry in entries])
     hits = []
     for value in (first, second):
-        payloads = protocol.randomise(repeated(value, draws), source)
+        payloads = protocol.randomise(repeat_value(value, draws), source)
         scores = [protocol.debias(protocol.tally(row[None]), 1)[entries] @ weights for row in payloads]
         hits.append(int(np.count_nonzero(np.array(scores, np.float64) > 1e-9)))
     low = float(beta.ppf(false_alarm / 2, hits[0], draws - hits[0] + 1)) if hits[0] else 0.0

@@ -168,7 +168,7 @@ class DeviceBudget:
         kept = all(own_answers.get((c.protocol, c.epsilon), 0) >= c.answers for c in stored.charges)
         return kept and self.renewals[: len(stored.renewals)] == stored.renewals
 
-    def _never(self, *_: object) -> NoReturn:
+    def _refuse_copy(self, *_: object) -> NoReturn:
         raise TypeError("a device's budget cannot be copied: each copy would spend the whole. Share the object")
 
-    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _never
+    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _refuse_copy

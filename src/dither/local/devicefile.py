@@ -52,7 +52,7 @@ def budget_file(
         raise ParameterError(f"{known_answers} answers were given, but {file} is missing: it is not made anew")
     else:
         budget = DeviceBudget(lifetime_epsilon, unit=unit)
-        _write(file, budget.to_json())
+        _replace_file(file, budget.to_json())
     budget.keep = lambda state: lock.write(state)
     return budget
 
@@ -71,14 +71,14 @@ class _Lock:
             raise ParameterError(f"{file} is open already: one process at a time spends a device's budget") from None
 
     def write(self, state: dict[str, Any]) -> None:
-        _write(self._file, state)
+        _replace_file(self._file, state)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", -1) >= 0:
             os.close(self._handle)
 
 
-def _write(file: Path, state: dict[str, Any]) -> None:
+def _replace_file(file: Path, state: dict[str, Any]) -> None:
     """The whole file or the old one, on the disk when this returns."""
     fresh = Path(f"{file}.new")
     with open(fresh, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:

@@ -27,13 +27,13 @@ _RESTARTS = 8
 _STEPS = 50
 
 
-def links_to(adjacency: NDArray[np.bool_], groups: Labels, count: int) -> NDArray[np.int64]:
+def count_links(adjacency: NDArray[np.bool_], groups: Labels, count: int) -> NDArray[np.int64]:
     """On the device: how many links each user (row) has to each group."""
     counts: NDArray[np.int64] = adjacency.astype(np.int64) @ (groups[:, None] == np.arange(count)).astype(np.int64)
     return counts
 
 
-def clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> Labels:
+def find_clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> Labels:
     """Users with similar rows together: k-means, the best of a few starts."""
     points = np.asarray(rows, np.float64)
     words = source or SystemSource()
@@ -57,7 +57,7 @@ def clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> 
     return best[1]
 
 
-def drawn(labels: Labels, rows: NDArray[Any], *, source: Words | None = None) -> NDArray[np.bool_]:
+def draw_graph(labels: Labels, rows: NDArray[Any], *, source: Words | None = None) -> NDArray[np.bool_]:
     """A graph (symmetric, no loops) in which users have about the noisy numbers of links that their rows say."""
     words = source or SystemSource()
     users = len(labels)
@@ -92,7 +92,7 @@ def generate(
     labels: Labels = uniform_below(groups, users, source=words)
     for turn in range(rounds):
         protocol = Degrees(price / rounds, groups if turn == 0 else count)
-        noisy_counts = protocol.degrees(protocol.permanent(links_to(adjacency, labels, protocol.groups), words))
+        noisy_counts = protocol.degrees(protocol.permanent(count_links(adjacency, labels, protocol.groups), words))
         if turn + 1 < rounds:
-            labels = clusters(noisy_counts, count, source=words)
-    return drawn(labels, noisy_counts, source=words), labels, Pure(price, neighbours="replace", unit=protocol.unit)
+            labels = find_clusters(noisy_counts, count, source=words)
+    return draw_graph(labels, noisy_counts, source=words), labels, Pure(price, neighbours="replace", unit=protocol.unit)

@@ -19,7 +19,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import sign_bits, transform
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_values
+from dither.local.protocol import is_exact, read_values
 from dither.local.ranges import Ordered
 from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpack
 from dither.local.support import Oracle
@@ -101,7 +101,7 @@ class Haar(Oracle):
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """Left minus right of every inner node, the root first."""
         scale = self.levels * self.sign.gain
-        factor = scale if exactly(tally) else float(scale)
+        factor = scale if is_exact(tally) else float(scale)
         rows = [transform(tally[None, (1 << k) - 1 : (2 << k) - 1])[0] for k in range(self.levels)]
         differences: NDArray[Any] = np.concatenate(rows) * factor
         return differences

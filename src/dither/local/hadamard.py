@@ -25,7 +25,7 @@ from dither.errors import ParameterError
 from dither.local.coins import Chance, Coins, chance
 from dither.local.estimate import Estimate
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_value, read_values
+from dither.local.protocol import is_exact, read_value, read_values
 from dither.local.support import Oracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
@@ -58,14 +58,16 @@ def sign_bits(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
     return bits
 
 
-def _order(domain: int, blocks: int) -> int:
+def _matrix_order(domain: int, blocks: int) -> int:
     return 1 << max(1, (-(-domain // blocks)).bit_length())
 
 
 def best_blocks(epsilon: Fraction, domain: int) -> int:
     """The power of two with the least noise for a value that nobody holds, spread over the blocks evenly."""
     choices = [1 << k for k in range((domain - 1).bit_length())]
-    return min(choices, key=lambda blocks: _noise(odds(epsilon), blocks, _order(domain, blocks), Fraction(1, blocks)))
+    return min(
+        choices, key=lambda blocks: _noise(odds(epsilon), blocks, _matrix_order(domain, blocks), Fraction(1, blocks))
+    )
 
 
 def _noise(ratio: Fraction, blocks: int, order: int, same: Fraction) -> Fraction:
@@ -94,7 +96,7 @@ class Hadamard(Oracle):
     @property
     def order(self) -> int:
         """b: the order of the Hadamard matrix, a power of two above domain / blocks."""
-        return _order(self.domain, self.blocks)
+        return _matrix_order(self.domain, self.blocks)
 
     @property
     def outputs(self) -> int:
@@ -190,7 +192,7 @@ class Hadamard(Oracle):
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         signed = self._of_values(transform(tally.reshape(self.blocks, self.order)))
-        return signed * (self.step if exactly(tally) else float(self.step))
+        return signed * (self.step if is_exact(tally) else float(self.step))
 
     @property
     def noise_variance(self) -> Fraction:
@@ -211,9 +213,9 @@ class Hadamard(Oracle):
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
         block = np.arange(self.domain) % self.blocks
         inside = np.minimum(np.bincount(block, weights=counts, minlength=self.blocks), reports)
-        return self._spread(counts, inside, reports)
+        return self._compute_variances(counts, inside, reports)
 
-    def _spread(self, counts: Floats, inside: Floats, reports: int) -> Floats:
+    def _compute_variances(self, counts: Floats, inside: Floats, reports: int) -> Floats:
         """Variances when `inside` users hold a value of each block."""
         same, other = (float(moment) for moment in self._second_moments())
         members = inside[np.arange(self.domain) % self.blocks]
@@ -226,7 +228,7 @@ class Hadamard(Oracle):
         away = float(self.order / self.total)
         home = float(Fraction(self.order, 2) * (self.odds + 1) / self.total)
         inside = np.full(1, float(reports)) if self.blocks == 1 else (block_reports - reports * away) / (home - away)
-        spread = self._spread(np.clip(values, 0, reports), np.clip(inside, 0, reports), reports)
+        spread = self._compute_variances(np.clip(values, 0, reports), np.clip(inside, 0, reports), reports)
         return Estimate(values, spread, reports, float(self.largest_move))
 
     @property

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hashing import PRIME_BITS
-from dither.local.kept import Search, largest_first, scaled_up
+from dither.local.kept import Search, keep_largest, scale_estimate
 from dither.local.localhash import LocalHash
 from dither.local.odds import read_epsilon
 from dither.local.wire import Payloads
@@ -82,9 +82,9 @@ class PrefixSearch(Search):
                 before = length
             answers = self.answers(good, number)
             counts = oracle.debias(oracle.support(answers, candidates), len(answers))
-            estimate = scaled_up(oracle, counts, len(answers), reports, groups)
+            estimate = scale_estimate(oracle, counts, len(answers), reports, groups)
             chosen = np.flatnonzero(estimate.significant(level)) if length == self.bits else np.arange(len(counts))
-            order, estimate = largest_first(estimate, chosen, keep)
+            order, estimate = keep_largest(estimate, chosen, keep)
             candidates = candidates[order]
         assert estimate is not None
         return candidates, estimate

@@ -109,14 +109,16 @@ class Search(KeptReports):
         return np.ascontiguousarray(payloads[payloads[:, 0] == group, 1:end])
 
 
-def scaled_up(oracle: Oracle, counts: NDArray[np.float64], respondents: int, reports: int, groups: float) -> Estimate:
+def scale_estimate(
+    oracle: Oracle, counts: NDArray[np.float64], respondents: int, reports: int, groups: float
+) -> Estimate:
     """Counts among `respondents` users, 1/groups of all, scaled to all `reports`; the variance has the sampling too."""
     inner = oracle.variances(np.clip(counts, 0, respondents), respondents)
     spread = groups**2 * inner + (groups - 1) * np.clip(groups * counts, 0, reports)
     return Estimate(groups * counts, spread, reports, groups * float(oracle.largest_move))
 
 
-def largest_first(estimate: Estimate, chosen: NDArray[np.int64], keep: int) -> tuple[NDArray[np.int64], Estimate]:
+def keep_largest(estimate: Estimate, chosen: NDArray[np.int64], keep: int) -> tuple[NDArray[np.int64], Estimate]:
     """The `keep` largest of the chosen entries, and their estimate."""
     order = chosen[np.argsort(estimate.values[chosen])[::-1][:keep]]
     kept = Estimate(estimate.values[order], estimate.variances[order], estimate.reports, estimate.largest_move)

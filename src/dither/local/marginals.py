@@ -25,7 +25,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import transform
 from dither.local.odds import odds, read_epsilon
-from dither.local.protocol import Protocol, exactly, read_values
+from dither.local.protocol import Protocol, is_exact, read_values
 from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpack
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
@@ -98,7 +98,7 @@ class Marginals(Protocol):
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         scale = self.coefficients * self.sign.gain
-        coefficient_sums: NDArray[Any] = tally * (scale if exactly(tally) else float(scale))
+        coefficient_sums: NDArray[Any] = tally * (scale if is_exact(tally) else float(scale))
         return coefficient_sums
 
     def target(self, value: int) -> NDArray[Any]:

@@ -25,13 +25,13 @@ from dither.errors import ParameterError
 from dither.local.coins import Chance, Coins, chance
 from dither.local.mean import GRID_BITS, Mean, round_at_random
 from dither.local.odds import log_above
-from dither.local.protocol import exactly
+from dither.local.protocol import is_exact
 from dither.local.wire import Payloads, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
 from dither.stored import stored
 
 
-def _both(zero: Fraction) -> dict[bytes, Fraction]:
+def _write_law(zero: Fraction) -> dict[bytes, Fraction]:
     return {b"\0": zero, b"\1": 1 - zero}
 
 
@@ -78,7 +78,7 @@ class OneBit(Mean):
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
         share = self.share(value)
-        return _both(share * (1 - self.p) + (1 - share) * self.p)
+        return _write_law(share * (1 - self.p) + (1 - share) * self.p)
 
     @property
     def tally_size(self) -> int:
@@ -92,7 +92,7 @@ class OneBit(Mean):
         return one_count
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        gain = self.largest_move if exactly(tally) else float(self.largest_move)
+        gain = self.largest_move if is_exact(tally) else float(self.largest_move)
         total: NDArray[Any] = (2 * tally - reports) * gain
         return total
 
@@ -188,4 +188,4 @@ class RepeatedOneBit(OneBit):
     def report_law(self, value: Any) -> dict[bytes, Fraction]:
         """The law of one report, both steps together."""
         share = self.share(value)
-        return _both(share * (1 - self.heard) + (1 - share) * self.heard)
+        return _write_law(share * (1 - self.heard) + (1 - share) * self.heard)

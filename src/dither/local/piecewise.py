@@ -24,7 +24,7 @@ from dither.errors import ParameterError
 from dither.local.mean import GRID_BITS, Mean, round_at_random
 from dither.local.odds import odds
 from dither.local.onebit import OneBit
-from dither.local.protocol import exactly
+from dither.local.protocol import is_exact
 from dither.local.window import Window
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli
@@ -106,7 +106,7 @@ class Piecewise(Mean):
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         a, b = self.coefficients()
-        if exactly(tally):
+        if is_exact(tally):
             return np.array([a * (tally[0] + Fraction(reports, 2)) + b * reports], object)
         return float(a) * (tally + reports / 2) + float(b) * reports
 

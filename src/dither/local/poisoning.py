@@ -46,18 +46,18 @@ def attack(protocol: Oracle, fakes: int, targets: list[int], *, source: Words | 
     if not len(wanted) or wanted.min() < 0 or wanted.max() >= protocol.domain:
         raise ParameterError("targets must be values of the domain")
     if isinstance(protocol, OptimisedUnary | SymmetricUnary):
-        return _unary(protocol, fakes, wanted, words)
+        return _attack_unary(protocol, fakes, wanted, words)
     if isinstance(protocol, LocalHash):
-        return _hash(protocol, fakes, wanted, words)
+        return _attack_hash(protocol, fakes, wanted, words)
     # the best of the outputs that honest holders of the targets send most often
-    outputs = _likely(protocol, wanted, words)
+    outputs = _list_likely_reports(protocol, wanted, words)
     score = [protocol.debias(protocol.tally(row[None]).astype(np.float64), 1)[wanted].sum() for row in outputs]
     best = outputs[np.isclose(score, max(score))]
     reports: Payloads = best[np.arange(fakes) % len(best)]
     return reports
 
 
-def _likely(protocol: Oracle, wanted: NDArray[np.int64], words: Words) -> Payloads:
+def _list_likely_reports(protocol: Oracle, wanted: NDArray[np.int64], words: Words) -> Payloads:
     if isinstance(protocol, Direct):
         return put_int(wanted, protocol.payload_bytes)
     draws = np.repeat(wanted, max(1, 256 // len(wanted)))
@@ -71,7 +71,7 @@ def _likely(protocol: Oracle, wanted: NDArray[np.int64], words: Words) -> Payloa
     return protocol.permanent(draws, words)
 
 
-def _unary(protocol: SupportOracle, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
+def _attack_unary(protocol: SupportOracle, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
     """All target bits set, the others as an honest user's, so that the number of ones does not give it away."""
     rows = protocol.permanent(np.full(fakes, int(wanted[0])), words).copy()
     for target in wanted:
@@ -79,7 +79,7 @@ def _unary(protocol: SupportOracle, fakes: int, wanted: NDArray[np.int64], words
     return rows
 
 
-def _hash(protocol: LocalHash, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
+def _attack_hash(protocol: LocalHash, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
     """Of 1,000 seeds the one that sends most targets to one value."""
     seeds = protocol.hashes.draw(1000, words)
     hashes = protocol.hashes.hash(seeds, wanted)

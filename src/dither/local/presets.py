@@ -51,7 +51,7 @@ _CLIENT = "google/rappor, client/python/rappor.py, class Params"
 _CHROMIUM = "Chromium source, components/rappor, as read for shared/spec/fundamentals-and-local.md section 8"
 
 
-def _bloom(**parameters: Any) -> BloomRappor:
+def _make_bloom(**parameters: Any) -> BloomRappor:
     return bloom_rappor(**parameters)
 
 
@@ -65,7 +65,7 @@ RAPPOR = Preset(
         "p": ("1/2", _CLIENT),
         "q": ("3/4", _CLIENT),
     },
-    _bloom,
+    _make_bloom,
     ("the Bloom hash is SHA-256 here; the client's is SHA-1 or MD5, by version",),
 )
 CHROMIUM = Preset(
@@ -78,16 +78,16 @@ CHROMIUM = Preset(
         "p": ("1/4", _CHROMIUM),
         "q": ("3/4", _CHROMIUM),
     },
-    _bloom,
+    _make_bloom,
     ("128 bits for domain names (eTLD+1), 8 for Safe Browsing; sparse noise has f = 1/4", "retired from Chrome"),
 )
 
 
-def _cms(**parameters: Any) -> CountMeanSketch:
+def _make_cms(**parameters: Any) -> CountMeanSketch:
     return CountMeanSketch(**parameters)
 
 
-def _hcms(**parameters: Any) -> HadamardSketch:
+def _make_hcms(**parameters: Any) -> HadamardSketch:
     return HadamardSketch(**parameters)
 
 
@@ -102,7 +102,7 @@ APPLE_CMS = Preset(
         "domain": (1 << 60, _FREE),
         "name": ("apple-cms", _FREE),
     },
-    _cms,
+    _make_cms,
     (
         "Apple's white paper names the mechanism; parameters per use case beyond the dumps are not public",
         "Tang et al. 2017: up to 16 a day on macOS 10.12, renewed daily; 30 days are 480 (rule: dither never renews)",
@@ -118,12 +118,12 @@ APPLE_HCMS = Preset(
         "domain": (1 << 60, _FREE),
         "name": ("apple-hcms", _FREE),
     },
-    _hcms,
+    _make_hcms,
     ("hash functions of Apple's devices are not public",),
 )
 
 
-def _puzzle(**parameters: Any) -> FragmentPuzzle:
+def _make_puzzle(**parameters: Any) -> FragmentPuzzle:
     return FragmentPuzzle(**parameters)
 
 
@@ -137,7 +137,7 @@ APPLE_PUZZLE = Preset(
         "tag_bits": (8, "the implementation in pure-LDP, as read for spec section 6"),
         "name": ("apple-puzzle", _FREE),
     },
-    _puzzle,
+    _make_puzzle,
     (
         "state epsilon, bits and step yourself",
         "Apple splits epsilon between fragment and word and uses count-mean sketches; here the users are split",
@@ -145,7 +145,7 @@ APPLE_PUZZLE = Preset(
 )
 
 
-def _one_bit(**parameters: Any) -> RepeatedOneBit:
+def _make_one_bit(**parameters: Any) -> RepeatedOneBit:
     return RepeatedOneBit(**parameters)
 
 
@@ -159,19 +159,19 @@ MICROSOFT = Preset(
         "step": (None, _PAPER),
         "flip": (None, _PAPER),
     },
-    _one_bit,
+    _make_one_bit,
     ("state epsilon, high, step (a divisor of high) and flip yourself",),
 )
 
 
-def _bit_flip(**parameters: Any) -> BitFlip:
+def _make_bit_flip(**parameters: Any) -> BitFlip:
     return BitFlip(**parameters)
 
 
 MICROSOFT_HISTOGRAM = Preset(
     "Microsoft telemetry, dBitFlip",
     {"epsilon": (None, _PAPER), "domain": (None, _PAPER), "sampled": (None, _PAPER)},
-    _bit_flip,
+    _make_bit_flip,
     (
         "state epsilon, the number of buckets and how many of them a device reports yourself",
         "the paper fixes a device's buckets for life; here each new answer draws them anew",

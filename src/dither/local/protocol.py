@@ -73,8 +73,8 @@ class Protocol(ABC):
         """The public protocol document."""
         tree: dict[str, Any] = {"protocol": self.type, "v": self.version}
         for key, value in stored_items(self):
-            tree[key] = _plain(value)
-        tree["derived"] = {name: _plain(value) for name, value in self.derived().items()}
+            tree[key] = _to_plain(value)
+        tree["derived"] = {name: _to_plain(value) for name, value in self.derived().items()}
         tree["payload_bytes"] = self.payload_bytes
         return tree
 
@@ -196,10 +196,10 @@ def from_json(tree: dict[str, Any]) -> Protocol:
     return protocol
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Fraction):
         return fraction_text(value)
-    return [_plain(element) for element in value] if isinstance(value, tuple) else value
+    return [_to_plain(element) for element in value] if isinstance(value, tuple) else value
 
 
 def read_domain(domain: Any, largest: int) -> int:
@@ -222,10 +222,10 @@ def read_values(values: Any, domain: int) -> NDArray[np.int64]:
 
 def one_row(value: Any) -> Any:
     """A batch of one value."""
-    return repeated(value, 1)
+    return repeat_value(value, 1)
 
 
-def repeated(value: Any, count: int) -> Any:
+def repeat_value(value: Any, count: int) -> Any:
     """A batch of `count` equal values."""
     if isinstance(value, (str, dict, tuple)):
         return [value] * count
@@ -241,6 +241,6 @@ def read_value(value: Any, domain: int) -> int:
     return int(value)
 
 
-def exactly(tally: NDArray[Any]) -> bool:
+def is_exact(tally: NDArray[Any]) -> bool:
     """Whether arithmetic on this tally is to be done in Fractions."""
     return tally.dtype == object

@@ -28,7 +28,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import Hadamard
 from dither.local.hashing import PRIME_BITS
-from dither.local.kept import Search, largest_first, scaled_up
+from dither.local.kept import Search, keep_largest, scale_estimate
 from dither.local.localhash import LocalHash
 from dither.local.odds import read_epsilon
 from dither.local.support import Oracle
@@ -83,7 +83,7 @@ class FragmentPuzzle(Search):
         tagged_pieces: NDArray[np.int64] = ((values >> shift & ((1 << width) - 1)) << self.tag_bits) | tagged
         return tagged_pieces
 
-    def _pieces(self, payloads: Payloads) -> list[dict[int, list[int]]]:
+    def _find_pieces(self, payloads: Payloads) -> list[dict[int, list[int]]]:
         """For every position the significant pieces of each tag, largest first; half a false pair is expected."""
         pieces = []
         for group in range(self.positions):
@@ -99,7 +99,7 @@ class FragmentPuzzle(Search):
 
     def candidates(self, payloads: Payloads) -> NDArray[np.int64]:
         """Words that the pieces spell: a piece for every position, all of one tag, which is the tag of the word."""
-        pieces = self._pieces(payloads)
+        pieces = self._find_pieces(payloads)
         words = []
         widths = [min(self.step, self.bits - group * self.step) for group in range(self.positions)]
         for tag in set.intersection(*(set(by_tag) for by_tag in pieces)):
@@ -119,6 +119,6 @@ class FragmentPuzzle(Search):
         assert isinstance(oracle, LocalHash)
         answers = np.concatenate([self.answers(good, self.positions + i) for i in range(self.positions)])
         counts = oracle.debias(oracle.support(answers, words), len(answers))
-        estimate = scaled_up(oracle, counts, len(answers), len(good), 2)
-        order, kept = largest_first(estimate, np.flatnonzero(estimate.significant(level)), keep)
+        estimate = scale_estimate(oracle, counts, len(answers), len(good), 2)
+        order, kept = keep_largest(estimate, np.flatnonzero(estimate.significant(level)), keep)
         return words[order], kept

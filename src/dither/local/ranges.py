@@ -124,7 +124,7 @@ class Hierarchy(Oracle):
             tallies += [oracle.tally(here), np.array([len(here)])]
         return np.concatenate(tallies)
 
-    def _levels(self, tally: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:
+    def _split_tally(self, tally: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:
         level_tallies = []
         start = 0
         for oracle in self.oracles:
@@ -136,7 +136,7 @@ class Hierarchy(Oracle):
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """Counts of all nodes, level after level, scaled up from the users of the level."""
         level_counts = [
-            o.debias(t, n) * self.levels for o, (t, n) in zip(self.oracles, self._levels(tally), strict=True)
+            o.debias(t, n) * self.levels for o, (t, n) in zip(self.oracles, self._split_tally(tally), strict=True)
         ]
         return np.concatenate(level_counts)
 

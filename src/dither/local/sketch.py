@@ -25,7 +25,7 @@ from dither.local.estimate import Estimate
 from dither.local.hadamard import sign_bits, transform
 from dither.local.hashing import PRIME_BITS, HashFamily, hash_family
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_values
+from dither.local.protocol import is_exact, read_values
 from dither.local.support import Oracle
 from dither.local.unary import spare_bits_clear, unary_law
 from dither.local.wire import Payloads, get_int, put_int
@@ -87,7 +87,7 @@ class _Sketch(Oracle):
 
     def counts(self, tally: NDArray[Any], reports: int, candidates: NDArray[np.int64]) -> NDArray[Any]:
         """Unbiased counts of any candidates."""
-        kappa = self.hashes.collision if exactly(tally) else float(self.hashes.collision)
+        kappa = self.hashes.collision if is_exact(tally) else float(self.hashes.collision)
         counts: NDArray[Any] = (self.at_places(tally, candidates) - reports * kappa) / (1 - kappa)
         return counts
 
@@ -166,8 +166,8 @@ class CountMeanSketch(_Sketch):
 
     def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         table = tally.reshape(self.rows, self.width + 1)
-        p = self.p if exactly(tally) else float(self.p)
-        total = np.zeros(len(candidates), table.dtype if exactly(tally) else np.float64)
+        p = self.p if is_exact(tally) else float(self.p)
+        total = np.zeros(len(candidates), table.dtype if is_exact(tally) else np.float64)
         for row in np.flatnonzero(table[:, -1]):
             column = self.hashes.hash(self.seeds[[row]], candidates)[0]
             total = total + (table[row, column] - table[row, -1] * (1 - p)) / (2 * p - 1)
@@ -254,7 +254,7 @@ class HadamardSketch(_Sketch):
         total = np.zeros(len(candidates), table.dtype)
         for row in range(self.rows):
             total = total + table[row, self.hashes.hash(self.seeds[[row]], candidates)[0]]
-        return total * (gain if exactly(tally) else float(gain))
+        return total * (gain if is_exact(tally) else float(gain))
 
     def _of_share(self, share: Any) -> Any:
         return (1 / (2 * self.p - 1) ** 2 - share**2) / (1 - self.hashes.collision) ** 2

@@ -64,8 +64,8 @@ class SparseMean(Mean):
     def memo_key(self, value: Any, device: int) -> str:
         return repr(sorted((int(item), int(self.grid([number])[0])) for item, number in dict(value).items()))
 
-    def _symbol(self, values: Any, source: Words) -> NDArray[np.int64]:
-        held = [_checked(value, self.items) for value in values]
+    def _draw_symbols(self, values: Any, source: Words) -> NDArray[np.int64]:
+        held = [_read_entries(value, self.items) for value in values]
         sizes = np.array([len(value) for value in held], np.int64)
         # more than `most` entries: one of all of them, each with probability 1 / size
         slots = np.maximum(sizes, self.most)
@@ -80,11 +80,11 @@ class SparseMean(Mean):
         return np.where(items < self.items, 2 * items + up, 2 * self.items)
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        return self.symbols.permanent(self._symbol(values, source), source)
+        return self.symbols.permanent(self._draw_symbols(values, source), source)
 
     def chances(self, value: Mapping[int, float]) -> dict[int, Fraction]:
         """The law of the symbol, before Hadamard response."""
-        held = _checked(value, self.items)
+        held = _read_entries(value, self.items)
         law = {}
         slots = max(len(held), self.most)
         for item, number in held.items():
@@ -168,7 +168,7 @@ class SparseMean(Mean):
         return raters, np.where(raters.significant(), means, np.nan)
 
 
-def _checked(value: Any, items: int) -> dict[int, float]:
+def _read_entries(value: Any, items: int) -> dict[int, float]:
     held = {int(item): float(number) for item, number in dict(value).items()}
     if any(not 0 <= item < items or number != number for item, number in held.items()):
         raise ParameterError(f"an entry lies outside the public items 0..{items - 1}, or is nan")

@@ -86,10 +86,10 @@ class Subset(SupportOracle):
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = read_values(values, self.domain)
         step = max(1, _CELLS // self.domain)
-        blocks = [self._block(held[start : start + step], source) for start in range(0, len(held), step)]
+        blocks = [self._draw_block(held[start : start + step], source) for start in range(0, len(held), step)]
         return np.concatenate(blocks) if blocks else np.empty((0, self.payload_bytes), np.uint8)
 
-    def _block(self, held: NDArray[np.int64], source: Words) -> Payloads:
+    def _draw_block(self, held: NDArray[np.int64], source: Words) -> Payloads:
         """Independent bits of about the right number, then uniform ones set or cleared until the number is right.
 
         Given their number, independent bits are a uniform subset; a uniform element more or less keeps it uniform.
@@ -121,7 +121,7 @@ class Subset(SupportOracle):
         return chance(self.p), Fraction(self.size, self.domain)
 
     def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        """As `_block`: independent bits, then uniform others set or cleared until their number is right."""
+        """As `_draw_block`: independent bits, then uniform others set or cleared until their number is right."""
         held = read_value(value, self.domain)
         own, share = self._facts
         bits = coins.bits(share, self.domain) & ~(1 << held)

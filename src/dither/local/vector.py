@@ -26,7 +26,7 @@ from dither.local.mean import Mean
 from dither.local.odds import SMALLEST, read_epsilon
 from dither.local.onebit import OneBit
 from dither.local.piecewise import Hybrid
-from dither.local.protocol import exactly
+from dither.local.protocol import is_exact
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
@@ -72,7 +72,7 @@ class VectorMean(Mean):
     def derived(self) -> dict[str, Any]:
         return self.coordinate_protocol.derived()
 
-    def _matrix(self, values: Any) -> NDArray[np.float64]:
+    def _read_matrix(self, values: Any) -> NDArray[np.float64]:
         matrix = np.asarray(values, np.float64)
         if matrix.ndim != 2 or matrix.shape[1] != self.dimensions:
             raise ParameterError(f"values must be vectors of {self.dimensions} numbers")
@@ -82,7 +82,7 @@ class VectorMean(Mean):
         return ",".join(str(int(g)) for g in self.grid(np.asarray(value, np.float64)))
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        matrix = self._matrix(values)
+        matrix = self._read_matrix(values)
         protocol = self.coordinate_protocol
         coordinates = sample_coordinates(len(matrix), self.dimensions, self.sampled, source)
         width = int_width(self.dimensions - 1)
@@ -114,7 +114,7 @@ class VectorMean(Mean):
                 law[payload] = weight
         return law
 
-    def _split(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], Payloads]]:
+    def _split_payloads(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], Payloads]]:
         width = int_width(self.dimensions - 1)
         size = self.coordinate_protocol.payload_bytes
         starts = range(0, self.payload_bytes, width + size)
@@ -126,7 +126,7 @@ class VectorMean(Mean):
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         good = np.ones(len(payloads), np.bool_)
         last = np.full(len(payloads), -1)
-        for coordinate, answer in self._split(payloads):
+        for coordinate, answer in self._split_payloads(payloads):
             good &= (coordinate > last) & (coordinate < self.dimensions) & self.coordinate_protocol.valid(answer)
             last = coordinate
         return good
@@ -137,7 +137,7 @@ class VectorMean(Mean):
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
         table = np.zeros((self.dimensions, self.coordinate_protocol.tally_size + 1), np.int64)
-        for coordinate, answer in self._split(payloads):
+        for coordinate, answer in self._split_payloads(payloads):
             table[:, -1] += np.bincount(coordinate, minlength=self.dimensions)
             if isinstance(self.coordinate_protocol, OneBit):
                 table[:, 0] += np.bincount(coordinate[answer[:, 0] == 1], minlength=self.dimensions)
@@ -150,9 +150,9 @@ class VectorMean(Mean):
         scale = Fraction(self.dimensions, self.sampled)
         protocol = self.coordinate_protocol
         table = tally.reshape(self.dimensions, -1)
-        factor = scale if exactly(tally) else float(scale)
+        factor = scale if is_exact(tally) else float(scale)
         rows = [protocol.debias(row[:-1], row[-1])[0] * factor for row in table]
-        return np.array(rows, object if exactly(tally) else np.float64)
+        return np.array(rows, object if is_exact(tally) else np.float64)
 
     def target(self, value: Any) -> NDArray[Any]:
         return np.array([2 * self.share(x) - 1 for x in value], object)

@@ -47,7 +47,7 @@ def most_frequent(
     return np.where(best < 0, otherwise, kinds - 1 - best % kinds).astype(np.int64)
 
 
-def _winners(counts: Any) -> Integers:
+def _find_winners(counts: Any) -> Integers:
     """`most_frequent` of the rows of a sparse matrix (its own argmax goes row by row)."""
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     return most_frequent(rows, counts.indices.astype(np.int64), counts.data, *counts.shape)
@@ -69,14 +69,14 @@ class Trained:
 
     def frequentist(self, outputs: NDArray[Any]) -> Integers:
         """The most frequent secret of an output that was seen; of another, the most frequent of all."""
-        points = _points(outputs)
+        points = _as_points(outputs)
         distance, positions = self._tree.query(points)
-        best = _winners(self.counts)
+        best = _find_winners(self.counts)
         return np.where(distance == 0, best[positions], self.common).astype(np.int64)
 
     def nearest(self, outputs: NDArray[Any], k: int) -> Integers:
         """The vote of the k nearest examples, ties as the book says."""
-        points = _points(outputs)
+        points = _as_points(outputs)
         guesses = np.empty(len(points), np.int64)
         rows = np.arange(len(points))
         columns = min(len(self.points), k + 8)
@@ -99,14 +99,14 @@ class Trained:
         inside = (distance < edge) & ~tied
         whole = columns == len(self.points)
         done = (enough & ~tied[:, -1]) | whole
-        votes = self._sum(inside, positions)
-        group = self._sum(tied, positions)
+        votes = self._sum_counts(inside, positions)
+        group = self._sum_counts(tied, positions)
         left = np.maximum(k - np.asarray(votes.sum(axis=1)).ravel(), 0)
-        winner = _winners(group)
+        winner = _find_winners(group)
         extra = csr_matrix((left, (np.arange(len(points)), winner)), shape=votes.shape)
-        return done, _winners(votes + extra)
+        return done, _find_winners(votes + extra)
 
-    def _sum(self, chosen: NDArray[np.bool_], positions: Integers) -> Any:
+    def _sum_counts(self, chosen: NDArray[np.bool_], positions: Integers) -> Any:
         row, column = np.nonzero(chosen)
         marks = csr_matrix(
             (np.ones(len(row), np.int64), (row, positions[row, column])), shape=(len(chosen), len(self.points))
@@ -122,7 +122,7 @@ class Trained:
         )
 
 
-def _points(outputs: NDArray[Any]) -> NDArray[np.float64]:
+def _as_points(outputs: NDArray[Any]) -> NDArray[np.float64]:
     array = np.asarray(outputs, np.float64)
     return array[:, None] if array.ndim == 1 else array
 
@@ -211,7 +211,7 @@ def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: floa
     (0.0, 0.5)
     """
     names, labels = np.unique(np.asarray(secrets), return_inverse=True)
-    points = _points(np.asarray(outputs))
+    points = _as_points(np.asarray(outputs))
     if len(labels) != len(points) or len(names) < 2 or len(labels) < 40:
         raise ParameterError("leakage needs as many outputs as secrets, at least 40 pairs and two kinds of secret")
     train = int(len(labels) * (1 - held_out))

@@ -43,19 +43,19 @@ class LineClassifier:
         """The vote of the k nearest examples, for every output."""
         k = min(k, self.examples)
         every = np.arange(self.size)
-        radius = self._radius(every, k)
+        radius = self._find_radius(every, k)
         low, high = np.maximum(every - radius + 1, 0), np.minimum(every + radius, self.size)
         is_wide = radius > 0  # examples start .. stop - 1 lie strictly inside the radius
         start = np.where(is_wide, self._below[low], 0)
         stop = np.where(is_wide, self._below[high], 0)
-        winner = self._group(every, radius)
+        winner = self._find_edge_winner(every, radius)
         guesses = winner.copy()
         voting_outputs = np.flatnonzero(stop > start)
         if len(voting_outputs):
             guesses[voting_outputs] = self._vote(start[voting_outputs], stop[voting_outputs], winner[voting_outputs], k)
         return guesses
 
-    def _radius(self, every: Integers, k: int) -> Integers:
+    def _find_radius(self, every: Integers, k: int) -> Integers:
         """The least r for which outputs at most r away hold k examples."""
         low, high = np.full(self.size, -1), np.full(self.size, self.size - 1)
         while (high - low > 1).any():
@@ -66,7 +66,7 @@ class LineClassifier:
             low, high = np.where(many, low, middle), np.where(many, middle, high)
         return np.asarray(high, np.int64)
 
-    def _group(self, every: Integers, radius: Integers) -> Integers:
+    def _find_edge_winner(self, every: Integers, radius: Integers) -> Integers:
         """The most frequent secret of the (at most two) outputs at the radius."""
         left = every - radius
         right = every + radius
@@ -76,7 +76,7 @@ class LineClassifier:
         guesses = np.where(has_left, self._best[np.maximum(left, 0)], self._best[np.minimum(right, self.size - 1)])
         both_sides = np.flatnonzero(has_left & has_right & (radius > 0))
         if len(both_sides):
-            sides = [self._ragged(both_sides, side[both_sides]) for side in (left, right)]
+            sides = [self._list_entries(both_sides, side[both_sides]) for side in (left, right)]
             row, entry = (np.concatenate(arrays) for arrays in zip(*sides, strict=True))
             codes, inverse = np.unique(row * self.kinds + self._labels[entry], return_inverse=True)
             counts = np.bincount(inverse, weights=self._counts[entry]).astype(np.int64)
@@ -84,7 +84,7 @@ class LineClassifier:
             guesses[both_sides] = most_frequent(outputs, labels, counts, self.size, self.kinds, 0)[both_sides]
         return np.asarray(guesses, np.int64)
 
-    def _ragged(self, rows: Integers, outputs: Integers) -> tuple[Integers, Integers]:
+    def _list_entries(self, rows: Integers, outputs: Integers) -> tuple[Integers, Integers]:
         """For every row the entries of an output: the rows repeated, and the entries."""
         start = self._rows[outputs]
         stop = self._rows[outputs + 1]

@@ -81,14 +81,14 @@ def reproduce(
     for (table, name, nu), printed in PRINTED.items():
         plane = Plane(nu)
         prior = plane.hot_spots
-        truth, secrets, points = _drawn(plane, name, prior, pairs)
+        truth, secrets, points = _draw_pairs(plane, name, prior, pairs)
         tick_system = partial(tick, f"{name} {nu}")
         lines = curves(secrets, points, len(plane.secret_centres), step, tick_system)
         counts = {delta: tuple(lines[method].converged(truth, delta) for method in METHODS) for delta in printed}
         yield LocationSystem(table, name, nu, truth, counts, len(np.unique(points, axis=0)))
 
 
-def _drawn(plane: Plane, name: str, prior: Floats, pairs: int) -> tuple[float, Integers, Floats]:
+def _draw_pairs(plane: Plane, name: str, prior: Floats, pairs: int) -> tuple[float, Integers, Floats]:
     """R*, secrets and outputs."""
     if name == "planar geometric":
         return plane.risk_of_geometric(prior), *plane.geometric_pairs(pairs, prior)

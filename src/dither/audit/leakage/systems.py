@@ -182,7 +182,7 @@ class Plane:
             total += float((prior[:, None] * np.exp(-self.rate * away)).max(axis=0).sum())
         return 1 - total * fine * fine * self.rate**2 / (2 * math.pi)
 
-    def _secrets(self, count: int, prior: Floats | None) -> Integers:
+    def _draw_secrets(self, count: int, prior: Floats | None) -> Integers:
         if prior is None:
             return np.asarray(uniform_below(len(self.secret_centres), count))
         cells = np.searchsorted(np.cumsum(prior), uniforms(count))
@@ -190,7 +190,7 @@ class Plane:
 
     def geometric_pairs(self, count: int, prior: Floats | None = None) -> tuple[Integers, Floats]:
         """Secrets and grid points of the planar geometric."""
-        secret = self._secrets(count, prior)
+        secret = self._draw_secrets(count, prior)
         u = uniforms(count)
         output = np.empty((count, 2))
         for s in np.unique(secret):
@@ -201,14 +201,14 @@ class Plane:
 
     def laplace_pairs(self, count: int, prior: Floats | None = None) -> tuple[Integers, Floats]:
         """Secrets and points of the planar Laplace: a uniform angle, a radius of Gamma(2, 1/rate)."""
-        secret = self._secrets(count, prior)
+        secret = self._draw_secrets(count, prior)
         angle = 2 * math.pi * uniforms(count)
         radius = -np.log(uniforms(count) * uniforms(count)) / self.rate
         return secret, self.secret_centres[secret] + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
     def channel_pairs(self, matrix: Floats, count: int, prior: Floats) -> tuple[Integers, Floats]:
         """Secrets and the centres of cells that a channel on the secrets' own cells gives."""
-        secret = self._secrets(count, prior)
+        secret = self._draw_secrets(count, prior)
         u = uniforms(count)
         picked = np.empty(count, np.int64)
         for s in np.unique(secret):

@@ -252,8 +252,8 @@ def disagreements(experiment: Experiment, delta: float, our_counts: Counts) -> t
     >>> disagreements(EXPERIMENTS[3], 0.1, (4_000, None, 7_000, 9_000))
     ('frequentist', 'nn', 'ln before frequentist', 'ln before log10')
     """
-    printed = dict(zip(METHODS, map(_number, experiment.counts[delta]), strict=True))
-    measured = dict(zip(METHODS, map(_number, our_counts), strict=True))
+    printed = dict(zip(METHODS, map(_count_as_float, experiment.counts[delta]), strict=True))
+    measured = dict(zip(METHODS, map(_count_as_float, our_counts), strict=True))
     low, high = (0.7, 1.3) if delta >= 0.05 else (0.5, 2.0)
     judged = [method for method in METHODS if (delta, method) not in experiment.loose]
     far: list[str] = [
@@ -272,5 +272,5 @@ def disagreements(experiment: Experiment, delta: float, our_counts: Counts) -> t
     return tuple(far)
 
 
-def _number(count: int | None) -> float:
+def _count_as_float(count: int | None) -> float:
     return math.inf if count is None else float(count)

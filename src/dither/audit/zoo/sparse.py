@@ -78,7 +78,7 @@ RESTARTED = Variant(Fraction(2), Fraction(4), 4, renews=True)  # AboveThreshold 
 UNNOISED = Variant(Fraction(1, 1000), Fraction(2), 1)  # the threshold has no noise worth the name
 
 
-def _bug(
+def _plant_bug(
     name: str,
     what: str,
     origin: str,
@@ -123,7 +123,7 @@ def _bug(
 def bugs() -> list[Bug]:
     figure = "Lyu, Su, Li 2017, figure 1, algorithm"
     return [
-        _bug(
+        _plant_bug(
             "svt-roth-2011",
             "sparse vector that answers a hit with the noise of the comparison",
             f"{figure} 3 (Roth, lecture notes 2011)",
@@ -133,7 +133,7 @@ def bugs() -> list[Bug]:
             250_000,
             shown_up_to=2,
         ),
-        _bug(
+        _plant_bug(
             "svt-lee-clifton-2014",
             "sparse vector whose query noise does not grow with the number of hits",
             f"{figure} 4 (Lee, Clifton 2014)",
@@ -142,7 +142,7 @@ def bugs() -> list[Bug]:
             [MISS] * 2 + [HIT] * 2,
             65_000,
         ),
-        _bug(
+        _plant_bug(
             "svt-stoddard-2014",
             "sparse vector without noise on the queries",
             f"{figure} 5 (Stoddard, Chen, Machanavajjhala 2014)",
@@ -151,7 +151,7 @@ def bugs() -> list[Bug]:
             [MISS, HIT],
             4_000,
         ),
-        _bug(
+        _plant_bug(
             "svt-chen-2015",
             "sparse vector that never stops",
             f"{figure} 6 (Chen, Xiao, Zhang, Xu 2015)",
@@ -160,7 +160,7 @@ def bugs() -> list[Bug]:
             [MISS] * 3 + [HIT] * 3,
             130_000,
         ),
-        _bug(
+        _plant_bug(
             "svt-gptt-2015",
             "generalised private threshold testing: never stops, any split of epsilon",
             "Chen, Machanavajjhala 2015",
@@ -169,7 +169,7 @@ def bugs() -> list[Bug]:
             [MISS] * 2 + [HIT] * 2,
             65_000,
         ),
-        _bug(
+        _plant_bug(
             "svt-bad-gap-2020",
             "sparse vector with gap that shows the noisy query, not its distance from the noisy threshold",
             "CheckDP (Wang, Ding, Kifer, Zhang 2020), BadGapSVT",
@@ -179,7 +179,7 @@ def bugs() -> list[Bug]:
             2_750_000,
             shown_up_to=2,
         ),
-        _bug(
+        _plant_bug(
             "svt-restarted-for-free",
             "AboveThreshold of one hit started anew after every hit, charged once",
             "Dwork, Roth 2014, algorithm 1 in a loop",
@@ -188,7 +188,7 @@ def bugs() -> list[Bug]:
             [MISS, HIT] * 4,
             1_550_000,
         ),
-        _bug(
+        _plant_bug(
             "un-noised-threshold",
             "sparse vector with noise on the queries only: misses are no longer free",
             "AboveThreshold read as: the threshold is public, so it needs no noise",
