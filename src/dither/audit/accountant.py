@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Claim:
-    """One epsilon: what the accountant promises, and what draws show at least."""
+    """The delta that the accountant claims at one epsilon, and the delta that draws show at least."""
 
     loss: Loss
     epsilon: float

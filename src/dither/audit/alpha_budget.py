@@ -18,7 +18,7 @@ from dither.errors import ParameterError
 
 
 def share(run: int, alpha: float) -> float:
-    """What the run of this number (from 1) may spend.
+    """The share of alpha that the run of this number (from 1) may spend.
 
     >>> share(1, 0.01), round(sum(share(k, 0.01) for k in range(1, 366)), 6)
     (0.005, 0.009973)

@@ -71,7 +71,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One event in one direction: its hits on both sides, and ends that all hold with probability 1 - alpha."""
+    """One event in one direction: its hits on both sides, and confidence ends of its probabilities.
+
+    All ends of a test hold together with probability 1 - alpha.
+    """
 
     event: str
     direction: str
@@ -211,14 +214,17 @@ def test(
 
 
 def _refuse_all_raised(raw: list[Any]) -> None:
-    """A mechanism that only ever raises would look innocent: most likely it was called wrongly."""
+    """Refuse a mechanism that raised in every run: it would look innocent.
+
+    Most likely it was called wrongly.
+    """
     if all(isinstance(output, Raised) for outputs in raw for output in outputs):
         first = raw[0][0]
         raise ParameterError(f"the mechanism raised in every run ({first.kind}: {first.message}): nothing was tested")
 
 
 def _draw_outputs(mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]) -> Any:
-    """The raw outputs of the first part."""
+    """Draw the raw outputs of the runs that choose events."""
     if many:
         batch = draw(mechanism, data, runs, vectorised=True)
         tick(runs)
@@ -324,7 +330,7 @@ def _compute_roc(view: View, first: list[Batch], kept: list[Batch]) -> tuple[tup
 
 
 class _ProgressBar:
-    """A progress bar of rich, or nothing."""
+    """A progress bar that is drawn only if `shown`."""
 
     def __init__(self, shown: bool, name: str, total: int) -> None:
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), transient=True)

@@ -57,7 +57,7 @@ def epsilon_lower(canaries: int, guesses: int, right: int, *, delta: float = 0.0
 
 @dataclass(frozen=True)
 class OneRun:
-    """What one run showed; with a claim, whether it is refuted."""
+    """Result of one run: the right guesses, and the epsilon that they show at least."""
 
     canaries: int
     guesses: int

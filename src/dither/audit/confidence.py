@@ -46,7 +46,7 @@ def upper(hits: int, runs: int, alpha: float) -> float:
 
 
 def log_ratio(likely: float, rare: float, delta: float) -> float:
-    """The least epsilon with one <= e^epsilon two + delta: ln((one - delta) / two), at least 0."""
+    """The least epsilon >= 0 with likely <= e^epsilon rare + delta: ln((likely - delta) / rare)."""
     if likely <= delta:
         return 0.0
     return math.inf if rare <= 0 else max(0.0, math.log((likely - delta) / rare))

@@ -66,7 +66,10 @@ def _read_outputs(batch: Batch) -> Any:
 
 @dataclass(frozen=True)
 class CandidateEvent:
-    """An event, made only if it is chosen, with its shares on the two sides in the part that chooses."""
+    """A candidate of the search: its shares among the choosing runs of both sides.
+
+    `make` builds the event; it is called for the chosen candidates alone.
+    """
 
     make: Callable[[], Event]
     left_share: float
@@ -74,7 +77,10 @@ class CandidateEvent:
 
 
 def choose_views(left: Batch, right: Batch) -> list[View]:
-    """The views to search: of few possible outputs the whole output alone, whose likelihood ratio says it all."""
+    """The views to search.
+
+    If few outputs are possible, the whole output alone: its likelihood ratio is the best test.
+    """
     whole, *others = list_views(left)
     if len(np.unique(np.concatenate([left.whole[:20_000], right.whole[:20_000]]))) > _FEW_OUTPUTS:
         return [*learn_score(left, right), whole, *others]
@@ -155,7 +161,7 @@ def _make_interval(view: View, first: float, last: float) -> Event:
 
 
 def _make_set(view: View, numbers: Numbers, value_count: int) -> Event:
-    """The values themselves if they are few and mean something; a whole output is known by its hash alone."""
+    """The event that a view takes one of these values; few values are listed, unless they are hashes."""
     kept = tuple(np.sort(numbers).tolist())
     if view.name != "whole output" and 1 < len(kept) <= 12:
         return Event(view, "among", kept, f"{view.name} is one of {', '.join(map(str, kept))}")

@@ -44,7 +44,7 @@ _GONE = object()
 
 
 def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> NaiveDatabase:
-    """All tables of a catalog, public ones first."""
+    """Register all tables of a catalog, public ones first."""
     tables: dict[str, list[Row]] = {}
     lists: Lists = {}
     for table in sorted(catalog.tables, key=lambda t: (t.kind == "private", _borrows_labels(t))):
@@ -90,7 +90,7 @@ def owner_of(raw: Raw, table: Table, catalog: Catalog, raws: dict[str, list[Raw]
 
 
 def _same_window(raw: Raw, table: Table, above: Raw, parent: Table, catalog: Catalog) -> bool:
-    """Under windows a row finds its owner in rows of its own window only."""
+    """Whether a row and its parent row lie in the same window; without windows always."""
     column = catalog.unit.column
     if column is None:
         return True

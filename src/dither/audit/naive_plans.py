@@ -44,7 +44,7 @@ class NaiveDatabase:
 
 
 class Label(str):
-    """A category's label, which knows its code."""
+    """A category's label with its code."""
 
     code: int
 
@@ -146,7 +146,7 @@ def _join(plan: plans.Join, database: NaiveDatabase) -> list[Owned]:
 
 
 def _list_columns(plan: Plan, database: NaiveDatabase) -> list[str]:
-    """The columns of a plan that may have no row to show them."""
+    """The names of a plan's columns, also if it has no row."""
     match plan:
         case plans.Project(_, columns):
             return [column.name for column in columns]
@@ -166,7 +166,7 @@ def _list_columns(plan: Plan, database: NaiveDatabase) -> list[str]:
 
 
 def owner_hash(owner: str, key: bytes) -> tuple[int, int]:
-    """The two numbers that are an owner's own."""
+    """Two numbers derived from an owner and the installation's key."""
     text = f"64:{key.hex()}{len(owner.encode())}:{owner}"
     digest = hashlib.sha256(text.encode()).hexdigest()
     a, b = (int(digest[start : start + 8], 16) % (P - 1) + 1 for start in (0, 8))
@@ -174,7 +174,7 @@ def owner_hash(owner: str, key: bytes) -> tuple[int, int]:
 
 
 def _rank_group(owner: str | None, row: Row, keys: tuple[str, ...], database: NaiveDatabase) -> tuple[Any, ...]:
-    """Where a group stands in its owner's own order: by hash, then by the keys, null last."""
+    """The rank of a group among its owner's groups: by hash, then by the keys, null last."""
     assert owner is not None
     a, b = owner_hash(owner, database.key)
     x = sum(_key_number(row[key]) * pow(48_271, i, P) for i, key in enumerate(keys)) % P

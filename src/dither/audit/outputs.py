@@ -91,7 +91,7 @@ class Reader:
 
     @classmethod
     def of(cls, *samples: Any) -> Reader:
-        """For outputs like these."""
+        """A reader for outputs like these samples."""
         arrays = [array for array in map(_as_matrix, samples) if array is not None]
         is_one_kind = len({array.dtype.kind == "b" for array in arrays}) == 1  # False and 0 are equal, and differ
         if is_one_kind and len(arrays) == len(samples) and len({array.shape[1] for array in arrays}) == 1:

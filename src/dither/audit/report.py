@@ -195,9 +195,9 @@ def _draw_profile(verdict: Verdict) -> Html:
 
 
 def _read_promise(verdict: Verdict, epsilon: float, claimed_delta: float) -> float:
-    """What the claim allows at `epsilon`: its own curve, or below a point (epsilon, delta) what that point implies.
+    """The delta that the claim allows at `epsilon`: that of its curve, or that which one point implies.
 
-    (epsilon, delta) implies 1 - (1 - delta)(1 + e^at)/(1 + e^epsilon) at a smaller one
+    A claim (E, delta) implies 1 - (1 - delta)(1 + e^epsilon)/(1 + e^E) at an epsilon below E
     (docs/proofs/audit.md#the-report).
     """
     if math.isfinite(claimed_delta) or epsilon >= verdict.epsilon:

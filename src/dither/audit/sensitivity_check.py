@@ -23,7 +23,10 @@ Spot = tuple[Any, ...]  # unlisted keys, the code of the listed ones, and an agg
 
 
 def list_broken_claims(query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts) -> list[str]:
-    """What the measured integers of two neighbours (`Measurer.measure`) do that the plan's claim excludes."""
+    """List the claims of a plan that the measured integers of two neighbours break.
+
+    `sides` are two results of `Measurer.measure`.
+    """
     if isinstance(query, Cells) and not isinstance(sides[0], dict) and np.shape(sides[0]) != np.shape(sides[1]):
         return ["the number of cells depends on data"]
     left, right = (flatten_measured(query, side) for side in sides)
@@ -53,7 +56,7 @@ def list_broken_claims(query: Query, sides: Sequence[Any], catalog: Catalog, fac
 
 
 def flatten_measured(query: Query, measured: Any) -> dict[Spot, int]:
-    """What was measured, flat: every integer by its place."""
+    """All measured integers, each by its unlisted keys, its code, and its aggregate or point."""
     if isinstance(query, Keys):
         return {(key, 0, 0): int(owners) for key, owners in measured.items()}
     if isinstance(query, Quantiles):

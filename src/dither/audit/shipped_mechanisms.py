@@ -188,5 +188,5 @@ def list_local() -> list[Subject]:
 
 
 def subjects() -> list[Subject]:
-    """All of them."""
+    """All shipped mechanisms, central and local."""
     return [*list_central(), *list_local()]

@@ -34,7 +34,7 @@ _VARYING = {"release_id", "released_at", "pot_spent_after", "repeated"}
 
 
 class RegisteredDatabase(Protocol):
-    """A registered dev database: what the command line hands in, since only it may act as a steward."""
+    """A registered dev database. The command line makes it: only it may act as a steward."""
 
     @property
     def connection(self) -> Connection: ...
@@ -48,7 +48,7 @@ Registrar = Callable[[str, questions.Files], RegisteredDatabase]
 
 @dataclass
 class Findings:
-    """What was tried and what was wrong."""
+    """Counts of what was tried, and the faults."""
 
     pairs: int = 0
     row_pairs: int = 0
@@ -121,7 +121,7 @@ def audit_system(
 def _compare(
     findings: Findings, databases: list[RegisteredDatabase], oracles: list[naive.NaiveDatabase], sql: str
 ) -> bool:
-    """One question on both databases; whether it was answered."""
+    """Ask both databases one question and note what differs; whether it was answered."""
     outcomes = [_bind_or_refusal(database.connection, sql) for database in databases]
     if repr(outcomes[0]) != repr(outcomes[1]):
         findings.faults.append(f"binding depends on data: {sql}: {outcomes}")
@@ -154,7 +154,7 @@ def _compare(
 
 
 def _compare_more_rows(findings: Findings, connection: Connection) -> None:
-    """Another pair of neighbours, some questions, and the rows of their plans."""
+    """Compare the plans' rows of some questions on another pair of neighbours."""
     oracles = [_register_oracle(side_files, connection) for side_files in questions.neighbours()]
     for sql in (questions.question() for _ in range(4)):
         recipe = _bind_or_refusal(connection, sql)

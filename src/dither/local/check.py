@@ -28,7 +28,7 @@ from dither.privacy.noise import Words
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found; `problems` is empty when everything holds exactly."""
+    """The largest ratio, and the problems: none when everything holds exactly."""
 
     largest_ratio: Fraction | None
     problems: tuple[str, ...]

@@ -25,9 +25,9 @@ def budget_file(
 
     >>> from tempfile import TemporaryDirectory
     >>> from fractions import Fraction
-    >>> with TemporaryDirectory() as place:
-    ...     budget_file(f"{place}/budget", 3).charge("themes", Fraction(2))
-    ...     budget_file(f"{place}/budget", 3).left
+    >>> with TemporaryDirectory() as folder:
+    ...     budget_file(f"{folder}/budget", 3).charge("themes", Fraction(2))
+    ...     budget_file(f"{folder}/budget", 3).left
     Fraction(1, 1)
     """
     file = Path(path)
@@ -79,7 +79,10 @@ class _Lock:
 
 
 def _replace_file(file: Path, state: dict[str, Any]) -> None:
-    """The whole file or the old one, on the disk when this returns."""
+    """Replace the file as a whole; when this returns, the new one is on the disk.
+
+    After a crash before that, the old file is still there.
+    """
     fresh = Path(f"{file}.new")
     with open(fresh, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
         json.dump(state, out)

@@ -1,8 +1,8 @@
 """Hadamard response (Acharya, Sun, Zhang 2019): one index out of K, and a server that needs n + K log K steps.
 
 The K = blocks * b outputs form blocks; a value has the block v % blocks and the row 1 + v // blocks of the Hadamard
-matrix of order b; its set C_v are the b/2 places y of its block with H[row, y] = +1, i.e. popcount(row & y) even. Each
-place of C_v has weight R, each other output weight 1. With one block the estimate has variance
+matrix of order b; its set C_v are the b/2 columns y of its block with H[row, y] = +1, i.e. popcount(row & y) even. Each
+column of C_v has weight R, each other output weight 1. With one block the estimate has variance
 n (R + 1)**2 / (R - 1)**2 - f, that of sending one random Hadamard coefficient. docs/proofs/local.md, theorem 4.
 Payload: the output index, little-endian.
 
@@ -138,7 +138,7 @@ class Hadamard(Oracle):
         column = uniform_below(self.order, len(held), source=source)
         inside = bernoulli(self.inside, len(held), source=source)
         stay = inside | bernoulli(self.opposite, len(held), source=source)
-        # flipping the lowest set bit of the row in the place turns the sign, one to one
+        # flipping the lowest set bit of the row in the column turns the sign, one to one
         wrong = sign_bits(row, column) == inside
         column ^= np.where(wrong & stay, row & -row, 0)
         if self.blocks > 1:

@@ -22,7 +22,7 @@ from dither.stored import stored
 @stored()
 @dataclass(frozen=True)
 class KeptReports(Protocol):
-    """Keeps reports; `ask` names what to call with `collector.payloads`."""
+    """The collector keeps the payloads; `ask` names the method to call with `collector.payloads`."""
 
     ask = "find"
 
@@ -67,7 +67,7 @@ class Search(KeptReports):
 
     @abstractmethod
     def project_values(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
-        """What a user of the group reports."""
+        """The values that users of a group report: prefixes, pieces, or the values themselves."""
 
     @property
     def payload_bytes(self) -> int:

@@ -31,7 +31,10 @@ def population(domain: int, users: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class SimulatedErrors:
-    """Errors of one size: root mean square over all values, as shares of the users."""
+    """Measured and predicted error of one simulated collection.
+
+    Both are root mean squares over all values, as shares of the users.
+    """
 
     users: int
     measured: float

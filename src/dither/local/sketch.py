@@ -1,9 +1,9 @@
 """Count-mean sketches (Apple 2017): a frequency oracle on a hashed value, for domains too large to list.
 
-`rows` public hash functions map a value to one of `width` places. A user draws a row and answers for its place there:
-all places by symmetric unary encoding (`CountMeanSketch`), or one random Hadamard coefficient of them
+`rows` public hash functions map a value to one of `width` columns. A user draws a row and answers for its column there:
+all columns by symmetric unary encoding (`CountMeanSketch`), or one random Hadamard coefficient of them
 (`HadamardSketch`, eight bytes). With kappa the exact probability of a collision, the count of x is
-(sum of unbiased answers at x's place - n kappa) / (1 - kappa). Unbiased over the hash functions; for given ones the
+(sum of unbiased answers at x's column - n kappa) / (1 - kappa). Unbiased over the hash functions; for given ones the
 answer of y leaks into x by (C_xy - kappa) / (1 - kappa), C_xy the share of rows in which they collide.
 docs/proofs/local.md, theorem 6. Row hashes: `HashFamily.public(rows, name)`.
 """
@@ -66,7 +66,7 @@ class _Sketch(Oracle):
         """Probability that a transmitted sign is the true one."""
 
     def draw_rows(self, held: NDArray[np.int64], source: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """A row for each user, and the user's place in it."""
+        """A row for each user, and the user's column in it."""
         row = uniform_below(self.rows, len(held), source=source)
         return row, self.hashes.hash_each(self.seeds[row], held)
 
@@ -82,13 +82,13 @@ class _Sketch(Oracle):
         return target
 
     @abstractmethod
-    def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
-        """Sum over the rows of the unbiased answers at the candidates' places."""
+    def sum_answers_at(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
+        """Sum over the rows of the unbiased answers at the candidates' columns."""
 
     def counts(self, tally: NDArray[Any], reports: int, candidates: NDArray[np.int64]) -> NDArray[Any]:
         """Unbiased counts of any candidates."""
         kappa = self.hashes.collision if is_exact(tally) else float(self.hashes.collision)
-        counts: NDArray[Any] = (self.at_places(tally, candidates) - reports * kappa) / (1 - kappa)
+        counts: NDArray[Any] = (self.sum_answers_at(tally, candidates) - reports * kappa) / (1 - kappa)
         return counts
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
@@ -114,7 +114,7 @@ class _Sketch(Oracle):
 @stored()
 @dataclass(frozen=True)
 class CountMeanSketch(_Sketch):
-    """CMS. Payload: the row (4 bytes), then the `width` bits of symmetric unary encoding of the place."""
+    """CMS. Payload: the row (4 bytes), then the `width` bits of symmetric unary encoding of the column."""
 
     type = "count_mean_sketch"
 
@@ -164,7 +164,7 @@ class CountMeanSketch(_Sketch):
             self.accumulate(tally, payloads)
         return tally
 
-    def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
+    def sum_answers_at(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         table = tally.reshape(self.rows, self.width + 1)
         p = self.p if is_exact(tally) else float(self.p)
         total = np.zeros(len(candidates), table.dtype if is_exact(tally) else np.float64)
@@ -174,7 +174,7 @@ class CountMeanSketch(_Sketch):
         return total
 
     def _of_share(self, share: Any, p: Any, kappa: Any) -> Any:
-        """Variance of one report for an item whose place it names in `share` of the rows."""
+        """Variance of one report for a value whose column it names in `share` of the rows."""
         one_chance = 1 - p + (2 * p - 1) * share
         return one_chance * (1 - one_chance) / ((2 * p - 1) * (1 - kappa)) ** 2
 
@@ -248,7 +248,7 @@ class HadamardSketch(_Sketch):
         self.accumulate(tally, payloads)
         return tally
 
-    def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
+    def sum_answers_at(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         gain = 1 / (2 * self.p - 1)
         table = transform(tally.reshape(self.rows, self.width))
         total = np.zeros(len(candidates), table.dtype)

@@ -93,7 +93,10 @@ class ProtocolSubject(NamedTuple):
 
 
 def subjects(source: Words | None = None) -> Iterator[ProtocolSubject]:
-    """All protocols, permanent answers; those that speak twice once more with single reports; and a whole client."""
+    """All protocols with their permanent answers, and a whole client.
+
+    Protocols with a second randomisation come once more, with single reports.
+    """
     words = source or SystemSource()
     for protocol in EXAMPLES:
         yield subject(protocol, source=words)

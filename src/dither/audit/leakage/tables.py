@@ -241,6 +241,7 @@ def reproduce(
 
 
 def _count_or_none(count: float) -> int | None:
+    """A median count; none for an estimator that never converged."""
     return None if count >= _NEVER else int(count)
 
 
