@@ -46,7 +46,7 @@ from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.ledger.reports import Reports
-from dither.publish.budget import Budget
+from dither.publish.budget import PotBalances
 from dither.publish.certificate import body_of
 from dither.publish.seal import sign
 from dither.publish.signing import signing_key
@@ -223,9 +223,9 @@ class Connection:
         """A question built step by step: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
         return table(name, self)
 
-    def budget(self) -> Budget:
+    def budget(self) -> PotBalances:
         """Spent, left, cap and ceiling of every pot, and what they promise."""
-        return Budget(self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog))
+        return PotBalances(self._reports.pots(under_way=False), horizon=horizon(self._kernel.catalog))
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""

@@ -68,7 +68,7 @@ def test_testing_on_the_runs_that_chose_the_event_would_accuse_the_innocent():
         """The set of everything that the first input gave."""
         return [black_box.Event(seen[0], "among", tuple(np.sort(one.whole).tolist()), "seen before")]
 
-    with mock.patch.object(black_box, "search", greedy):
+    with mock.patch.object(black_box, "search_events", greedy):
         assert not audit.test(unique, 0, 1, epsilon=1, budget=audit.Budget(4_000, 1e-9)).violated
         with mock.patch.object(black_box, "draw", replay):
             assert audit.test(unique, 0, 1, epsilon=1, budget=audit.Budget(4_000, 1e-9)).violated

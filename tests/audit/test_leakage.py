@@ -30,7 +30,7 @@ from dither.audit.leakage.limits import (
     local_epsilon,
     local_risk,
 )
-from dither.audit.leakage.line import Line
+from dither.audit.leakage.line import LineClassifier
 from dither.audit.leakage.systems import Geometric, Matrix, Plane, random_system, spiky, uniforms
 from dither.audit.leakage.tables import EXPERIMENTS
 from dither.cli.main import app
@@ -166,7 +166,7 @@ def test_the_line_votes_as_the_tree_does():
     for _ in range(60):
         examples, kinds, size = (int(rng.integers(*ends)) for ends in ((1, 60), (2, 5), (2, 40)))
         secrets, outputs, every = rng.integers(0, kinds, examples), rng.integers(0, size, examples), np.arange(size)
-        line, tree = Line(secrets, outputs, kinds, size), Trained(secrets, outputs, kinds)
+        line, tree = LineClassifier(secrets, outputs, kinds, size), Trained(secrets, outputs, kinds)
         assert (line.guess("frequentist") == tree.frequentist(every)).all()
         for k in range(1, min(examples, 9) + 1):
             assert (line.nearest(k) == tree.nearest(every, k)).all()
@@ -215,7 +215,7 @@ def test_estimators_on_generated_places_converge_in_the_order_of_the_book(monkey
     coarse, fine = (plane.risk_of_laplace(prior, fine=f, margin=900.0) for f in (15.0, 5.0))
     assert coarse == pytest.approx(fine, abs=0.003)
     secrets, points = plane.laplace_pairs(40_000, prior)
-    away = np.hypot(*(points[:, None] - plane.places[None]).transpose(2, 0, 1))
+    away = np.hypot(*(points[:, None] - plane.secret_centres[None]).transpose(2, 0, 1))
     best = (np.log(prior)[None] - plane.rate * away).argmax(axis=1)
     assert (best != secrets).mean() == pytest.approx(fine, abs=0.015)  # six standard deviations
 
@@ -235,17 +235,19 @@ def test_pairs_give_estimates_warnings_and_a_certified_epsilon():
 
 def test_location_privacy_on_generated_points():
     plane = Plane(4.0)
-    assert len(plane.places) == 400 and len(plane.grid) == 115_600
+    assert len(plane.secret_centres) == 400 and len(plane.grid) == 115_600
     assert plane.rate == pytest.approx(0.0138629, abs=1e-7)
     secrets, points = plane.laplace_pairs(40_000)
-    moved = np.hypot(*(points - plane.places[secrets]).T)
+    moved = np.hypot(*(points - plane.secret_centres[secrets]).T)
     assert moved.mean() == pytest.approx(144.27, rel=0.03)
     small = Plane(8.0, side=4, margin=300.0, fine=30.0)
     _, grid_points = small.geometric_pairs(2_000)
     assert {tuple(p) for p in grid_points} <= {tuple(p) for p in small.grid} and 0 < small.bayes_risk < 1
     prior = np.full(16, 1 / 16)
     channel = Channel(small.blahut_arimoto(prior))
-    plain = np.exp(-small.rate * np.hypot(*(small.places[:, None] - small.places[None]).transpose(2, 0, 1)))
+    plain = np.exp(
+        -small.rate * np.hypot(*(small.secret_centres[:, None] - small.secret_centres[None]).transpose(2, 0, 1))
+    )
     assert channel.bayes_risk >= Channel(plain / plain.sum(axis=1, keepdims=True)).bayes_risk - 1e-9
 
 

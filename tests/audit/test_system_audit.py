@@ -94,10 +94,13 @@ def test_claims_about_unlisted_keys_joins_and_quantiles_are_checked(tmp_path, sq
 
 def test_what_only_one_side_has_counts_as_moved():
     keys = Keys(Scan("visits"), ("diag",))
-    assert sensitivity_check.spots(keys, {("flu",): 2, (None,): 1}) == {(("flu",), 0, 0): 2, ((None,), 0, 0): 1}
+    assert sensitivity_check.flatten_measured(keys, {("flu",): 2, (None,): 1}) == {
+        (("flu",), 0, 0): 2,
+        ((None,), 0, 0): 1,
+    }
     cells = Cells(Scan("visits"), ("ward",), (Count(),))
-    assert sensitivity_check.spots(cells, [[4], [0]]) == {((), 0, 0): 4, ((), 1, 0): 0}
-    assert sensitivity_check.broken(cells, [[[4]], [[4], [0]]], mock.Mock(), mock.Mock()) == [
+    assert sensitivity_check.flatten_measured(cells, [[4], [0]]) == {((), 0, 0): 4, ((), 1, 0): 0}
+    assert sensitivity_check.list_broken_claims(cells, [[[4]], [[4], [0]]], mock.Mock(), mock.Mock()) == [
         "the number of cells depends on data"
     ]
 
@@ -148,7 +151,7 @@ def test_a_shape_or_a_refusal_that_depends_on_data_is_seen(tmp_path):
 
     with pair(), only(COUNTS), mock.patch.object(session.Connection, "bind", moody):
         assert any("binding depends" in fault for fault in run(tmp_path / "a", black_box_share=0).faults)
-    with pair(), only(COUNTS), mock.patch.object(system, "_shape", side_effect=range(1000)):
+    with pair(), only(COUNTS), mock.patch.object(system, "_describe_shape", side_effect=range(1000)):
         assert any("shape of an answer" in fault for fault in run(tmp_path / "b", black_box_share=0).faults)
 
 
@@ -208,7 +211,7 @@ def test_the_claimed_curve_lies_above_the_measured_bound_unless_the_claim_is_ref
         grow = math.exp(epsilon)
         most = np.minimum(1, np.minimum(grow * grid + delta, 1 - (1 - grid - delta) / grow))
         best = float((most - math.exp(at) * grid).max())
-        found = report._promised(mock.Mock(epsilon=epsilon, delta=delta), at, math.nan)
+        found = report._read_promise(mock.Mock(epsilon=epsilon, delta=delta), at, math.nan)
         assert found - 2e-3 <= best <= found + 1e-12
     coin = local.Direct(1, domain=2)
 
@@ -218,9 +221,11 @@ def test_the_claimed_curve_lies_above_the_measured_bound_unless_the_claim_is_ref
     spend = audit.Budget(20_000, 1e-9)
     for claim, holds in ((1.0, True), (0.5, False)):
         verdict = audit.test(answer, 0, 1, epsilon=claim, budget=spend)
-        above = [report._promised(verdict, at, said) >= shown for at, said, shown in verdict.profile]
+        above = [report._read_promise(verdict, at, said) >= shown for at, said, shown in verdict.profile]
         assert all(above) == holds and verdict.violated != holds
-        assert verdict.area > 0.5 and report._most_area(verdict) == pytest.approx(1 / (1 + math.exp(-claim)), abs=1e-3)
+        assert verdict.area > 0.5 and report._largest_area(verdict) == pytest.approx(
+            1 / (1 + math.exp(-claim)), abs=1e-3
+        )
 
 
 def test_the_commands_on_a_function_of_ones_own(tmp_path):

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from dither.audit import naive
-from dither.audit.sensitivity_check import broken
+from dither.audit.sensitivity_check import list_broken_claims
 from dither.plan import algebra as a
 from dither.plan.algebra import Keys, Quantiles
 from dither.plan.analyse import analyse
@@ -98,8 +98,8 @@ def prepared(query, databases) -> None:
 def check_moves(query, databases, maker: Plans) -> None:
     sides = [both.measurer.measure(query, both.sample_key) for both in databases]
     for place in (1, 2):
-        assert not broken(query, [sides[0], sides[place]], maker.catalog, maker.facts), query
-    found = broken(query, sides[1:], replace(maker.catalog, neighbours="replace"), maker.facts)
+        assert not list_broken_claims(query, [sides[0], sides[place]], maker.catalog, maker.facts), query
+    found = list_broken_claims(query, sides[1:], replace(maker.catalog, neighbours="replace"), maker.facts)
     if isinstance(query, Quantiles):  # rows that leave a cell and rows that join it move its ranks no further than each
         found = [words for words in found if "of a cell" not in words]
     assert not found, query

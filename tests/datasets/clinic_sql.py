@@ -18,7 +18,7 @@ import duckdb
 
 from dither.answer.shown_keys import shown_keys
 from dither.audit import naive
-from dither.audit.naive_plans import Label, grouped, shown
+from dither.audit.naive_plans import Label, decode_value, grouped
 from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse, scalars
 from dither.plan.algebra import Cells, Keys, Quantiles, Sum
 from dither.plan.analyse import analyse
@@ -192,7 +192,7 @@ def _load(connection: duckdb.DuckDBPyConnection, table: Any, found: hospital.Reg
         values = []
         for column in table.columns:
             raw = row["owner"] if column.name == owner else row[column.name]
-            value = raw if column.name == owner else shown(raw, column, found.oracle.lists)
+            value = raw if column.name == owner else decode_value(raw, column, found.oracle.lists)
             if isinstance(value, datetime.datetime):
                 value = value.replace(tzinfo=None)
             values.append(float(value) if isinstance(value, Fraction) else value if value is None else _plain(value))

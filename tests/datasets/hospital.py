@@ -180,7 +180,7 @@ class Registered:
     catalog: Catalog
     facts: Facts
     measurer: Measurer
-    oracle: naive.Database
+    oracle: naive.NaiveDatabase
     sample_key: bytes = bytes(32)
 
     def rows(self, plan: Plan) -> Counter[Any]:

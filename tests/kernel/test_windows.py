@@ -343,7 +343,7 @@ def check(plan: Plan, catalog: Catalog, found: dict[str, list[Any]]) -> None:
     assert bag(plan, whole) == bag(plan, replace(whole, tables=kept))
 
 
-def bag(plan: Plan, at: naive.Database) -> Counter[Any]:
+def bag(plan: Plan, at: naive.NaiveDatabase) -> Counter[Any]:
     return Counter((owner, tuple(sorted(row.items(), key=str))) for owner, row in naive.naive_rows(plan, at))
 
 

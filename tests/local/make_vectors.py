@@ -72,7 +72,11 @@ def main() -> None:
         "hashes": family.hash(seeds, np.array(values)).tolist(),
     }
     bloom = local.bloom_rappor(bits=16, hashes=2, cohorts=64, f="1/2", p="1/2", q="3/4")
-    filters = {"texts": ["dark", "größe"], "cohort": 5, "bits": [sorted(bloom.places(t, 5)) for t in ("dark", "größe")]}
+    filters = {
+        "texts": ["dark", "größe"],
+        "cohort": 5,
+        "bits": [sorted(bloom.hash_bits(t, 5)) for t in ("dark", "größe")],
+    }
     path = Path(__file__).parent / "vectors.json"
     path.write_text(json.dumps({"format": 1, "protocols": found, "hash": hashes, "bloom": filters}, indent=1) + "\n")
 

@@ -12,16 +12,16 @@ from scipy.stats import beta
 from dither import local
 from dither.audit import black_box
 from dither.audit.black_box import Budget
-from dither.local.subjects import EXAMPLES, Subject, subject, subjects
+from dither.local.subjects import EXAMPLES, ProtocolSubject, subject, subjects
 from tests.case_lists import mark_between, mark_rest
 from tests.local.seeded_words import SeededWords
 
 RUNS, ALPHA = 6_000, 1e-9
 
 
-def refuted(case: Subject) -> bool:
+def refuted(case: ProtocolSubject) -> bool:
     """Whether some event, chosen on half of the runs, breaks the claim on the other half (Clopper-Pearson, 1e-9)."""
-    seen = [[row.tobytes() for row in case.mechanism(data, RUNS)] for data in (case.one, case.two)]
+    seen = [[row.tobytes() for row in case.mechanism(data, RUNS)] for data in (case.first, case.second)]
     first = [Counter(rows[: RUNS // 2]) for rows in seen]
     later = [Counter(rows[RUNS // 2 :]) for rows in seen]
     for a, b in ((0, 1), (1, 0)):
@@ -47,7 +47,7 @@ def test_every_protocol_is_a_subject() -> None:
 
 
 @pytest.mark.parametrize("case", mark_between(CASES, step=3), ids=[f"{c.name}-{i}" for i, c in enumerate(CASES)])
-def test_no_claim_is_refuted(case: Subject) -> None:
+def test_no_claim_is_refuted(case: ProtocolSubject) -> None:
     assert not refuted(case)
 
 
@@ -90,7 +90,10 @@ def test_a_doubled_epsilon_is_refuted() -> None:
 def test_the_audit_kit_refutes_none_of_them(step: int) -> None:
     small = Budget(runs=4_000, alpha=1e-9)
     for case in CASES[::step]:
-        verdict = black_box.test(case.mechanism, case.one, case.two, epsilon=case.epsilon, budget=small)
+        verdict = black_box.test(case.mechanism, case.first, case.second, epsilon=case.epsilon, budget=small)
         assert verdict.outcome != "violated", case.name
     lie = subject(Doubled(1, 4), source=SeededWords(42))
-    assert black_box.test(lie.mechanism, lie.one, lie.two, epsilon=1, budget=Budget(runs=20_000)).outcome == "violated"
+    assert (
+        black_box.test(lie.mechanism, lie.first, lie.second, epsilon=1, budget=Budget(runs=20_000)).outcome
+        == "violated"
+    )

@@ -50,7 +50,7 @@ def test_one_report_has_the_law_of_many(protocol: local.Protocol) -> None:
     """Devices draw by `one`, simulations by `permanent`: the same law, exactly."""
     device = 0
     for value in protocol.inputs()[:2]:
-        single, lost = played_law(lambda player, v=value: protocol.one(v, player, device))
+        single, lost = played_law(lambda player, v=value: protocol.permanent_one(v, player, device))
         many, _ = played_law(
             lambda player, v=value: protocol.permanent(one_row(v), player.source(), np.array([device]))[0].tobytes()
         )
@@ -60,7 +60,7 @@ def test_one_report_has_the_law_of_many(protocol: local.Protocol) -> None:
 def _work_is_silent(protocol: local.Protocol, way: str) -> bool:
     def send(player: Player, value: Any) -> tuple[bytes, int]:
         if way == "one":
-            sent = protocol.one(value, player)
+            sent = protocol.permanent_one(value, player)
         else:
             sent = protocol.permanent(one_row(value), player.source())[0].tobytes()
         return sent, player.place
@@ -76,7 +76,7 @@ def _work_is_silent(protocol: local.Protocol, way: str) -> bool:
 class EarlyReturn(local.Direct):
     """Draws a lie only when it lies: an observer of the work knows which answers are true."""
 
-    def one(self, value: Any, coins: Any, device: int = 0) -> bytes:
+    def permanent_one(self, value: Any, coins: Any, device: int = 0) -> bytes:
         if coins.coin(chance(self.p)):
             return bytes([value])
         other = coins.below(self.domain - 1)
@@ -85,7 +85,9 @@ class EarlyReturn(local.Direct):
 
 def test_work_that_tells_is_caught() -> None:
     protocol = EarlyReturn(1, 3)
-    assert played_law(lambda player: protocol.one(1, player))[0] == protocol.law(1)  # its reports alone are right
+    assert played_law(lambda player: protocol.permanent_one(1, player))[0] == protocol.law(
+        1
+    )  # its reports alone are right
     assert not _work_is_silent(protocol, "one")
 
 
@@ -103,7 +105,7 @@ def test_subsets_are_drawn_by_their_law() -> None:
     for value in (0, 3):
         for send in (
             lambda player, v=value: protocol.permanent(np.array([v]), player.source())[0].tobytes(),
-            lambda player, v=value: protocol.one(v, player),
+            lambda player, v=value: protocol.permanent_one(v, player),
         ):
             law, lost = played_law(send, depth=11)
             stated = protocol.law(value)
@@ -133,13 +135,13 @@ class LazyKeep(local.Direct):
 class LengthTells(local.Direct):
     """Sends as many bytes as its answer needs: the size is part of the report."""
 
-    def one(self, value: Any, coins: Any, device: int = 0) -> bytes:
-        return super().one(value, coins, device).rstrip(b"\0")
+    def permanent_one(self, value: Any, coins: Any, device: int = 0) -> bytes:
+        return super().permanent_one(value, coins, device).rstrip(b"\0")
 
 
 def test_the_player_catches_what_a_stated_law_hides() -> None:
     assert _sent(LazyKeep(1, 3), 1) != LazyKeep(1, 3).law(1)
-    told, _ = played_law(lambda player: LengthTells(1, 3).one(1, player))
+    told, _ = played_law(lambda player: LengthTells(1, 3).permanent_one(1, player))
     assert {len(y) for y in told} != {1}
 
 
@@ -174,7 +176,7 @@ def test_rounded_values_show_when_the_rounding_changes() -> None:
         memos: dict[str, bytes] = {}
         for value in history:
             key = protocol.memo_key(value, device)
-            memos[key] = memos.get(key) or protocol.one(value, player, device)
+            memos[key] = memos.get(key) or protocol.permanent_one(value, player, device)
         return b"".join(memos[protocol.memo_key(value, device)] for value in history)
 
     near, far = (played_law(lambda player, h=history: life(player, h))[0] for history in ((10, 11), (10, 60)))
@@ -216,7 +218,7 @@ def test_transcripts_of_several_values_add_up() -> None:
     protocol = local.Direct(1, 3)
 
     def life(player: Player, history: tuple[int, ...]) -> bytes:
-        return b"".join(protocol.one(value, player) for value in dict.fromkeys(history))
+        return b"".join(protocol.permanent_one(value, player) for value in dict.fromkeys(history))
 
     laws = [
         played_law(lambda player, h=history: life(player, h))[0]

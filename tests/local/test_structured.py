@@ -98,7 +98,7 @@ def test_pieces_and_tags_are_those_of_the_page() -> None:
     protocol = local.FragmentPuzzle(1, bits=10, step=4, tag_bits=3, name="x")
     value = 0b1011_0110_01
     tag = int.from_bytes(hashlib.sha256(b"x:729").digest()[:2], "big") >> 13
-    assert [int(protocol.part(np.array([value]), group)[0]) for group in range(6)] == [
+    assert [int(protocol.project_values(np.array([value]), group)[0]) for group in range(6)] == [
         0b1011 << 3 | tag,
         0b0110 << 3 | tag,
         0b01 << 3 | tag,

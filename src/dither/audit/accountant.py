@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Claim:
-    """One epsilon: what the accountant promises, and what draws show at least."""
+    """The delta that the accountant claims at one epsilon, and the delta that draws show at least."""
 
     loss: Loss
     epsilon: float
@@ -52,43 +52,43 @@ class Claim:
 def draw_loss(loss: Loss, size: int, *, first: bool) -> Floats:
     """Draws of ln P1/P2 with outputs from P1 (or from P2)."""
     if isinstance(loss, Composed):
-        return np.asarray(sum(draw_loss(part, size, first=first) for part in loss.losses))
+        return np.asarray(sum(draw_loss(term, size, first=first) for term in loss.losses))
     if isinstance(loss, Repeated):
         total = np.zeros(size)
         for _ in range(loss.count):
             total += draw_loss(loss.loss, size, first=first)
         return total
     if isinstance(loss, (DiscreteLaplace, Laplace)):
-        noise = discrete_laplace(loss.scale, size) if isinstance(loss, DiscreteLaplace) else _laplace(loss, size)
-        return _side(noise.astype(np.float64), float(loss.sensitivity), float(loss.scale), first)
+        noise = discrete_laplace(loss.scale, size) if isinstance(loss, DiscreteLaplace) else _draw_laplace(loss, size)
+        return _compute_laplace_loss(noise.astype(np.float64), float(loss.sensitivity), float(loss.scale), first)
     if isinstance(loss, DiscreteGaussian):
-        return _gaussian(discrete_gaussian(loss.sigma, size).astype(np.float64), loss, first)
+        return _compute_gaussian_loss(discrete_gaussian(loss.sigma, size).astype(np.float64), loss, first)
     if isinstance(loss, Gaussian):
-        return _gaussian(float(loss.sigma) * ndtri(_uniform(size)), loss, first)
+        return _compute_gaussian_loss(float(loss.sigma) * ndtri(_draw_uniform(size)), loss, first)
     if isinstance(loss, RandomizedResponse):
         e = float(loss.epsilon)
-        return np.where((_uniform(size) < 1 / (1 + math.exp(-e))) == first, e, -e)
+        return np.where((_draw_uniform(size) < 1 / (1 + math.exp(-e))) == first, e, -e)
     raise ParameterError(f"the loss of {type(loss).__name__} cannot be drawn: use the mechanisms that have a law")
 
 
-def _uniform(size: int) -> Floats:
+def _draw_uniform(size: int) -> Floats:
     """Uniform floats in (0, 1), good enough to estimate a tail; no output of theirs is ever released."""
     words = SystemSource().words(size) >> np.uint64(11)
     return np.asarray((words.astype(np.float64) + 0.5) * 2.0**-53)
 
 
-def _laplace(loss: Laplace, size: int) -> Floats:
-    u = _uniform(size)
+def _draw_laplace(loss: Laplace, size: int) -> Floats:
+    u = _draw_uniform(size)
     return np.asarray(np.where(u < 0.5, np.log(2 * u), -np.log(2 * (1 - u))) * float(loss.scale))
 
 
-def _side(noise: Floats, move: float, scale: float, first: bool) -> Floats:
+def _compute_laplace_loss(noise: Floats, move: float, scale: float, first: bool) -> Floats:
     """ln P1/P2 of Laplace noise, clipped at its two atoms: |x - move| - |x| in floats would leak (Mironov 2012)."""
     loss = (move - 2 * noise) / scale if first else -(move + 2 * noise) / scale
     return np.asarray(np.clip(loss, -move / scale, move / scale))
 
 
-def _gaussian(noise: Floats, loss: Gaussian | DiscreteGaussian, first: bool) -> Floats:
+def _compute_gaussian_loss(noise: Floats, loss: Gaussian | DiscreteGaussian, first: bool) -> Floats:
     move = float(loss.sensitivity)
     x = noise if first else noise + move
     return np.asarray((move * move - 2 * move * x) / (2 * float(loss.sigma) ** 2))
@@ -99,18 +99,19 @@ def audit_loss(
 ) -> list[Claim]:
     """The accountant's delta at several epsilons against what `runs` draws on each side show at least."""
     check_alpha(alpha)
-    promise = claimed or (lambda given, at: accounted(given, at).upper)
-    choose = draw_loss(loss, min(runs // 4, 200_000), first=True)
-    places = [max(0.0, float(q)) for q in np.quantile(choose, [0.3, 0.6, 0.8, 0.95, 0.99])]
-    places = sorted(set(places))
-    one, two = draw_loss(loss, runs, first=True), draw_loss(loss, runs, first=False)
-    share = alpha / (2 * len(places))
-    found = []
-    for at in places:
-        hits = int(np.count_nonzero(one > at)), int(np.count_nonzero(two > at))
-        shown = max(0.0, lower(hits[0], runs, share) - math.exp(at) * upper(hits[1], runs, share))
-        found.append(Claim(loss, at, promise(loss, at), shown))
-    return found
+    promise = claimed or (lambda composition, epsilon: accounted(composition, epsilon).upper)
+    pilot_losses = draw_loss(loss, min(runs // 4, 200_000), first=True)
+    epsilons = [max(0.0, float(q)) for q in np.quantile(pilot_losses, [0.3, 0.6, 0.8, 0.95, 0.99])]
+    epsilons = sorted(set(epsilons))
+    first_losses = draw_loss(loss, runs, first=True)
+    second_losses = draw_loss(loss, runs, first=False)
+    share = alpha / (2 * len(epsilons))
+    claims = []
+    for epsilon in epsilons:
+        hits = int(np.count_nonzero(first_losses > epsilon)), int(np.count_nonzero(second_losses > epsilon))
+        shown = max(0.0, lower(hits[0], runs, share) - math.exp(epsilon) * upper(hits[1], runs, share))
+        claims.append(Claim(loss, epsilon, promise(loss, epsilon), shown))
+    return claims
 
 
 def random_composition() -> Loss:
@@ -123,8 +124,8 @@ def random_composition() -> Loss:
         lambda: Laplace(Fraction(2 + uniform_below(16), 2)),
     ]
     several = range(1 + uniform_below(3))
-    parts: list[Loss] = [kinds[uniform_below(len(kinds))]() * (1 + uniform_below(6)) for _ in several]
-    return parts[0] if len(parts) == 1 else compose(*parts)
+    losses: list[Loss] = [kinds[uniform_below(len(kinds))]() * (1 + uniform_below(6)) for _ in several]
+    return losses[0] if len(losses) == 1 else compose(*losses)
 
 
 def audit_accountant(compositions: int = 10, *, runs: int = 200_000, alpha: float = 1e-6) -> list[Claim]:

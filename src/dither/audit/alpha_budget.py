@@ -18,7 +18,7 @@ from dither.errors import ParameterError
 
 
 def share(run: int, alpha: float) -> float:
-    """What the run of this number (from 1) may spend.
+    """The share of alpha that the run of this number (from 1) may spend.
 
     >>> share(1, 0.01), round(sum(share(k, 0.01) for k in range(1, 366)), 6)
     (0.005, 0.009973)
@@ -32,13 +32,14 @@ def next_share(file: Path, alpha: float, year: int | None = None) -> float:
     check_alpha(alpha)
     with file.with_name(file.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs that start together must not spend the same share
-        known = json.loads(file.read_text()) if file.exists() else {}
-        same = known.get("year") == now
-        if same and known["alpha"] != alpha:
+        record = json.loads(file.read_text()) if file.exists() else {}
+        same = record.get("year") == now
+        if same and record["alpha"] != alpha:
             raise ParameterError(
-                f"the runs of {now} share alpha {known['alpha']:g}, fixed by the first of them: use that, got {alpha:g}"
+                f"the runs of {now} share alpha {record['alpha']:g}, fixed by the first of them: "
+                f"use that, got {alpha:g}"
             )
-        run = int(known["runs"]) + 1 if same else 1
+        run = int(record["runs"]) + 1 if same else 1
         new = file.with_name(file.name + ".new")
         new.write_text(json.dumps({"year": now, "runs": run, "alpha": alpha}))
         os.replace(new, file)

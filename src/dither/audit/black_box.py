@@ -28,7 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from dither.accounting.curves import delta as claimed_delta
 from dither.accounting.curves import epsilon as claimed_epsilon
 from dither.audit.confidence import ceiling, check_alpha, log_ratio, lower, upper
-from dither.audit.events import Event, angles, cells, search
+from dither.audit.events import Event, choose_views, count_cells, search_events
 from dither.audit.outputs import Batch, Raised, Reader, View, draw, is_vectorised
 from dither.errors import ParameterError
 from dither.privacy.losses import Loss
@@ -71,7 +71,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One event in one direction: its hits on both sides, and ends that all hold with probability 1 - alpha."""
+    """One event in one direction: its hits on both sides, and confidence ends of its probabilities.
+
+    All ends of a test hold together with probability 1 - alpha.
+    """
 
     event: str
     direction: str
@@ -81,10 +84,10 @@ class Evidence:
     high: float
 
     def __str__(self) -> str:
-        one, two = ("first", "second") if self.direction == "d1 over d2" else ("second", "first")
+        likely_side, rare_side = ("first", "second") if self.direction == "d1 over d2" else ("second", "first")
         return (
-            f"'{self.event}' has probability above {self.low:.6g} on the {one} input and below {self.high:.6g} on the "
-            f"{two} ({self.hits[0]:,} and {self.hits[1]:,} of {self.runs:,} runs)"
+            f"'{self.event}' has probability above {self.low:.6g} on the {likely_side} input and "
+            f"below {self.high:.6g} on the {rare_side} ({self.hits[0]:,} and {self.hits[1]:,} of {self.runs:,} runs)"
         )
 
     def delta(self, epsilon: float) -> float:
@@ -127,7 +130,8 @@ class Verdict:
     @property
     def area(self) -> float:
         """Area under the measured ROC curve; guessing has 0.5."""
-        x, y = np.array([p[0] for p in self.roc]), np.array([p[1] for p in self.roc])
+        x = np.array([p[0] for p in self.roc])
+        y = np.array([p[1] for p in self.roc])
         return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)) if len(x) > 1 else 0.5
 
     def __str__(self) -> str:
@@ -137,8 +141,8 @@ class Verdict:
                 f"{self.name}: violated. {claim}; but {self.certificate}, so epsilon >= {self.epsilon_lower:.4g} at "
                 f"that delta; confidence 1 - {self.alpha:g}"
             )
-        found = f"largest epsilon shown {self.epsilon_lower:.4g}, ceiling of {self.runs:,} runs {self.ceiling:.4g}"
-        return f"{self.name}: {self.outcome}. {claim}; {found}"
+        reach = f"largest epsilon shown {self.epsilon_lower:.4g}, ceiling of {self.runs:,} runs {self.ceiling:.4g}"
+        return f"{self.name}: {self.outcome}. {claim}; {reach}"
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain data."""
@@ -147,7 +151,7 @@ class Verdict:
         }
         plain |= {"runs": self.runs, "choosing": self.choosing, "alpha": self.alpha, "roc_area": self.area}
         plain["certificate"] = None if self.certificate is None else self.certificate.to_json()
-        plain["evidence"] = [each.to_json() for each in self.evidence]
+        plain["evidence"] = [entry.to_json() for entry in self.evidence]
         plain["profile"] = [list(row) for row in self.profile]
         plain["roc"] = [list(row) for row in self.roc]
         plain["limits"] = list(self.limits)
@@ -182,50 +186,58 @@ def test(
         )
     many = is_vectorised(mechanism) if vectorised is None else vectorised
     title = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
-    with _bar(progress, title, 2 * spend.runs) as tick:
-        raw = [_some(mechanism, data, spend.choosing, many, tick) for data in (d1, d2)]
-        _not_all_raised(raw)
+    with _ProgressBar(progress, title, 2 * spend.runs) as tick:
+        raw = [_draw_outputs(mechanism, data, spend.choosing, many, tick) for data in (d1, d2)]
+        _refuse_all_raised(raw)
         read = Reader.of(*raw)
-        first = [read(each) for each in raw]
+        first = [read(outputs) for outputs in raw]
         del raw
         share = spend.alpha / (2 * 2 * (_EVENTS + len(events)))  # two directions, two ends each
-        seen, chosen = angles(*first), []
+        searched_views = choose_views(*first)
+        chosen = []
         for direction, side in (("d1 over d2", 0), ("d2 over d1", 1)):
-            found = search(seen, first[side], first[1 - side], epsilon, delta, spend.testing, share, _EVENTS)
-            chosen.append((direction, side, [*found, *events]))
-        every = {id(each): each for _, _, group in chosen for each in group}
-        hits, kept = _count(mechanism, (d1, d2), read, list(every.values()), spend.testing, many, tick)
+            found_events = search_events(
+                searched_views, first[side], first[1 - side], epsilon, delta, spend.testing, share, _EVENTS
+            )
+            chosen.append((direction, side, [*found_events, *events]))
+        every = {id(event): event for _, _, group in chosen for event in group}
+        hits, kept = _count_hits(mechanism, (d1, d2), read, list(every.values()), spend.testing, many, tick)
     evidence = []
     for direction, side, group in chosen:
-        for each in group:
-            pair = (hits[id(each)][side], hits[id(each)][1 - side])
+        for event in group:
+            pair = (hits[id(event)][side], hits[id(event)][1 - side])
             low, high = lower(pair[0], spend.testing, share), upper(pair[1], spend.testing, share)
-            evidence.append(Evidence(each.text, direction, pair, spend.testing, low, high))
-    return _judge(title, epsilon, delta, claim, spend, share, evidence, _roc(seen[0], first, kept))
+            evidence.append(Evidence(event.text, direction, pair, spend.testing, low, high))
+    return _judge_evidence(
+        title, epsilon, delta, claim, spend, share, evidence, _compute_roc(searched_views[0], first, kept)
+    )
 
 
-def _not_all_raised(raw: list[Any]) -> None:
-    """A mechanism that only ever raises would look innocent: most likely it was called wrongly."""
-    if all(isinstance(each, Raised) for outputs in raw for each in outputs):
+def _refuse_all_raised(raw: list[Any]) -> None:
+    """Refuse a mechanism that raised in every run: it would look innocent.
+
+    Most likely it was called wrongly.
+    """
+    if all(isinstance(output, Raised) for outputs in raw for output in outputs):
         first = raw[0][0]
         raise ParameterError(f"the mechanism raised in every run ({first.kind}: {first.message}): nothing was tested")
 
 
-def _some(mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]) -> Any:
-    """The raw outputs of the first part."""
+def _draw_outputs(mechanism: Callable[..., Any], data: Any, runs: int, many: bool, tick: Callable[[int], None]) -> Any:
+    """Draw the raw outputs of the runs that choose events."""
     if many:
-        found = draw(mechanism, data, runs, vectorised=True)
+        batch = draw(mechanism, data, runs, vectorised=True)
         tick(runs)
-        return found
+        return batch
     outputs: list[Any] = []
     while len(outputs) < runs:
-        some = draw(mechanism, data, min(_STEP, runs - len(outputs)), vectorised=False)
-        outputs += some
-        tick(len(some))
+        chunk = draw(mechanism, data, min(_STEP, runs - len(outputs)), vectorised=False)
+        outputs += chunk
+        tick(len(chunk))
     return outputs
 
 
-def _count(
+def _count_hits(
     mechanism: Callable[..., Any],
     pair: tuple[Any, Any],
     read: Reader,
@@ -235,23 +247,23 @@ def _count(
     tick: Callable[[int], None],
 ) -> tuple[dict[int, list[int]], list[Batch]]:
     """Hits of every event on both sides, chunk by chunk; the first chunk is kept for the ROC curve."""
-    hits = {id(each): [0, 0] for each in events}
+    hits = {id(event): [0, 0] for event in events}
     kept: list[Batch] = []
     for side, data in enumerate(pair):
         done = 0
         while done < runs:
             step = min(_CHUNK if many else _STEP, runs - done)
-            some = read(draw(mechanism, data, step, vectorised=many))
-            for each in events:
-                hits[id(each)][side] += int(np.count_nonzero(each.holds(some)))
+            chunk = read(draw(mechanism, data, step, vectorised=many))
+            for event in events:
+                hits[id(event)][side] += int(np.count_nonzero(event.holds(chunk)))
             if not done:
-                kept.append(some.take(slice(0, _CURVE)))
+                kept.append(chunk.take(slice(0, _CURVE)))
             done += step
             tick(step)
     return hits, kept
 
 
-def _judge(
+def _judge_evidence(
     name: str,
     epsilon: float,
     delta: float,
@@ -261,19 +273,24 @@ def _judge(
     evidence: list[Evidence],
     roc: tuple[tuple[float, float], ...],
 ) -> Verdict:
-    best = max(evidence, key=lambda each: each.epsilon(delta), default=None)
+    best = max(evidence, key=lambda entry: entry.epsilon(delta), default=None)
     shown = best.epsilon(delta) if best else 0.0
     top = ceiling(spend.testing, share, delta)
-    breaking = max(evidence, key=lambda each: each.delta(epsilon), default=None)
+    breaking = max(evidence, key=lambda entry: entry.delta(epsilon), default=None)
     broken = breaking is not None and breaking.delta(epsilon) > delta
     profile = []
-    places = sorted({0.0, epsilon, *(epsilon * i / 8 for i in range(1, 17)), *((shown,) if shown else ())})
-    for at in places:
-        measured = max((each.delta(at) for each in evidence), default=0.0)
-        promised = claimed_delta(claim, at).upper if claim is not None else (delta if at >= epsilon else math.nan)
-        profile.append((at, promised, measured))
+    epsilon_grid = sorted({0.0, epsilon, *(epsilon * i / 8 for i in range(1, 17)), *((shown,) if shown else ())})
+    for grid_epsilon in epsilon_grid:
+        measured = max((entry.delta(grid_epsilon) for entry in evidence), default=0.0)
+        promised = (
+            claimed_delta(claim, grid_epsilon).upper
+            if claim is not None
+            else (delta if grid_epsilon >= epsilon else math.nan)
+        )
+        profile.append((grid_epsilon, promised, measured))
         if measured > promised:  # never true of a promise that is not a number
-            broken, breaking = True, max(evidence, key=lambda each: each.delta(at))
+            broken = True
+            breaking = max(evidence, key=lambda entry: entry.delta(grid_epsilon))
     outcome: Outcome = "violated" if broken else "not refuted" if top > epsilon else "inconclusive"
     return Verdict(
         name=name,
@@ -292,31 +309,34 @@ def _judge(
     )
 
 
-def _roc(view: View, first: list[Batch], kept: list[Batch]) -> tuple[tuple[float, float], ...]:
+def _compute_roc(view: View, first: list[Batch], kept: list[Batch]) -> tuple[tuple[float, float], ...]:
     """False against true positives of an attacker who learned likelihood ratios from the first part: an estimate."""
     score = view.of
-    values, p, q = cells(score(first[0]), score(first[1]), exact=True)
+    values, p, q = count_cells(score(first[0]), score(first[1]), exact=True)
     if len(values) < 2:
         return ((0.0, 0.0), (1.0, 1.0))
     order = np.argsort(-(p + 1e-9) / (q + 1e-9), kind="stable")
-    place = np.empty(len(values), np.int64)
-    place[order] = np.arange(len(values))
+    ranks = np.empty(len(values), np.int64)
+    ranks[order] = np.arange(len(values))
     curves: list[NDArray[np.float64]] = []
-    for each in kept:
-        given = np.asarray(score(each))
-        at = np.clip(np.searchsorted(values, given), 0, len(values) - 1)
-        curves.append(np.cumsum(np.bincount(place[at], minlength=len(values))) / len(given))
-    fpr, tpr = np.concatenate([[0.0], curves[1]]), np.concatenate([[0.0], curves[0]])
-    some = np.unique(np.linspace(0, len(fpr) - 1, 100).astype(int))
-    return tuple((float(fpr[i]), float(tpr[i])) for i in some)
+    for batch in kept:
+        scores = np.asarray(score(batch))
+        positions = np.clip(np.searchsorted(values, scores), 0, len(values) - 1)
+        curves.append(np.cumsum(np.bincount(ranks[positions], minlength=len(values))) / len(scores))
+    fpr = np.concatenate([[0.0], curves[1]])
+    tpr = np.concatenate([[0.0], curves[0]])
+    curve_points = np.unique(np.linspace(0, len(fpr) - 1, 100).astype(int))
+    return tuple((float(fpr[i]), float(tpr[i])) for i in curve_points)
 
 
-class _bar:
-    """A progress bar of rich, or nothing."""
+class _ProgressBar:
+    """A progress bar that is drawn only if `shown`."""
 
     def __init__(self, shown: bool, name: str, total: int) -> None:
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), transient=True)
-        self._shown, self._name, self._total = shown, name, total
+        self._shown = shown
+        self._name = name
+        self._total = total
 
     def __enter__(self) -> Callable[[int], None]:
         if not self._shown:

@@ -57,7 +57,7 @@ def epsilon_lower(canaries: int, guesses: int, right: int, *, delta: float = 0.0
 
 @dataclass(frozen=True)
 class OneRun:
-    """What one run showed; with a claim, whether it is refuted."""
+    """Result of one run: the right guesses, and the epsilon that they show at least."""
 
     canaries: int
     guesses: int
@@ -97,6 +97,6 @@ def one_run(
     order = np.argsort(scores, kind="stable")
     low, high = order[: taken // 2], order[canaries - (taken - taken // 2) :]
     right = int(np.count_nonzero(~coins[low]) + np.count_nonzero(coins[high]))
-    found = epsilon_lower(canaries, taken, right, delta=delta, alpha=alpha)
+    shown_epsilon = epsilon_lower(canaries, taken, right, delta=delta, alpha=alpha)
     top = epsilon_lower(canaries, taken, taken, delta=delta, alpha=alpha)
-    return OneRun(canaries, taken, right, found, top, delta, alpha)
+    return OneRun(canaries, taken, right, shown_epsilon, top, delta, alpha)

@@ -45,11 +45,11 @@ def upper(hits: int, runs: int, alpha: float) -> float:
     return min(1.0, float(betainccinv(hits + 1, runs - hits, alpha)) * (1 + _OUTWARD))
 
 
-def log_ratio(one: float, two: float, delta: float) -> float:
-    """The least epsilon with one <= e^epsilon two + delta: ln((one - delta) / two), at least 0."""
-    if one <= delta:
+def log_ratio(likely: float, rare: float, delta: float) -> float:
+    """The least epsilon >= 0 with likely <= e^epsilon rare + delta: ln((likely - delta) / rare)."""
+    if likely <= delta:
         return 0.0
-    return math.inf if two <= 0 else max(0.0, math.log((one - delta) / two))
+    return math.inf if rare <= 0 else max(0.0, math.log((likely - delta) / rare))
 
 
 def ceiling(runs: int, alpha: float, delta: float = 0.0) -> float:
@@ -61,8 +61,8 @@ def ceiling(runs: int, alpha: float, delta: float = 0.0) -> float:
     return log_ratio(lower(runs, runs, alpha), upper(0, runs, alpha), delta)
 
 
-def power(one: float, two: float, runs: int, epsilon: float, delta: float, alpha: float) -> float:
-    """A lower bound on the chance that an event of probabilities `one` and `two` is seen to break the claim.
+def power(likely: float, rare: float, runs: int, epsilon: float, delta: float, alpha: float) -> float:
+    """A lower bound on the chance that an event of probabilities `likely` and `rare` is seen to break the claim.
 
     The claim is refuted if lower(X) > e^epsilon upper(Y) + delta. For every threshold x the pair (X >= x, Y <= y(x))
     refutes it, and X and Y are independent: the best product over x is a bound.
@@ -72,29 +72,31 @@ def power(one: float, two: float, runs: int, epsilon: float, delta: float, alpha
     """
     best = 0.0
     for chance in (1e-12, 1e-11, 1e-10, 1e-9, 1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 0.05, 0.1, 0.25, 0.5):
-        x = int(binom.ppf(chance, runs, one))
+        x = int(binom.ppf(chance, runs, likely))
         y = _largest_quiet(lower(x, runs, alpha), runs, epsilon, delta, alpha)
         if y >= 0:
-            best = max(best, float(binom.sf(x - 1, runs, one)) * float(binom.cdf(y, runs, two)))
+            best = max(best, float(binom.sf(x - 1, runs, likely)) * float(binom.cdf(y, runs, rare)))
     return best
 
 
-def runs_needed(one: float, two: float, epsilon: float, delta: float, alpha: float, wanted: float = 0.99) -> int | None:
+def runs_needed(
+    likely: float, rare: float, epsilon: float, delta: float, alpha: float, wanted: float = 0.99
+) -> int | None:
     """The runs on each side that give at least this power, within 2%; None above 10^15 or if the event breaks nothing.
 
     >>> runs_needed(0.5, 0.1, 1.0, 0.0, 1e-9) < 3_000
     True
     """
-    if one <= math.exp(epsilon) * two + delta:
+    if likely <= math.exp(epsilon) * rare + delta:
         return None
     low, high = 1, 64
-    while power(one, two, high, epsilon, delta, alpha) < wanted:
+    while power(likely, rare, high, epsilon, delta, alpha) < wanted:
         low, high = high, high * 2
         if high > 10**15:
             return None
     while high > low * 1.02 + 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if power(one, two, middle, epsilon, delta, alpha) >= wanted else (middle, high)
+        low, high = (low, middle) if power(likely, rare, middle, epsilon, delta, alpha) >= wanted else (middle, high)
     return high
 
 

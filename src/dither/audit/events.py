@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.audit.outputs import Batch, Numbers, View, views
+from dither.audit.outputs import Batch, Numbers, View, list_views
 
 _BINS = 400
 _MOST_CELLS = 200_000
@@ -35,9 +35,9 @@ class Event:
     numbers: tuple[float, ...] = field(compare=False)
     text: str
 
-    def holds(self, given: Batch) -> NDArray[np.bool_]:
+    def holds(self, batch: Batch) -> NDArray[np.bool_]:
         """For every output, whether it lies in the event."""
-        value = self.view.of(given)
+        value = self.view.of(batch)
         if self.kind == "holds":
             return np.asarray(value, np.bool_)
         if self.kind == "at_most":
@@ -46,8 +46,8 @@ class Event:
             return np.asarray(value >= self.numbers[0])
         if self.kind == "between":
             return np.asarray((value >= self.numbers[0]) & (value <= self.numbers[1]))
-        known = np.array(self.numbers, value.dtype if value.dtype.kind == "i" else np.float64)
-        return np.asarray(known[np.minimum(np.searchsorted(known, value), len(known) - 1)] == value)
+        members = np.array(self.numbers, value.dtype if value.dtype.kind == "i" else np.float64)
+        return np.asarray(members[np.minimum(np.searchsorted(members, value), len(members) - 1)] == value)
 
 
 def event(name: str, holds: Callable[[Any], Any]) -> Event:
@@ -55,44 +55,58 @@ def event(name: str, holds: Callable[[Any], Any]) -> Event:
 
     It is tested whatever the search finds, so its power can be computed in advance.
     """
-    return Event(View(name, lambda given: np.asarray(holds(_outputs(given)), np.bool_)), "holds", (), name)
+    return Event(View(name, lambda batch: np.asarray(holds(_read_outputs(batch)), np.bool_)), "holds", (), name)
 
 
-def _outputs(given: Batch) -> Any:
-    if given.shown:
-        return [given.shown[int(key)] for key in given.whole]
-    return given.rows[:, 0] if given.names == ("value",) else given.rows
+def _read_outputs(batch: Batch) -> Any:
+    if batch.shown:
+        return [batch.shown[int(key)] for key in batch.whole]
+    return batch.rows[:, 0] if batch.names == ("value",) else batch.rows
 
 
 @dataclass(frozen=True)
-class Found:
-    """An event, made only if it is chosen, with its shares on the two sides in the part that chooses."""
+class CandidateEvent:
+    """A candidate of the search: its shares among the choosing runs of both sides.
+
+    `make` builds the event; it is called for the chosen candidates alone.
+    """
 
     make: Callable[[], Event]
-    one: float
-    two: float
+    left_share: float
+    right_share: float
 
 
-def angles(one: Batch, two: Batch) -> list[View]:
-    """The views to search: of few possible outputs the whole output alone, whose likelihood ratio says it all."""
-    whole, *others = views(one)
-    if len(np.unique(np.concatenate([one.whole[:20_000], two.whole[:20_000]]))) > _FEW_OUTPUTS:
-        return [*learned(one, two), whole, *others]
-    return [whole, *([] if one.rows.dtype.kind == "i" else others)]
+def choose_views(left: Batch, right: Batch) -> list[View]:
+    """The views to search.
+
+    If few outputs are possible, the whole output alone: its likelihood ratio is the best test.
+    """
+    whole, *others = list_views(left)
+    if len(np.unique(np.concatenate([left.whole[:20_000], right.whole[:20_000]]))) > _FEW_OUTPUTS:
+        return [*learn_score(left, right), whole, *others]
+    return [whole, *([] if left.rows.dtype.kind == "i" else others)]
 
 
-def search(
-    seen: Sequence[View], one: Batch, two: Batch, epsilon: float, delta: float, runs: int, alpha: float, most: int = 5
+def search_events(
+    searched_views: Sequence[View],
+    left: Batch,
+    right: Batch,
+    epsilon: float,
+    delta: float,
+    runs: int,
+    alpha: float,
+    most: int = 5,
 ) -> list[Event]:
     """The events that promise most at `runs` test runs each and rate `alpha`: at the claim, and along the profile."""
-    found: list[Found] = []
-    for view in seen:
-        found += _candidates(view, one, two, epsilon)
-    if not found:
+    candidates: list[CandidateEvent] = []
+    for view in searched_views:
+        candidates += _list_candidates(view, left, right, epsilon)
+    if not candidates:
         return []
-    p, q = np.array([f.one for f in found]), np.array([f.two for f in found])
+    p = np.array([candidate.left_share for candidate in candidates])
+    q = np.array([candidate.right_share for candidate in candidates])
     z = math.sqrt(2 * math.log(1 / alpha))
-    n = float(len(one))
+    n = float(len(left))
     spare = 1 / n  # nothing seen in n runs is not nothing
     low = p - z * np.sqrt(np.maximum(p * (1 - p), spare) / runs) - np.sqrt(np.maximum(p, spare) / n)
     high = (
@@ -105,89 +119,96 @@ def search(
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(low > delta, np.log(np.maximum(low - delta, 1e-300) / high), -np.inf)
     scores = [low - math.exp(epsilon) * high - delta, ratio]
-    scores += [low - math.exp(at) * high for at in (0.0, epsilon / 2, 1.5 * epsilon + 0.1)]
+    scores += [low - math.exp(profile_epsilon) * high for profile_epsilon in (0.0, epsilon / 2, 1.5 * epsilon + 0.1)]
     for score in scores[:most]:
-        best = found[int(np.argmax(score))].make()
+        best = candidates[int(np.argmax(score))].make()
         chosen.setdefault(best.text, best)
     return list(chosen.values())
 
 
-def _candidates(view: View, one: Batch, two: Batch, epsilon: float) -> Iterator[Found]:
-    a, b = view.of(one), view.of(two)
+def _list_candidates(view: View, left: Batch, right: Batch, epsilon: float) -> Iterator[CandidateEvent]:
+    a = view.of(left)
+    b = view.of(right)
     whole = a.dtype.kind in "bi"
     if view.ordered:
-        found, p, q = cells(a, b, exact=whole)
-        if len(found) < 2:
+        values, p, q = count_cells(a, b, exact=whole)
+        if len(values) < 2:
             return
-        below_p, below_q = np.cumsum(p), np.cumsum(q)
-        for i in _spread(len(found) - 1):
-            top = float(found[i])
-            start = float(found[i + 1]) if whole else float(np.nextafter(top, np.inf))
-            yield Found(partial(_line, view, "at_most", top), below_p[i], below_q[i])
-            yield Found(partial(_line, view, "at_least", start), 1 - below_p[i], 1 - below_q[i])
-        for at in (0.0, epsilon, 1.5 * epsilon):
-            i, j = _best_run(p - math.exp(at) * q)
-            before = -math.inf if i == 0 else float(np.nextafter(found[i - 1], np.inf))
-            first = float(found[i]) if whole else before
-            yield Found(partial(_interval, view, first, float(found[j])), p[i : j + 1].sum(), q[i : j + 1].sum())
+        below_p = np.cumsum(p)
+        below_q = np.cumsum(q)
+        for i in _spread_indices(len(values) - 1):
+            top = float(values[i])
+            start = float(values[i + 1]) if whole else float(np.nextafter(top, np.inf))
+            yield CandidateEvent(partial(_make_half_line, view, "at_most", top), below_p[i], below_q[i])
+            yield CandidateEvent(partial(_make_half_line, view, "at_least", start), 1 - below_p[i], 1 - below_q[i])
+        for profile_epsilon in (0.0, epsilon, 1.5 * epsilon):
+            i, j = _find_best_run(p - math.exp(profile_epsilon) * q)
+            before = -math.inf if i == 0 else float(np.nextafter(values[i - 1], np.inf))
+            first = float(values[i]) if whole else before
+            yield CandidateEvent(
+                partial(_make_interval, view, first, float(values[j])), p[i : j + 1].sum(), q[i : j + 1].sum()
+            )
     if whole:
-        yield from _sets(view, one, a, b)
+        yield from _list_sets(view, left, a, b)
 
 
-def _line(view: View, kind: Literal["at_most", "at_least"], number: float) -> Event:
+def _make_half_line(view: View, kind: Literal["at_most", "at_least"], number: float) -> Event:
     return Event(view, kind, (number,), f"{view.name} {'<=' if kind == 'at_most' else '>='} {number:.12g}")
 
 
-def _interval(view: View, first: float, last: float) -> Event:
+def _make_interval(view: View, first: float, last: float) -> Event:
     return Event(view, "between", (first, last), f"{view.name} between {first:.12g} and {last:.12g}")
 
 
-def _among(view: View, numbers: Numbers, of: int) -> Event:
-    """The values themselves if they are few and mean something; a whole output is known by its hash alone."""
+def _make_set(view: View, numbers: Numbers, value_count: int) -> Event:
+    """The event that a view takes one of these values; few values are listed, unless they are hashes."""
     kept = tuple(np.sort(numbers).tolist())
     if view.name != "whole output" and 1 < len(kept) <= 12:
         return Event(view, "among", kept, f"{view.name} is one of {', '.join(map(str, kept))}")
-    text = f"{view.name} is among the {len(kept)} of {of} values with the largest likelihood ratio"
+    text = f"{view.name} is among the {len(kept)} of {value_count} values with the largest likelihood ratio"
     return Event(view, "among", kept, text)
 
 
-def _point(view: View, sample: Batch, cell: Any) -> Event:
+def _make_point(view: View, sample: Batch, cell: Any) -> Event:
     shown = sample.shown.get(int(cell), str(cell))
     if view.name == "whole output" and not sample.shown:
-        seen = np.flatnonzero(sample.whole == cell)
-        shown = str(sample.rows[seen[0]].tolist()) if len(seen) else "an output of the other side alone"
+        rows_with_cell = np.flatnonzero(sample.whole == cell)
+        shown = (
+            str(sample.rows[rows_with_cell[0]].tolist()) if len(rows_with_cell) else "an output of the other side alone"
+        )
     return Event(view, "among", (int(cell),), f"{view.name} is {shown}")
 
 
-def _sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[Found]:
+def _list_sets(view: View, sample: Batch, a: Numbers, b: Numbers) -> Iterator[CandidateEvent]:
     """Single cells, and unions of those of largest likelihood ratio; ranked on every other run, weighed on the rest.
 
     Ranked and weighed on the same runs, a set of outputs that came once would always look best.
     """
-    found, p, q = cells(a[::2], b[::2], exact=True)
-    if len(found) < 2 or found.dtype.kind == "f":
+    values, p, q = count_cells(a[::2], b[::2], exact=True)
+    if len(values) < 2 or values.dtype.kind == "f":
         return
     rest = np.concatenate([a[1::2], b[1::2]])
-    places = np.searchsorted(found, rest)
-    places = np.where(found[np.minimum(places, len(found) - 1)] == rest, places, len(found))
-    one = np.bincount(places[: len(a) // 2], minlength=len(found) + 1)[:-1] / max(1, len(a) // 2)
-    two = np.bincount(places[len(a) // 2 :], minlength=len(found) + 1)[:-1] / max(1, len(b) // 2)
+    positions = np.searchsorted(values, rest)
+    positions = np.where(values[np.minimum(positions, len(values) - 1)] == rest, positions, len(values))
+    left_shares = np.bincount(positions[: len(a) // 2], minlength=len(values) + 1)[:-1] / max(1, len(a) // 2)
+    right_shares = np.bincount(positions[len(a) // 2 :], minlength=len(values) + 1)[:-1] / max(1, len(b) // 2)
     for i in np.argsort(-p)[:40]:
-        yield Found(partial(_point, view, sample, found[i]), one[i], two[i])
+        yield CandidateEvent(partial(_make_point, view, sample, values[i]), left_shares[i], right_shares[i])
     order = np.argsort(-(p + 0.5 / len(a)) / (q + 1 / len(a)), kind="stable")
-    sum_one, sum_two = np.cumsum(one[order]), np.cumsum(two[order])
-    for k in _spread(len(order) - 1)[1:]:
-        yield Found(partial(_among, view, found[order[: k + 1]], len(found)), sum_one[k], sum_two[k])
+    left_sums = np.cumsum(left_shares[order])
+    right_sums = np.cumsum(right_shares[order])
+    for k in _spread_indices(len(order) - 1)[1:]:
+        yield CandidateEvent(partial(_make_set, view, values[order[: k + 1]], len(values)), left_sums[k], right_sums[k])
 
 
-def cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floats]:
+def count_cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floats]:
     """Values (or upper ends of bins) in order, with their shares on both sides."""
     if exact and a.dtype.kind in "bi":
-        found, places = np.unique(np.concatenate([a, b]), return_inverse=True)
-        if len(found) <= _MOST_CELLS:
-            p = np.bincount(places[: len(a)], minlength=len(found)) / len(a)
-            q = np.bincount(places[len(a) :], minlength=len(found)) / len(b)
-            return found, p, q
+        values, positions = np.unique(np.concatenate([a, b]), return_inverse=True)
+        if len(values) <= _MOST_CELLS:
+            p = np.bincount(positions[: len(a)], minlength=len(values)) / len(a)
+            q = np.bincount(positions[len(a) :], minlength=len(values)) / len(b)
+            return values, p, q
     both = np.concatenate([a[:100_000], b[:100_000]]).astype(np.float64)
     both = both[~np.isnan(both)]
     if not len(both):
@@ -203,7 +224,7 @@ def cells(a: Numbers, b: Numbers, *, exact: bool) -> tuple[Numbers, Floats, Floa
     return top, p, q
 
 
-def _spread(count: int, most: int = 250) -> list[int]:
+def _spread_indices(count: int, most: int = 250) -> list[int]:
     """All places up to `count`, or some of them, dense at both ends."""
     if count <= most:
         return list(range(count))
@@ -211,7 +232,7 @@ def _spread(count: int, most: int = 250) -> list[int]:
     return sorted({*ends, *np.linspace(0, count - 1, most - 80).astype(int).tolist()})
 
 
-def _best_run(gain: Floats) -> tuple[int, int]:
+def _find_best_run(gain: Floats) -> tuple[int, int]:
     """The run i..j of cells with the largest sum (Kadane)."""
     total = np.concatenate([[0.0], np.cumsum(gain)])
     lowest = np.minimum.accumulate(total)
@@ -219,46 +240,49 @@ def _best_run(gain: Floats) -> tuple[int, int]:
     return int(np.argmin(total[: j + 1])), j
 
 
-def learned(one: Batch, two: Batch) -> Sequence[View]:
+def learn_score(left: Batch, right: Batch) -> Sequence[View]:
     """The score of a logistic classifier between the two sides, fitted on some of the runs."""
-    if one.rows.shape[1] < 2 or min(len(one), len(two)) < 200:
+    if left.rows.shape[1] < 2 or min(len(left), len(right)) < 200:
         return []
-    half = min(len(one), len(two), _TRAIN) // 2
-    features, width = _features(one.rows[:half]), one.rows.shape[1]
-    x = np.vstack([features(one.rows[:half]), features(two.rows[:half])])
+    half = min(len(left), len(right), _TRAIN) // 2
+    features = _make_features(left.rows[:half])
+    width = left.rows.shape[1]
+    x = np.vstack([features(left.rows[:half]), features(right.rows[:half])])
     keep = x.std(axis=0) > 1e-12
-    middle, spread = x[:, keep].mean(axis=0), x[:, keep].std(axis=0)
-    weights = _logistic((x[:, keep] - middle) / spread, np.repeat([1.0, 0.0], half))
+    middle = x[:, keep].mean(axis=0)
+    spread = x[:, keep].std(axis=0)
+    weights = _fit_logistic((x[:, keep] - middle) / spread, np.repeat([1.0, 0.0], half))
     if weights is None:
         return []
 
-    def score(given: Batch) -> Numbers:
-        rows = given.rows if given.rows.shape[1] == width else np.zeros((len(given), width))
+    def score(batch: Batch) -> Numbers:
+        rows = batch.rows if batch.rows.shape[1] == width else np.zeros((len(batch), width))
         return np.asarray(((features(rows)[:, keep] - middle) / spread) @ weights)
 
     return [View("learned score", score)]
 
 
-def _features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
+def _make_features(sample: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
     """Columns, distances from their medians, squares, and differences of neighbouring columns."""
     columns = min(sample.shape[1], 40)
     with np.errstate(invalid="ignore"):
         finite = np.where(np.isfinite(sample[:, :columns]), sample[:, :columns], 0).astype(np.float64)
-    centre, cut = np.median(finite, axis=0), np.quantile(np.abs(finite), 0.999, axis=0) + 1e-9
+    centre = np.median(finite, axis=0)
+    cut = np.quantile(np.abs(finite), 0.999, axis=0) + 1e-9
 
-    def of(rows: NDArray[Any]) -> Floats:
+    def compute_features(rows: NDArray[Any]) -> Floats:
         raw = rows[:, :columns].astype(np.float64)
         x = np.clip(np.where(np.isfinite(raw), raw, 0), -cut, cut)
         away = np.abs(x - centre)
-        parts = [x, np.isnan(raw).astype(np.float64), away, np.abs(x - centre - 1), np.abs(x - centre + 1)]
+        blocks = [x, np.isnan(raw).astype(np.float64), away, np.abs(x - centre - 1), np.abs(x - centre + 1)]
         if columns > 1:
-            parts += [np.abs(np.diff(x, axis=1)), (x.max(axis=1) == x.T).T.astype(np.float64)]
-        return np.hstack(parts)
+            blocks += [np.abs(np.diff(x, axis=1)), (x.max(axis=1) == x.T).T.astype(np.float64)]
+        return np.hstack(blocks)
 
-    return of
+    return compute_features
 
 
-def _logistic(x: Floats, y: Floats, steps: int = 8, ridge: float = 1e-3) -> Floats | None:
+def _fit_logistic(x: Floats, y: Floats, steps: int = 8, ridge: float = 1e-3) -> Floats | None:
     """Newton's method; a little ridge keeps separable data finite."""
     x = np.hstack([x, np.ones((len(x), 1))])
     weights = np.zeros(x.shape[1])

@@ -14,7 +14,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from dither.audit.naive_plans import Database, evaluate, grouped
+from dither.audit.naive_plans import NaiveDatabase, evaluate, grouped
 from dither.audit.naive_plans import rows as naive_rows
 from dither.catalog import (
     Boolean,
@@ -35,7 +35,7 @@ from dither.catalog import (
     Undeclared,
 )
 
-__all__ = ["Database", "evaluate", "grouped", "naive_rows", "register", "registered", "repair", "with_sample"]
+__all__ = ["NaiveDatabase", "evaluate", "grouped", "naive_rows", "register", "registered", "repair", "with_sample"]
 
 Raw = dict[str, str | None]
 Row = dict[str, Any]
@@ -43,32 +43,32 @@ Lists = dict[tuple[str, str], tuple[str, ...]]
 _GONE = object()
 
 
-def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> Database:
-    """All tables of a catalog, public ones first."""
+def register(raws: dict[str, list[Raw]], catalog: Catalog, key: bytes) -> NaiveDatabase:
+    """Register all tables of a catalog, public ones first."""
     tables: dict[str, list[Row]] = {}
     lists: Lists = {}
-    for table in sorted(catalog.tables, key=lambda t: (t.kind == "private", _borrows(t))):
+    for table in sorted(catalog.tables, key=lambda t: (t.kind == "private", _borrows_labels(t))):
         if table.kind == "public":
-            kept = [_repaired(raw, table.columns, lists) for raw in raws[table.name]]
+            kept = [_repair_row(raw, table.columns, lists) for raw in raws[table.name]]
             tables[table.name] = [row for row in kept if _GONE not in row.values()]
             for column in table.columns:
                 if isinstance(column, Text):
-                    found = {row[column.name] for row in tables[table.name]} - {None}
-                    lists[table.name, column.name] = tuple(sorted(found))
+                    labels = {row[column.name] for row in tables[table.name]} - {None}
+                    lists[table.name, column.name] = tuple(sorted(labels))
                 elif isinstance(column, Category) and isinstance(column.values, tuple):
                     lists[table.name, column.name] = column.values
         else:
             owners = [owner_of(raw, table, catalog, raws) for raw in raws[table.name]]
-            tables[table.name] = _private(raws[table.name], owners, table, catalog, key, lists)
-    return Database(catalog, tables, lists, key)
+            tables[table.name] = _register_private(raws[table.name], owners, table, catalog, key, lists)
+    return NaiveDatabase(catalog, tables, lists, key)
 
 
-def with_sample(database: Database, sample_key: bytes) -> Database:
+def with_sample(database: NaiveDatabase, sample_key: bytes) -> NaiveDatabase:
     """The database as a release with that sampling key sees it."""
     return replace(database, sample_key=sample_key)
 
 
-def _borrows(table: Table) -> bool:
+def _borrows_labels(table: Table) -> bool:
     return any(isinstance(c, Category) and isinstance(c.values, FromPublic) for c in table.columns)
 
 
@@ -77,10 +77,11 @@ def owner_of(raw: Raw, table: Table, catalog: Catalog, raws: dict[str, list[Raw]
     if isinstance(table.owner, OwnerColumn):
         return raw[table.owner.column] or None
     if isinstance(table.owner, OwnerReference):
-        parent, by = catalog.table(table.owner.references), table.owner.by
-        if all(raw[mine] for mine, _ in by):
+        parent = catalog.table(table.owner.references)
+        by = table.owner.by
+        if all(raw[column] for column, _ in by):
             for above in raws[parent.name]:
-                meets = all(raw[mine] == above[theirs] for mine, theirs in by)
+                meets = all(raw[column] == above[parent_column] for column, parent_column in by)
                 owner = owner_of(above, parent, catalog, raws) if meets else None
                 if owner and _same_window(raw, table, above, parent, catalog):
                     return owner
@@ -89,11 +90,13 @@ def owner_of(raw: Raw, table: Table, catalog: Catalog, raws: dict[str, list[Raw]
 
 
 def _same_window(raw: Raw, table: Table, above: Raw, parent: Table, catalog: Catalog) -> bool:
-    """Under windows a row finds its owner in rows of its own window only."""
+    """Whether a row and its parent row lie in the same window; without windows always."""
     column = catalog.unit.column
     if column is None:
         return True
-    times = [repair(row[column] or None, at.column(column)) for row, at in ((raw, table), (above, parent))]
+    times = [
+        repair(row[column] or None, owner_table.column(column)) for row, owner_table in ((raw, table), (above, parent))
+    ]
     if _GONE in times:
         return False
     return _window(times[0], table, catalog) == _window(times[1], parent, catalog)
@@ -102,17 +105,17 @@ def _same_window(raw: Raw, table: Table, above: Raw, parent: Table, catalog: Cat
 def registered(rows: list[Raw], table: Table, key: bytes, catalog: Catalog | None = None) -> list[Row]:
     """The rows of a table with an owner column that registration keeps, each with its `owner`, in no order."""
     assert isinstance(table.owner, OwnerColumn)
-    return _private(rows, [raw[table.owner.column] or None for raw in rows], table, catalog, key, {})
+    return _register_private(rows, [raw[table.owner.column] or None for raw in rows], table, catalog, key, {})
 
 
-def _private(
+def _register_private(
     raws: list[Raw], owners: list[str | None], table: Table, catalog: Catalog | None, key: bytes, lists: Lists
 ) -> list[Row]:
     owner_column = catalog.owner_column(table) if catalog else getattr(table.owner, "column", None)
     columns = tuple(column for column in table.columns if column.name != owner_column)
     owned: dict[str, list[Row]] = defaultdict(list)
     for raw, owner in zip(raws, owners, strict=True):
-        row = _repaired(raw, columns, lists)
+        row = _repair_row(raw, columns, lists)
         if owner is None or _GONE in row.values():
             continue
         if catalog and catalog.unit.column:
@@ -120,11 +123,11 @@ def _private(
         owned[owner].append(row)
     if catalog and catalog.unit.kind == "row":
         named = f"{len(table.name.encode())}:{table.name}"
-        ranked_rows = _ranked("", owned[""], key)
+        ranked_rows = _rank_rows("", owned[""], key)
         return [{"owner": hashlib.sha256((named + digest).encode()).hexdigest(), **row} for digest, row in ranked_rows]
     kept: list[Row] = []
-    for owner, mine in owned.items():
-        ranked = [row for _, row in _ranked(owner, mine, key)]
+    for owner, owner_rows in owned.items():
+        ranked = [row for _, row in _rank_rows(owner, owner_rows, key)]
         for unique in table.unique:
             names = [name for name in unique if name != owner_column]
             first: dict[tuple[Any, ...], Row] = {}
@@ -135,28 +138,29 @@ def _private(
     return kept
 
 
-def _ranked(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]:
+def _rank_rows(owner: str, rows: list[Row], key: bytes) -> list[tuple[str, Row]]:
     """One owner's rows by the digest of (key, owner, content, ordinal among identical ones)."""
-    seen: dict[tuple[Any, ...], int] = defaultdict(int)
+    copies: dict[tuple[Any, ...], int] = defaultdict(int)
     digests: list[tuple[str, int, Row]] = []
     for row in rows:
         content = tuple(row.values())
-        seen[content] += 1
-        fields = [key.hex(), owner, *content, seen[content]]
+        copies[content] += 1
+        fields = [key.hex(), owner, *content, copies[content]]
         text = "".join("-" if field is None else f"{len(str(field).encode())}:{field}" for field in fields)
         digests.append((hashlib.sha256(text.encode()).hexdigest(), len(digests), row))
-    return [(digest, row) for digest, _, row in sorted(digests, key=lambda item: item[:2])]
+    return [(digest, row) for digest, _, row in sorted(digests, key=lambda entry: entry[:2])]
 
 
 def _window(value: int, table: Table, catalog: Catalog) -> int:
-    unit, column = catalog.unit, table.column(catalog.unit.column or "")
+    unit = catalog.unit
+    column = table.column(catalog.unit.column or "")
     days = (value + (unit.offset_seconds or 0)) // 86_400 if isinstance(column, Timestamp) else value
     day = datetime.date(1970, 1, 1) + datetime.timedelta(days=days)
     month = day.year * 12 + day.month - 1
     return {"day": days, "week": (days + 3) // 7, "month": month, "year": day.year}[unit.every or "day"]
 
 
-def _repaired(raw: Raw, columns: tuple[Column, ...], lists: Lists) -> Row:
+def _repair_row(raw: Raw, columns: tuple[Column, ...], lists: Lists) -> Row:
     return {column.name: repair(raw[column.name] or None, column, lists) for column in columns}
 
 
@@ -166,24 +170,24 @@ def repair(raw: str | None, column: Column, lists: Lists | None = None) -> Any:
         return raw
     if isinstance(column, Text) or (isinstance(column, Category) and isinstance(column.values, Undeclared)):
         width = column.width if isinstance(column, Text) else column.values.width  # type: ignore[union-attr]
-        return _null(column, ()) if raw is None else raw[:width]
+        return _repair_null(column, ()) if raw is None else raw[:width]
     if isinstance(column, Category):
         values = column.values
         labels = (lists or {})[values.table, values.column] if isinstance(values, FromPublic) else values
         assert isinstance(labels, tuple)
         if raw is None:
-            return _null(column, labels)
+            return _repair_null(column, labels)
         if raw in labels:
             return labels.index(raw)
         return len(labels) if column.other == "keep" else _GONE
-    value = None if raw is None else _read(raw.strip(" "), column)
+    value = None if raw is None else _read_grid_value(raw.strip(" "), column)
     if value is None:
-        return _null(column, ())
+        return _repair_null(column, ())
     assert isinstance(column, Bounded)
     return max(column.lower_grid, min(column.upper_grid, value))
 
 
-def _null(column: Any, labels: tuple[str, ...]) -> Any:
+def _repair_null(column: Any, labels: tuple[str, ...]) -> Any:
     if column.nulls.rule == "drop":
         return _GONE
     if column.nulls.rule == "keep":
@@ -191,7 +195,7 @@ def _null(column: Any, labels: tuple[str, ...]) -> Any:
     return labels.index(column.nulls.value) if labels else column.nulls.value
 
 
-def _read(text: str, column: Column) -> int | None:
+def _read_grid_value(text: str, column: Column) -> int | None:
     """The grid integer that a text denotes, before the clamp on the grid; None if it is no value of the type."""
     if isinstance(column, Integer):
         return int(text.split(".")[0]) if re.fullmatch(r"[+-]?[0-9]{1,30}(\.0*)?", text) else None
@@ -213,21 +217,21 @@ def _read(text: str, column: Column) -> int | None:
 
 
 def _read_time(text: str, column: Date | Timestamp) -> int | None:
-    found = re.fullmatch(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([ T][0-9:.,Z +-]{0,40})?", text)
+    date_match = re.fullmatch(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([ T][0-9:.,Z +-]{0,40})?", text)
     try:
-        days = (datetime.date.fromisoformat(found[1]) - datetime.date(1970, 1, 1)).days if found else None
+        days = (datetime.date.fromisoformat(date_match[1]) - datetime.date(1970, 1, 1)).days if date_match else None
     except ValueError:
         return None
-    if found is None or days is None:
+    if date_match is None or days is None:
         return None
     if isinstance(column, Date):
-        return None if " " in (found[2] or "")[1:] else days
-    if found[2] is None:
+        return None if " " in (date_match[2] or "")[1:] else days
+    if date_match[2] is None:
         return days * 86_400 - column.offset_seconds
     clock = re.fullmatch(
         r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.[0-9]{0,9})?)? ?"
         r"(Z|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)?",
-        found[2][1:],
+        date_match[2][1:],
     )
     if clock is None:
         return None

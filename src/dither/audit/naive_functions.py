@@ -32,13 +32,13 @@ def apply(expression: Any, row: dict[str, Any]) -> Any:
             return _EPOCH + datetime.timedelta(days=int(value))
         return _ZERO + datetime.timedelta(seconds=int(value)) if expression.kind == "timestamp" else bool(value)
     assert isinstance(expression, Call)
-    arguments = [apply(each, row) for each in expression.arguments]
+    arguments = [apply(argument, row) for argument in expression.arguments]
     if expression.function in WITH_NULLS:
         return WITH_NULLS[expression.function](*arguments)
     return None if None in arguments else PLAIN[expression.function](*arguments)
 
 
-def compared(operator: str, left: Any, right: Any) -> bool | None:
+def compare(operator: str, left: Any, right: Any) -> bool | None:
     """A comparison with a constant: days and truth values may be given as numbers."""
     if left is None or right is None:
         return None
@@ -82,8 +82,8 @@ def _case_of_letters(text: str, upper: bool) -> str:
 
 
 def _split(text: str, by: str, n: Fraction) -> str:
-    parts = text.split(by)
-    return parts[int(n) - 1] if n <= len(parts) else ""
+    pieces = text.split(by)
+    return pieces[int(n) - 1] if n <= len(pieces) else ""
 
 
 def _like(text: str, pattern: str) -> bool:
@@ -107,8 +107,8 @@ def _length(year: int, month: int) -> int:
     return [31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1]
 
 
-def _age(born: datetime.date, at: datetime.date) -> Fraction:
-    return Fraction(at.year - born.year - ((at.month, at.day) < (born.month, born.day)))
+def _age(born: datetime.date, day: datetime.date) -> Fraction:
+    return Fraction(day.year - born.year - ((day.month, day.day) < (born.month, born.day)))
 
 
 def _days(n: Any) -> datetime.timedelta:
@@ -186,12 +186,12 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "add_seconds": lambda t, n: t + datetime.timedelta(seconds=int(n)),
     "seconds_between": lambda a, b: Fraction(int((b - a).total_seconds())),
     "age_years": _age,
-    "eq": lambda x, y: compared("=", x, y),
-    "ne": lambda x, y: compared("<>", x, y),
-    "lt": lambda x, y: compared("<", x, y),
-    "le": lambda x, y: compared("<=", x, y),
-    "gt": lambda x, y: compared(">", x, y),
-    "ge": lambda x, y: compared(">=", x, y),
+    "eq": lambda x, y: compare("=", x, y),
+    "ne": lambda x, y: compare("<>", x, y),
+    "lt": lambda x, y: compare("<", x, y),
+    "le": lambda x, y: compare("<=", x, y),
+    "gt": lambda x, y: compare(">", x, y),
+    "ge": lambda x, y: compare(">=", x, y),
     "in": lambda x, *listed: x in listed,
     "not": lambda x: not x,
     "xor": lambda x, y: x != y,
@@ -207,22 +207,22 @@ def _or(*truths: bool | None) -> bool | None:
 
 
 def _between(x: Any, low: Any, high: Any) -> bool | None:
-    return _and(compared(">=", x, low), compared("<=", x, high))
+    return _and(compare(">=", x, low), compare("<=", x, high))
 
 
-def _case(*parts: Any) -> Any:
-    for place in range(0, len(parts) - 1, 2):
-        if parts[place] is True:
-            return parts[place + 1]
-    return parts[-1] if len(parts) % 2 else None
+def _case(*branches: Any) -> Any:
+    for index in range(0, len(branches) - 1, 2):
+        if branches[index] is True:
+            return branches[index + 1]
+    return branches[-1] if len(branches) % 2 else None
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
-    def of(*values: Any) -> Any:
-        known = [value for value in values if value is not None]
-        return reduce(choose, known) if known else None
+    def choose_present(*values: Any) -> Any:
+        present = [value for value in values if value is not None]
+        return reduce(choose, present) if present else None
 
-    return of
+    return choose_present
 
 
 WITH_NULLS: dict[str, Callable[..., Any]] = {

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from dither.audit.naive_functions import apply, compared
+from dither.audit.naive_functions import apply, compare
 from dither.catalog import (
     Boolean,
     Bounded,
@@ -33,7 +33,7 @@ P = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Database:
+class NaiveDatabase:
     """Registered tables, the labels of public columns, and the installation's key."""
 
     catalog: Catalog
@@ -44,17 +44,17 @@ class Database:
 
 
 class Label(str):
-    """A category's label, which knows its code."""
+    """A category's label with its code."""
 
     code: int
 
     def __new__(cls, text: str, code: int) -> Label:
-        made = super().__new__(cls, text)
-        made.code = code
-        return made
+        label = super().__new__(cls, text)
+        label.code = code
+        return label
 
 
-def shown(value: Any, column: Column, lists: dict[tuple[str, str], tuple[str, ...]]) -> Any:
+def decode_value(value: Any, column: Column, lists: dict[tuple[str, str], tuple[str, ...]]) -> Any:
     """A registered value in its own units."""
     if value is None or isinstance(column, (Id, Text)):
         return value
@@ -75,107 +75,113 @@ def shown(value: Any, column: Column, lists: dict[tuple[str, str], tuple[str, ..
     return value * column.step
 
 
-def rows(plan: Plan, at: Database) -> list[Owned]:
+def rows(plan: Plan, database: NaiveDatabase) -> list[Owned]:
     """The rows of a plan, each with its owner (None where it has none)."""
     match plan:
         case plans.Scan(table):
-            columns = {column.name: column for column in at.catalog.table(table).columns}
+            columns = {column.name: column for column in database.catalog.table(table).columns}
             return [
-                (row.get("owner"), {n: shown(v, columns[n], at.lists) for n, v in row.items() if n != "owner"})
-                for row in at.tables[table]
+                (
+                    row.get("owner"),
+                    {n: decode_value(v, columns[n], database.lists) for n, v in row.items() if n != "owner"},
+                )
+                for row in database.tables[table]
             ]
         case plans.Filter(source, condition):
-            return [(o, row) for o, row in rows(source, at) if holds(condition, row) is True]
+            return [(o, row) for o, row in rows(source, database) if holds(condition, row) is True]
         case plans.Project(source, columns):
-            return [(o, {c.name: apply(c.of, row) for c in columns}) for o, row in rows(source, at)]
+            return [(o, {c.name: apply(c.of, row) for c in columns}) for o, row in rows(source, database)]
         case plans.Join():
-            return _join(plan, at)
+            return _join(plan, database)
         case plans.UnionAll(left, right):
-            both = [rows(left, at), rows(right, at)]
+            both = [rows(left, database), rows(right, database)]
             keep = all(o is not None for side in both for o, _ in side)
             return [(o if keep else None, row) for side in both for o, row in side]
         case plans.Distinct(source, per_unit):
-            once = {(o if per_unit else None, tuple(row.items())): None for o, row in rows(source, at)}
-            return [(o, dict(items)) for o, items in once]
+            once = {(o if per_unit else None, tuple(row.items())): None for o, row in rows(source, database)}
+            return [(o, dict(entries)) for o, entries in once]
         case plans.PerUnit(source, keys, columns) | plans.Group(source, keys, columns):
             per_unit = isinstance(plan, plans.PerUnit)
             groups: dict[Any, list[Owned]] = defaultdict(list)
-            for o, row in rows(source, at):
+            for o, row in rows(source, database):
                 groups[o if per_unit else None, tuple(row[key] for key in keys)].append((o, row))
             return [
-                (o, {**dict(zip(keys, values, strict=True)), **{c.name: aggregate(c.of, mine) for c in columns}})
-                for (o, values), mine in groups.items()
+                (o, {**dict(zip(keys, values, strict=True)), **{c.name: aggregate(c.of, group_rows) for c in columns}})
+                for (o, values), group_rows in groups.items()
             ]
         case plans.LimitGroups(source, keys, most):
-            found = rows(source, at)
+            all_rows = rows(source, database)
             chosen: dict[str | None, list[Any]] = defaultdict(list)
-            for o, row in found:
-                chosen[o].append(_place(o, row, keys, at))
-            allowed = {o: sorted(set(places))[:most] for o, places in chosen.items()}
-            return [(o, row) for o, row in found if _place(o, row, keys, at) in allowed[o]]
+            for o, row in all_rows:
+                chosen[o].append(_rank_group(o, row, keys, database))
+            allowed = {o: sorted(set(ranks))[:most] for o, ranks in chosen.items()}
+            return [(o, row) for o, row in all_rows if _rank_group(o, row, keys, database) in allowed[o]]
         case plans.SampleUnits(source, rate):
-            digest = hashlib.sha256(at.sample_key + bytes.fromhex(plans.plan_hash(plan))).digest()
+            digest = hashlib.sha256(database.sample_key + bytes.fromhex(plans.plan_hash(plan))).digest()
             x, y, z = (int.from_bytes(digest[i : i + 8], "big") % P for i in (0, 8, 16))
-            return [(o, row) for o, row in rows(source, at) if _drawn(o, (x, y, z), rate, at)]
+            return [(o, row) for o, row in rows(source, database) if _is_sampled(o, (x, y, z), rate, database)]
     raise AssertionError(plan)
 
 
-def _drawn(owner: Any, by: tuple[int, int, int], rate: Fraction, at: Database) -> bool:
-    a, b = owner_hash(owner, at.key)
+def _is_sampled(owner: Any, by: tuple[int, int, int], rate: Fraction, database: NaiveDatabase) -> bool:
+    a, b = owner_hash(owner, database.key)
     return (by[0] * a + by[1] * b + by[2]) % P < int(P * rate)
 
 
-def _join(plan: plans.Join, at: Database) -> list[Owned]:
-    found: list[Owned] = []
-    right = rows(plan.right, at)
-    paired = {theirs for mine, theirs in plan.on if mine == theirs}
-    names = list(right[0][1]) if right else _names(plan.right, at)
-    for owner, row in rows(plan.left, at):
+def _join(plan: plans.Join, database: NaiveDatabase) -> list[Owned]:
+    joined: list[Owned] = []
+    right = rows(plan.right, database)
+    paired = {right_name for left_name, right_name in plan.on if left_name == right_name}
+    names = list(right[0][1]) if right else _list_columns(plan.right, database)
+    for owner, row in rows(plan.left, database):
         matches = [
-            other
-            for theirs, other in right
-            if theirs in (None, owner) and all(row[a] is not None and row[a] == other[b] for a, b in plan.on)
+            right_row
+            for right_owner, right_row in right
+            if right_owner in (None, owner) and all(row[a] is not None and row[a] == right_row[b] for a, b in plan.on)
         ]
         if plan.kind == "left" and not matches:
             matches = [dict.fromkeys(names)]
-        found += [(owner, {**row, **{n: v for n, v in m.items() if n not in paired}}) for m in matches]
-    return found
+        joined += [(owner, {**row, **{n: v for n, v in m.items() if n not in paired}}) for m in matches]
+    return joined
 
 
-def _names(plan: Plan, at: Database) -> list[str]:
-    """The columns of a plan that may have no row to show them."""
+def _list_columns(plan: Plan, database: NaiveDatabase) -> list[str]:
+    """The names of a plan's columns, also if it has no row."""
     match plan:
         case plans.Project(_, columns):
             return [column.name for column in columns]
         case plans.PerUnit(_, keys, columns) | plans.Group(_, keys, columns):
             return [*keys, *(column.name for column in columns)]
         case plans.Join(left, right, on, _):
-            paired = {theirs for mine, theirs in on if mine == theirs}
-            return [*_names(left, at), *(name for name in _names(right, at) if name not in paired)]
+            paired = {right_name for left_name, right_name in on if left_name == right_name}
+            return [
+                *_list_columns(left, database),
+                *(name for name in _list_columns(right, database) if name not in paired),
+            ]
         case plans.Scan(name):
-            table = at.catalog.table(name)
-            owner = at.catalog.owner_column(table) if table.kind == "private" else None
-            return [each for each in table.column_names if each != owner]
-    return _names(plans.sources_of(plan)[0], at)
+            table = database.catalog.table(name)
+            owner = database.catalog.owner_column(table) if table.kind == "private" else None
+            return [column_name for column_name in table.column_names if column_name != owner]
+    return _list_columns(plans.sources_of(plan)[0], database)
 
 
 def owner_hash(owner: str, key: bytes) -> tuple[int, int]:
-    """The two numbers that are an owner's own."""
+    """Two numbers derived from an owner and the installation's key."""
     text = f"64:{key.hex()}{len(owner.encode())}:{owner}"
     digest = hashlib.sha256(text.encode()).hexdigest()
-    a, b = (int(digest[place : place + 8], 16) % (P - 1) + 1 for place in (0, 8))
+    a, b = (int(digest[start : start + 8], 16) % (P - 1) + 1 for start in (0, 8))
     return a, b
 
 
-def _place(owner: str | None, row: Row, keys: tuple[str, ...], at: Database) -> tuple[Any, ...]:
-    """Where a group stands in its owner's own order: by hash, then by the keys, null last."""
+def _rank_group(owner: str | None, row: Row, keys: tuple[str, ...], database: NaiveDatabase) -> tuple[Any, ...]:
+    """The rank of a group among its owner's groups: by hash, then by the keys, null last."""
     assert owner is not None
-    a, b = owner_hash(owner, at.key)
-    x = sum(_index(row[key]) * pow(48_271, i, P) for i, key in enumerate(keys)) % P
+    a, b = owner_hash(owner, database.key)
+    x = sum(_key_number(row[key]) * pow(48_271, i, P) for i, key in enumerate(keys)) % P
     return ((a * x + b) % P, *((row[key] is None, _sortable(row[key])) for key in keys))
 
 
-def _index(value: Any) -> int:
+def _key_number(value: Any) -> int:
     if value is None:
         return P - 1
     if isinstance(value, Label):
@@ -200,36 +206,36 @@ def holds(condition: plans.Condition, row: Row) -> bool | None:
         case plans.IsNull(column):
             return row[column] is None
         case plans.Holds(expression):
-            found = apply(expression, row)
-            return None if found is None else bool(found)
+            truth = apply(expression, row)
+            return None if truth is None else bool(truth)
         case plans.Not(inner):
-            known = holds(inner, row)
-            return None if known is None else not known
-        case plans.And(parts) | plans.Or(parts):
-            truths = [holds(part, row) for part in parts]
+            inner_truth = holds(inner, row)
+            return None if inner_truth is None else not inner_truth
+        case plans.And(terms) | plans.Or(terms):
+            truths = [holds(term, row) for term in terms]
             decisive = isinstance(condition, plans.Or)
             if decisive in truths:
                 return decisive
             return None if None in truths else not decisive
         case plans.Compare(column, operator, constant):
-            return compared(operator, row[column], constant)
+            return compare(operator, row[column], constant)
     raise AssertionError(condition)
 
 
-def aggregate(one: Any, group: list[Owned]) -> Any:
+def aggregate(aggregation: Any, group: list[Owned]) -> Any:
     """An exact aggregate of some rows; nulls are skipped."""
-    if isinstance(one, plans.Count):
+    if isinstance(aggregation, plans.Count):
         return Fraction(len(group))
-    if isinstance(one, plans.CountUnits):
+    if isinstance(aggregation, plans.CountUnits):
         return Fraction(len({owner for owner, _ in group}))
-    values = [row[one.column] for _, row in group if row[one.column] is not None]
-    if isinstance(one, plans.CountValues):
+    values = [row[aggregation.column] for _, row in group if row[aggregation.column] is not None]
+    if isinstance(aggregation, plans.CountValues):
         return Fraction(len(values))
-    if isinstance(one, plans.CountDistinct):
+    if isinstance(aggregation, plans.CountDistinct):
         return Fraction(len(set(values)))
-    if isinstance(one, plans.Sum):
+    if isinstance(aggregation, plans.Sum):
         return sum((_number(value) for value in values), Fraction(0))
-    return (min if isinstance(one, plans.Minimum) else max)(values) if values else None
+    return (min if isinstance(aggregation, plans.Minimum) else max)(values) if values else None
 
 
 def _number(value: Any) -> Fraction:
@@ -239,14 +245,16 @@ def _number(value: Any) -> Fraction:
     return Fraction(value)
 
 
-def grouped(query: Cells, at: Database) -> dict[tuple[Any, ...], list[Fraction]]:
+def grouped(query: Cells, database: NaiveDatabase) -> dict[tuple[Any, ...], list[Fraction]]:
     """The groups that occur, by key in its own units, with their aggregates in theirs."""
     groups: dict[tuple[Any, ...], list[Owned]] = defaultdict(list)
-    for owner, row in rows(query.plan, at):
+    for owner, row in rows(query.plan, database):
         groups[tuple(row[key] for key in query.keys)].append((owner, row))
     if not query.keys:
         groups.setdefault((), [])
-    return {key: [aggregate(one, mine) for one in query.columns] for key, mine in groups.items()}
+    return {
+        key: [aggregate(aggregation, group_rows) for aggregation in query.columns] for key, group_rows in groups.items()
+    }
 
 
 def evaluate(query: Cells, catalog: Catalog, registered: list[Row]) -> list[list[int]]:
@@ -255,20 +263,22 @@ def evaluate(query: Cells, catalog: Catalog, registered: list[Row]) -> list[list
     while not isinstance(plan, plans.Scan):
         plan = plans.sources_of(plan)[0]
     table = catalog.table(plan.table)
-    found = grouped(query, Database(catalog, {table.name: registered}, {}, b""))
+    groups = grouped(query, NaiveDatabase(catalog, {table.name: registered}, {}, b""))
     answers = []
-    for wanted in product(*(_keys(table.column(name)) for name in query.keys)):
-        cell = found.get(wanted, [Fraction(0)] * len(query.columns))
-        answers.append([int(value / _step(one, table)) for value, one in zip(cell, query.columns, strict=True)])
+    for key in product(*(_list_keys(table.column(name)) for name in query.keys)):
+        cell = groups.get(key, [Fraction(0)] * len(query.columns))
+        answers.append(
+            [int(value / _step(aggregation, table)) for value, aggregation in zip(cell, query.columns, strict=True)]
+        )
     return answers
 
 
-def _step(one: Any, table: Any) -> Fraction:
-    column = table.column(one.column) if isinstance(one, plans.Sum) else None
+def _step(aggregation: Any, table: Any) -> Fraction:
+    column = table.column(aggregation.column) if isinstance(aggregation, plans.Sum) else None
     return column.step if isinstance(column, Bounded) else Fraction(1)
 
 
-def _keys(column: Column) -> list[Any]:
+def _list_keys(column: Column) -> list[Any]:
     """Key values in order, null last if it is kept."""
     if isinstance(column, Category):
         assert isinstance(column.values, tuple)
@@ -276,6 +286,6 @@ def _keys(column: Column) -> list[Any]:
     else:
         assert isinstance(column, Bounded)
         grid = range(column.lower_grid, column.upper_grid + 1)
-    values = [shown(each, column, {}) for each in grid]
+    values = [decode_value(code, column, {}) for code in grid]
     assert not isinstance(column, Id)
     return [*values, None] if column.nulls.rule == "keep" else values

@@ -45,8 +45,8 @@ class Batch:
     def __len__(self) -> int:
         return len(self.whole)
 
-    def take(self, part: slice) -> Batch:
-        return Batch(self.rows[part], self.names, self.whole[part], self.shown)
+    def take(self, selection: slice) -> Batch:
+        return Batch(self.rows[selection], self.names, self.whole[selection], self.shown)
 
 
 def is_vectorised(mechanism: Callable[..., Any]) -> bool:
@@ -60,14 +60,14 @@ def is_vectorised(mechanism: Callable[..., Any]) -> bool:
 def draw(mechanism: Callable[..., Any], data: Any, size: int, *, vectorised: bool) -> Any:
     """The outputs of `size` independent runs: an array, or a list."""
     if not vectorised:
-        return [_once(mechanism, data) for _ in range(size)]
-    found = mechanism(data, size=size)
-    if len(found) != size:
-        raise ParameterError(f"a vectorised mechanism must return `size` outputs: {len(found)} instead of {size}")
-    return found if isinstance(found, np.ndarray) else list(found)
+        return [_run_once(mechanism, data) for _ in range(size)]
+    outputs = mechanism(data, size=size)
+    if len(outputs) != size:
+        raise ParameterError(f"a vectorised mechanism must return `size` outputs: {len(outputs)} instead of {size}")
+    return outputs if isinstance(outputs, np.ndarray) else list(outputs)
 
 
-def _once(mechanism: Callable[..., Any], data: Any) -> Any:
+def _run_once(mechanism: Callable[..., Any], data: Any) -> Any:
     try:
         return mechanism(data)
     except Exception as error:  # an error is an output: whether it comes must not depend on one person
@@ -91,20 +91,20 @@ class Reader:
 
     @classmethod
     def of(cls, *samples: Any) -> Reader:
-        """For outputs like these."""
-        arrays = [array for array in map(_plain, samples) if array is not None]
+        """A reader for outputs like these samples."""
+        arrays = [array for array in map(_as_matrix, samples) if array is not None]
         is_one_kind = len({array.dtype.kind == "b" for array in arrays}) == 1  # False and 0 are equal, and differ
         if is_one_kind and len(arrays) == len(samples) and len({array.shape[1] for array in arrays}) == 1:
             width = arrays[0].shape[1]
             flat = all(np.ndim(sample[0]) == 0 for sample in samples if len(sample))
             names = ("value",) if flat else tuple(f"value[{i}]" for i in range(width))
             return cls(names, width, all(array.dtype.kind in "biu" for array in arrays))
-        leaves = [_leaves(each) for sample in samples for each in sample[:20_000]]
-        return cls(_leaf_names(leaves), 0, False)
+        leaves = [_list_leaves(output) for sample in samples for output in sample[:20_000]]
+        return cls(_name_columns(leaves), 0, False)
 
     def __call__(self, outputs: Any) -> Batch:
         if self.width:
-            array = _plain(outputs)
+            array = _as_matrix(outputs)
             if array is None or array.shape[1] != self.width:
                 return self._with_misfits(outputs)
             kind = np.int64 if self.whole_numbers and array.dtype.kind in "biu" else np.float64
@@ -112,10 +112,10 @@ class Reader:
             if self.whole_numbers and kind is np.float64:
                 return self._with_misfits(list(array))
             return Batch(rows, self.names, _hash_rows(rows), {})
-        texts = [_text(each) for each in outputs]
+        texts = [_write_text(output) for output in outputs]
         keys = {text: _hash_text(text) for text in set(texts)}
         shown = {key: text for text, key in keys.items()}
-        rows = _columns([_leaves(each) for each in outputs], self.names)
+        rows = _fill_columns([_list_leaves(output) for output in outputs], self.names)
         return Batch(rows, self.names, np.array([keys[text] for text in texts], np.int64), shown)
 
     def _with_misfits(self, outputs: Any) -> Batch:
@@ -123,26 +123,26 @@ class Reader:
         kind = np.int64 if self.whole_numbers else np.float64
         rows = np.full((len(outputs), self.width), _LEAST if self.whole_numbers else np.nan, kind)
         whole = np.empty(len(outputs), np.int64)
-        for i, each in enumerate(outputs):
-            one = _plain([each])
-            if one is not None and one.shape[1] == self.width and (one.dtype.kind in "biu" or not self.whole_numbers):
-                rows[i] = one[0]
+        for i, output in enumerate(outputs):
+            row = _as_matrix([output])
+            if row is not None and row.shape[1] == self.width and (row.dtype.kind in "biu" or not self.whole_numbers):
+                rows[i] = row[0]
                 whole[i] = _hash_rows(rows[i : i + 1])[0]
             else:
-                whole[i] = _hash_text(_text(each))
+                whole[i] = _hash_text(_write_text(output))
         return Batch(rows, self.names, whole, {})
 
 
-def _plain(outputs: Any) -> NDArray[Any] | None:
+def _as_matrix(outputs: Any) -> NDArray[Any] | None:
     """A matrix, one row an output, if all are numbers or equally long rows of numbers; else None."""
     if isinstance(outputs, np.ndarray):
         array = outputs.reshape(len(outputs), -1) if outputs.size else outputs.reshape(len(outputs), 0)
     elif _mixes_truth_and_numbers(outputs):
         return None
-    elif all(_number(each) for each in outputs):
+    elif all(_is_number(output) for output in outputs):
         array = np.array(outputs).reshape(len(outputs), 1)
-    elif all(_rectangular(each) for each in outputs) and len({np.shape(each) for each in outputs}) == 1:
-        array = np.array([np.ravel(each) for each in outputs]).reshape(len(outputs), -1)
+    elif all(_is_row_of_numbers(output) for output in outputs) and len({np.shape(output) for output in outputs}) == 1:
+        array = np.array([np.ravel(output) for output in outputs]).reshape(len(outputs), -1)
     else:
         return None
     fits = array.dtype.kind in "bif" or (array.dtype.kind == "u" and array.dtype.itemsize < 8)
@@ -151,15 +151,15 @@ def _plain(outputs: Any) -> NDArray[Any] | None:
 
 def _mixes_truth_and_numbers(outputs: Any) -> bool:
     """Whether False and 0 may both occur: they are equal, and a matrix would show one where the other was."""
-    leaves = (leaf for each in outputs for leaf in (each if isinstance(each, (list, tuple)) else (each,)))
-    kinds = {isinstance(leaf, (bool, np.bool_)) for leaf in leaves if _number(leaf)}
+    leaves = (leaf for output in outputs for leaf in (output if isinstance(output, (list, tuple)) else (output,)))
+    kinds = {isinstance(leaf, (bool, np.bool_)) for leaf in leaves if _is_number(leaf)}
     return len(kinds) == 2
 
 
-def _rectangular(output: Any) -> bool:
+def _is_row_of_numbers(output: Any) -> bool:
     if isinstance(output, np.ndarray):
         return output.dtype.kind in "biuf"
-    return isinstance(output, (tuple, list)) and all(_number(part) for part in output)
+    return isinstance(output, (tuple, list)) and all(_is_number(element) for element in output)
 
 
 def _hash_rows(rows: NDArray[Any]) -> NDArray[np.int64]:
@@ -179,58 +179,58 @@ def _hash_text(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def _text(output: Any) -> str:
+def _write_text(output: Any) -> str:
     for name in ("to_pylist", "to_dict"):  # Arrow, pandas and polars tables
         if hasattr(output, name):
             return repr(getattr(output, name)())
     return repr(output.tolist()) if isinstance(output, np.ndarray) else repr(output)
 
 
-def _leaves(output: Any, path: str = "value") -> dict[str, Any]:
+def _list_leaves(output: Any, path: str = "value") -> dict[str, Any]:
     """Every leaf of a nested output by its path; lengths and texts are leaves too."""
     if isinstance(output, Raised):
         return {"raised": output.kind}
     for name in ("to_pylist", "to_dict"):
         if hasattr(output, name):
-            return _leaves(getattr(output, name)(), path)
+            return _list_leaves(getattr(output, name)(), path)
     if isinstance(output, np.ndarray):
         output = output.tolist()
     if isinstance(output, dict):
-        found: dict[str, Any] = {"length" if path == "value" else f"length of {path}": len(output)}
-        for key, each in output.items():
-            found |= _leaves(each, f"{path}[{key!r}]")
-        return found
+        leaves: dict[str, Any] = {"length" if path == "value" else f"length of {path}": len(output)}
+        for key, element in output.items():
+            leaves |= _list_leaves(element, f"{path}[{key!r}]")
+        return leaves
     if isinstance(output, (list, tuple, set, frozenset)):
-        found = {"length" if path == "value" else f"length of {path}": len(output)}
-        for i, each in enumerate(sorted(output, key=repr) if isinstance(output, (set, frozenset)) else output):
-            found |= _leaves(each, f"{path}[{i}]")
-        return found
+        leaves = {"length" if path == "value" else f"length of {path}": len(output)}
+        for i, element in enumerate(sorted(output, key=repr) if isinstance(output, (set, frozenset)) else output):
+            leaves |= _list_leaves(element, f"{path}[{i}]")
+        return leaves
     return {path: output}
 
 
-def _leaf_names(leaves: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+def _name_columns(leaves: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     """A column for a leaf that holds numbers, and one for each common text at a leaf."""
     names: list[str] = []
-    for path in dict.fromkeys(path for each in leaves for path in each):
-        values = [each[path] for each in leaves if path in each]
-        if any(_number(value) for value in values):
+    for path in dict.fromkeys(path for output_leaves in leaves for path in output_leaves):
+        values = [output_leaves[path] for output_leaves in leaves if path in output_leaves]
+        if any(_is_number(value) for value in values):
             names.append(path)
-        texts = Counter(_leaf_text(value) for value in values if not _number(value))
+        texts = Counter(_leaf_text(value) for value in values if not _is_number(value))
         names += [f'{path} is "{text[:40]}"' for text, _ in sorted(texts.most_common(8))]
     return tuple(names[:_MOST_COLUMNS])
 
 
-def _columns(leaves: Sequence[dict[str, Any]], names: tuple[str, ...]) -> NDArray[np.float64]:
+def _fill_columns(leaves: Sequence[dict[str, Any]], names: tuple[str, ...]) -> NDArray[np.float64]:
     """The columns of these names; NaN where a leaf is absent or no number."""
     rows = np.full((len(leaves), len(names)), np.nan)
-    place = {name: i for i, name in enumerate(names)}
-    told = [i for name, i in place.items() if name.endswith('"')]
-    for i, each in enumerate(leaves):
-        rows[i, told] = 0.0
-        for path, value in each.items():
-            at = place.get(path if _number(value) else f'{path} is "{_leaf_text(value)[:40]}"')
-            if at is not None:
-                rows[i, at] = float(value) if _number(value) else 1.0
+    positions = {name: i for i, name in enumerate(names)}
+    text_positions = [i for name, i in positions.items() if name.endswith('"')]
+    for i, output_leaves in enumerate(leaves):
+        rows[i, text_positions] = 0.0
+        for path, value in output_leaves.items():
+            position = positions.get(path if _is_number(value) else f'{path} is "{_leaf_text(value)[:40]}"')
+            if position is not None:
+                rows[i, position] = float(value) if _is_number(value) else 1.0
     return rows
 
 
@@ -238,7 +238,7 @@ def _leaf_text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, np.number, np.bool_))
 
 
@@ -251,31 +251,31 @@ class View:
     ordered: bool = True
 
 
-def views(sample: Batch) -> list[View]:
+def list_views(sample: Batch) -> list[View]:
     """The views that make sense for outputs like these."""
     single = len(sample.names) == 1 and sample.rows.dtype.kind == "i"
-    found = [View("value" if single else "whole output", lambda b: b.whole, ordered=single)]
+    chosen_views = [View("value" if single else "whole output", lambda b: b.whole, ordered=single)]
     for i, name in enumerate(sample.names[:_MOST_COLUMNS]):
         if not single:
-            found.append(View(name, _column(i)))
-        if sample.rows.dtype.kind == "f" and i < 8 and _fractional(sample.rows[:, i]):
-            found.append(View(f"exponent of the lowest set bit of {name}", _low_bit(i)))
+            chosen_views.append(View(name, _take_column(i)))
+        if sample.rows.dtype.kind == "f" and i < 8 and _has_fractions(sample.rows[:, i]):
+            chosen_views.append(View(f"exponent of the lowest set bit of {name}", _take_low_bit(i)))
     if not single and 1 < sample.rows.shape[1] <= 6 and sample.rows.dtype.kind == "i":
         pairs = [(i, j) for i in range(sample.rows.shape[1]) for j in range(i)]
-        found += [View(f"{sample.names[i]} - {sample.names[j]}", _difference(i, j)) for i, j in pairs]
-    return found
+        chosen_views += [View(f"{sample.names[i]} - {sample.names[j]}", _subtract_columns(i, j)) for i, j in pairs]
+    return chosen_views
 
 
-def _difference(i: int, j: int) -> Callable[[Batch], Numbers]:
-    return lambda given: given.rows[:, i] - given.rows[:, j]
+def _subtract_columns(i: int, j: int) -> Callable[[Batch], Numbers]:
+    return lambda batch: batch.rows[:, i] - batch.rows[:, j]
 
 
-def _column(place: int) -> Callable[[Batch], Numbers]:
-    return lambda given: given.rows[:, place]
+def _take_column(index: int) -> Callable[[Batch], Numbers]:
+    return lambda batch: batch.rows[:, index]
 
 
-def _low_bit(place: int) -> Callable[[Batch], Numbers]:
-    return lambda given: lowest_bit(given.rows[:, place])
+def _take_low_bit(index: int) -> Callable[[Batch], Numbers]:
+    return lambda batch: lowest_bit(batch.rows[:, index])
 
 
 def lowest_bit(values: Numbers) -> NDArray[np.int64]:
@@ -291,6 +291,6 @@ def lowest_bit(values: Numbers) -> NDArray[np.int64]:
     return bits.astype(np.int64)
 
 
-def _fractional(values: Numbers) -> bool:
+def _has_fractions(values: Numbers) -> bool:
     kept = values[np.isfinite(values)][:1000]
     return bool(len(kept)) and bool((kept != np.round(kept)).any())

@@ -11,7 +11,7 @@ from typing import Any
 
 from dither.audit.black_box import Budget, Verdict, test
 from dither.audit.confidence import log_ratio
-from dither.audit.events import angles, search
+from dither.audit.events import choose_views, search_events
 from dither.audit.outputs import Reader, draw, is_vectorised
 from dither.errors import ParameterError
 from dither.privacy.noise import uniform_below
@@ -27,38 +27,42 @@ def counts(largest: int = 1) -> list[Pair]:
 
 def vectors(length: int, move: int = 1) -> list[Pair]:
     """Answers of `length` queries, each moved by at most `move`: the patterns of Ding et al. (2018, table 2)."""
-    zero, one = [0] * length, [move] * length
+    zero = [0] * length
+    lifted = [move] * length
     half = length // 2
-    found = [
+    patterns = [
         (zero, [move, *[0] * (length - 1)]),  # one above
-        (one, [0, *[move] * (length - 1)]),  # one below
-        (one, [2 * move, *[0] * (length - 1)]),  # one above, the rest below
-        (one, [0, *[2 * move] * (length - 1)]),  # one below, the rest above
-        (one, [0] * half + [2 * move] * (length - half)),  # half below, half above
-        (one, [2 * move] * length),  # all above
-        (one, zero),  # all below
+        (lifted, [0, *[move] * (length - 1)]),  # one below
+        (lifted, [2 * move, *[0] * (length - 1)]),  # one above, the rest below
+        (lifted, [0, *[2 * move] * (length - 1)]),  # one below, the rest above
+        (lifted, [0] * half + [2 * move] * (length - half)),  # half below, half above
+        (lifted, [2 * move] * length),  # all above
+        (lifted, zero),  # all below
         ([move] * half + [0] * (length - half), [0] * half + [move] * (length - half)),  # X shape
     ]
-    return [pair for i, pair in enumerate(found) if pair not in found[:i]]
+    return [pair for i, pair in enumerate(patterns) if pair not in patterns[:i]]
 
 
 def tables(rows: Sequence[Any], most: int = 3) -> list[Pair]:
     """Small tables and each of them with one row more: {} / {a}, {a} / {a, b}, ..."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for size in range(most + 1):
         for row in rows:
             base = [rows[i % len(rows)] for i in range(size)]
-            found.append((base, [*base, row]))
-    return found
+            pairs.append((base, [*base, row]))
+    return pairs
 
 
 def climb(pair: Pair, length: int, move: int = 1) -> Iterator[Pair]:
     """Pairs near a pair of integer vectors: one coordinate of both sides or of one side changed, still neighbours."""
-    one, two = list(pair[0]), list(pair[1])
+    first = list(pair[0])
+    second = list(pair[1])
     for i in range(length):
         for a, b in ((-1, -1), (1, 1), (0, 1), (0, -1), (1, 0), (-1, 0)):
-            left, right = [*one], [*two]
-            left[i], right[i] = left[i] + a, right[i] + b
+            left = [*first]
+            right = [*second]
+            left[i] = left[i] + a
+            right[i] = right[i] + b
             if abs(left[i] - right[i]) <= move:
                 yield left, right
 
@@ -77,32 +81,36 @@ def explore(
     """Rank pairs by pilot runs, climb from the best by `near`, then test the winner on fresh runs: verdict and pair."""
     spend = budget or Budget()
     pilot = max(500, min(20_000, spend.runs // 20))
-    known = list(pairs)
-    if not known:
+    candidates = list(pairs)
+    if not candidates:
         raise ParameterError("no pair of neighbours to try")
-    scored = sorted(((_looks(mechanism, p, epsilon, delta, pilot), i) for i, p in enumerate(known)), reverse=True)
-    best, score = known[scored[0][1]], scored[0][0]
+    scored = sorted(
+        ((_estimate_epsilon(mechanism, p, epsilon, delta, pilot), i) for i, p in enumerate(candidates)), reverse=True
+    )
+    best = candidates[scored[0][1]]
+    score = scored[0][0]
     for _ in range(steps if near else 0):
         around = list(near(best)) if near else []
         some = {uniform_below(len(around)) for _ in range(min(12, len(around)))} if around else set()
-        tried = [(_looks(mechanism, around[i], epsilon, delta, pilot), i) for i in some]
+        tried = [(_estimate_epsilon(mechanism, around[i], epsilon, delta, pilot), i) for i in some]
         if not tried or max(tried)[0] <= score:
             break
-        score, place = max(tried)
-        best = around[place]
+        score, index = max(tried)
+        best = around[index]
     return test(mechanism, best[0], best[1], epsilon, delta, budget=spend, **options), best
 
 
-def _looks(mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: float, runs: int) -> float:
+def _estimate_epsilon(mechanism: Callable[..., Any], pair: Pair, epsilon: float, delta: float, runs: int) -> float:
     """A rough epsilon of the best event on pilot runs."""
     many = is_vectorised(mechanism)
     raw = [draw(mechanism, data, runs, vectorised=many) for data in pair]
     read = Reader.of(*raw)
-    sides = [read(each) for each in raw]
+    sides = [read(outputs) for outputs in raw]
     worst = 0.0
     for a, b in (sides, sides[::-1]):
-        for each in search(angles(*sides), a, b, epsilon, delta, runs, 0.05):
-            p, q = each.holds(a).mean(), each.holds(b).mean()
+        for event in search_events(choose_views(*sides), a, b, epsilon, delta, runs, 0.05):
+            p = event.holds(a).mean()
+            q = event.holds(b).mean()
             spread = 3 * (max(p, 1 / runs) / runs) ** 0.5, 3 * (max(q, 1 / runs) / runs) ** 0.5
             worst = max(worst, log_ratio(p - spread[0], q + spread[1], delta))
     return worst

@@ -91,9 +91,10 @@ def _plain() -> str:
 
 def _grouped() -> str:
     table = _table()
-    key, number = pick(KEYS[table]), pick(NUMBERS[table])
-    asked = pick((f"SUM({number}) AS s", "COUNT(*) AS n", f"COUNT(*) AS n, SUM({number}) AS s"))
-    return f"SELECT {key}, {asked} FROM {table}{_where(table)} GROUP BY {key}"
+    key = pick(KEYS[table])
+    number = pick(NUMBERS[table])
+    aggregates = pick((f"SUM({number}) AS s", "COUNT(*) AS n", f"COUNT(*) AS n, SUM({number}) AS s"))
+    return f"SELECT {key}, {aggregates} FROM {table}{_where(table)} GROUP BY {key}"
 
 
 def _two_keys() -> str:
@@ -113,14 +114,15 @@ def _people() -> str:
 
 def _quantile() -> str:
     key = pick(("", "ward", "diag"))
-    asked = f"QUANTILE_CONT(cost, 0.5) AS q FROM visits{_where('visits')}"
-    return f"SELECT {key}, {asked} GROUP BY {key}" if key else f"SELECT {asked}"
+    body = f"QUANTILE_CONT(cost, 0.5) AS q FROM visits{_where('visits')}"
+    return f"SELECT {key}, {body} GROUP BY {key}" if key else f"SELECT {body}"
 
 
 def _join() -> str:
-    asked = pick(("COUNT(*) AS n", "SUM(v.cost) AS s"))
-    kind, key = pick(("JOIN", "LEFT JOIN")), pick(("p.sex", "v.diag"))
-    return f"SELECT {key}, {asked} FROM patients p {kind} visits v ON p.person = v.person GROUP BY {key}"
+    aggregate = pick(("COUNT(*) AS n", "SUM(v.cost) AS s"))
+    kind = pick(("JOIN", "LEFT JOIN"))
+    key = pick(("p.sex", "v.diag"))
+    return f"SELECT {key}, {aggregate} FROM patients p {kind} visits v ON p.person = v.person GROUP BY {key}"
 
 
 def _public_join() -> str:
@@ -129,8 +131,10 @@ def _public_join() -> str:
 
 def _undeclared() -> str:
     keys = pick(("diag", "diag, ward"))
-    asked = pick(("COUNT(*) AS n", "SUM(cost) AS s", "COUNT(*) AS n, SUM(score) AS s", "COUNT(DISTINCT person) AS p"))
-    return f"SELECT {keys}, {asked} FROM visits{_where('visits')} GROUP BY {keys}"
+    aggregates = pick(
+        ("COUNT(*) AS n", "SUM(cost) AS s", "COUNT(*) AS n, SUM(score) AS s", "COUNT(DISTINCT person) AS p")
+    )
+    return f"SELECT {keys}, {aggregates} FROM visits{_where('visits')} GROUP BY {keys}"
 
 
 def _rollup() -> str:
@@ -180,8 +184,8 @@ def neighbours() -> tuple[Files, Files]:
     patients = [_patient(f"p{i}") for i in range(people)]
     visits = [_visit(f"v{i}", f"p{uniform_below(max(1, people))}") for i in range(uniform_below(6))]
     victim = [_patient(NEWCOMER)] if uniform_below(8) else []  # sometimes a person without a row of their own
-    theirs = [_visit(f"w{i}", NEWCOMER) for i in range(uniform_below(7))]
-    return _files(patients, visits), _files([*victim, *patients], [*theirs, *visits])
+    victim_visits = [_visit(f"w{i}", NEWCOMER) for i in range(uniform_below(7))]
+    return _files(patients, visits), _files([*victim, *patients], [*victim_visits, *visits])
 
 
 def _patient(name: str) -> str:

@@ -38,7 +38,8 @@ class Section:
 
 def write(file: Path, title: str, sections: Sequence[Section]) -> tuple[Path, Path]:
     """Write `file` (HTML) and the same name with .json; both paths."""
-    page, plain = file.with_suffix(".html"), file.with_suffix(".json")
+    page = file.with_suffix(".html")
+    plain = file.with_suffix(".json")
     page.write_text(to_html(title, sections), encoding="utf-8")
     plain.write_text(json.dumps(to_json(title, sections), indent=1, allow_nan=False), encoding="utf-8")
     return page, plain
@@ -46,18 +47,20 @@ def write(file: Path, title: str, sections: Sequence[Section]) -> tuple[Path, Pa
 
 def to_json(title: str, sections: Sequence[Section]) -> dict[str, Any]:
     """Plain data; numbers that are no numbers become null."""
-    parts = [
+    plain_sections = [
         {
-            "title": each.title,
-            "text": list(each.text),
-            "table": [dict(zip(each.head, row, strict=True)) for row in each.rows],
-            "verdicts": [verdict.to_json() for verdict in each.verdicts],
-            "data": each.data,
+            "title": section.title,
+            "text": list(section.text),
+            "table": [dict(zip(section.head, row, strict=True)) for row in section.rows],
+            "verdicts": [verdict.to_json() for verdict in section.verdicts],
+            "data": section.data,
         }
-        for each in sections
+        for section in sections
     ]
-    found: dict[str, Any] = finite({"title": title, "dither": __version__, "limits": list(LIMITS), "sections": parts})
-    return found
+    document: dict[str, Any] = finite(
+        {"title": title, "dither": __version__, "limits": list(LIMITS), "sections": plain_sections}
+    )
+    return document
 
 
 def finite(tree: Any) -> Any:
@@ -116,12 +119,12 @@ def _show_verdict(verdict: Verdict) -> Html:
         ("false alarms", f"at most {verdict.alpha:g}"),
         (
             "area under the ROC curve",
-            f"{verdict.area:.4f} (guessing: 0.5; the claim allows {_most_area(verdict):.4f}; an estimate)",
+            f"{verdict.area:.4f} (guessing: 0.5; the claim allows {_largest_area(verdict):.4f}; an estimate)",
         ),
     ]
     if verdict.certificate is not None:
         facts.append(("best evidence", str(verdict.certificate)))
-    facts.append(("why this verdict", _why(verdict)))
+    facts.append(("why this verdict", _explain_outcome(verdict)))
     facts.append(("not tested", verdict.limits[1]))
     outcome = write_element("span", verdict.outcome, class_=_TONES.get(verdict.outcome))
     heading = write_element("h3", f"{verdict.name}: ", outcome)
@@ -129,7 +132,7 @@ def _show_verdict(verdict: Verdict) -> Html:
     return write_element("article", heading, write_facts(facts), plots)
 
 
-def _why(verdict: Verdict) -> str:
+def _explain_outcome(verdict: Verdict) -> str:
     if verdict.violated:
         return (
             "The claim excludes these probabilities; a mechanism that keeps it shows such counts with probability at "
@@ -142,17 +145,18 @@ def _why(verdict: Verdict) -> str:
     )
 
 
-def _most_area(verdict: Verdict) -> float:
+def _largest_area(verdict: Verdict) -> float:
     """The area under the most that the claim allows, by trapezia on a fine grid: the claim's curve is two lines."""
-    curve = _allowed(verdict, 2000)
+    curve = _list_allowed_rates(verdict, 2000)
     return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(curve))
 
 
-def _allowed(verdict: Verdict, steps: int) -> list[tuple[float, float]]:
+def _list_allowed_rates(verdict: Verdict, steps: int) -> list[tuple[float, float]]:
     """True against false positives of the best attack that (epsilon, delta) leaves."""
-    grow, delta = math.exp(min(50.0, verdict.epsilon)), verdict.delta
-    places = [i / steps for i in range(steps + 1)]
-    return [(x, max(0.0, min(1.0, grow * x + delta, 1 - (1 - delta - x) / grow))) for x in places]
+    grow = math.exp(min(50.0, verdict.epsilon))
+    delta = verdict.delta
+    false_positives = [i / steps for i in range(steps + 1)]
+    return [(x, max(0.0, min(1.0, grow * x + delta, 1 - (1 - delta - x) / grow))) for x in false_positives]
 
 
 def _draw_scale(verdict: Verdict) -> Html:
@@ -170,11 +174,19 @@ def _draw_scale(verdict: Verdict) -> Html:
 
 
 def _draw_profile(verdict: Verdict) -> Html:
-    rows = [(at, _promised(verdict, at, said), low) for at, said, low in verdict.profile if math.isfinite(at)]
+    rows = [
+        (epsilon, _read_promise(verdict, epsilon, claimed_delta), low)
+        for epsilon, claimed_delta, low in verdict.profile
+        if math.isfinite(epsilon)
+    ]
     most = max((row[0] for row in rows), default=1.0) or 1.0
     top = max((value for row in rows for value in row[1:] if math.isfinite(value)), default=1.0) or 1.0
-    claimed = [(at / most, min(1.0, said / top)) for at, said, _ in rows if math.isfinite(said)]
-    shown = [(at / most, min(1.0, low / top)) for at, _, low in rows]
+    claimed = [
+        (epsilon / most, min(1.0, claimed_delta / top))
+        for epsilon, claimed_delta, _ in rows
+        if math.isfinite(claimed_delta)
+    ]
+    shown = [(epsilon / most, min(1.0, low / top)) for epsilon, _, low in rows]
     note = (
         "Privacy profile: delta that the claim allows at each epsilon (dashed), and the lower bound that was measured "
         "(solid, red). A solid line above the dashed one refutes the claim."
@@ -182,15 +194,15 @@ def _draw_profile(verdict: Verdict) -> Html:
     return draw_curves([Line(claimed, "claim"), Line(shown, "shown")], Axis("epsilon", most), Axis("delta", top), note)
 
 
-def _promised(verdict: Verdict, at: float, said: float) -> float:
-    """What the claim allows at `at`: its own curve, or below a point (epsilon, delta) what that point implies.
+def _read_promise(verdict: Verdict, epsilon: float, claimed_delta: float) -> float:
+    """The delta that the claim allows at `epsilon`: that of its curve, or that which one point implies.
 
-    (epsilon, delta) implies 1 - (1 - delta)(1 + e^at)/(1 + e^epsilon) at a smaller one
+    A claim (E, delta) implies 1 - (1 - delta)(1 + e^epsilon)/(1 + e^E) at an epsilon below E
     (docs/proofs/audit.md#the-report).
     """
-    if math.isfinite(said) or at >= verdict.epsilon:
-        return said
-    return 1 - (1 - verdict.delta) * (1 + math.exp(at)) / (1 + math.exp(min(50.0, verdict.epsilon)))
+    if math.isfinite(claimed_delta) or epsilon >= verdict.epsilon:
+        return claimed_delta
+    return 1 - (1 - verdict.delta) * (1 + math.exp(epsilon)) / (1 + math.exp(min(50.0, verdict.epsilon)))
 
 
 def _draw_roc(verdict: Verdict) -> Html:
@@ -200,7 +212,7 @@ def _draw_roc(verdict: Verdict) -> Html:
     )
     lines = [
         Line([(0.0, 0.0), (1.0, 1.0)], "guess"),
-        Line(_allowed(verdict, 80), "claim"),
+        Line(_list_allowed_rates(verdict, 80), "claim"),
         Line(list(verdict.roc), "shown"),
     ]
     return draw_curves(lines, Axis("false positives", 1.0), Axis("true positives", 1.0), note)

@@ -22,12 +22,15 @@ from dither.plan.sensitivity import sensitivity, touched
 Spot = tuple[Any, ...]  # unlisted keys, the code of the listed ones, and an aggregate or a point
 
 
-def broken(query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts) -> list[str]:
-    """What the measured integers of two neighbours (`Measurer.measure`) do that the plan's claim excludes."""
+def list_broken_claims(query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts) -> list[str]:
+    """List the claims of a plan that the measured integers of two neighbours break.
+
+    `sides` are two results of `Measurer.measure`.
+    """
     if isinstance(query, Cells) and not isinstance(sides[0], dict) and np.shape(sides[0]) != np.shape(sides[1]):
         return ["the number of cells depends on data"]
-    one, two = (spots(query, side) for side in sides)
-    moved = {spot: abs(one.get(spot, 0) - two.get(spot, 0)) for spot in {*one, *two}}
+    left, right = (flatten_measured(query, side) for side in sides)
+    moved = {spot: abs(left.get(spot, 0) - right.get(spot, 0)) for spot in {*left, *right}}
     moved = {spot: size for spot, size in moved.items() if size}
     measured = {
         "l1": sum(moved.values()),
@@ -52,8 +55,8 @@ def broken(query: Query, sides: Sequence[Any], catalog: Catalog, facts: Facts) -
     ]
 
 
-def spots(query: Query, measured: Any) -> dict[Spot, int]:
-    """What was measured, flat: every integer by its place."""
+def flatten_measured(query: Query, measured: Any) -> dict[Spot, int]:
+    """All measured integers, each by its unlisted keys, its code, and its aggregate or point."""
     if isinstance(query, Keys):
         return {(key, 0, 0): int(owners) for key, owners in measured.items()}
     if isinstance(query, Quantiles):
@@ -65,14 +68,14 @@ def spots(query: Query, measured: Any) -> dict[Spot, int]:
         }
     by_key = measured if isinstance(measured, dict) else {(): dict(enumerate(measured))}
     return {
-        (key, code, place): int(value)
+        (key, code, position): int(value)
         for key, by_code in by_key.items()
         for code, row in by_code.items()
-        for place, value in enumerate(row)
+        for position, value in enumerate(row)
     }
 
 
-def kind(query: Query, catalog: Catalog, facts: Facts) -> str:
+def describe_query(query: Query, catalog: Catalog, facts: Facts) -> str:
     """What was compared, in words."""
     unlisted = " of unlisted keys" if open_keys(query, catalog, facts) else ""
     names: dict[type[Any], str] = {Cells: f"cells{unlisted}", Quantiles: f"quantile counts{unlisted}"}

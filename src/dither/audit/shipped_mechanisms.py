@@ -49,32 +49,32 @@ class Subject:
         )
 
 
-def _cells(mechanism: Any) -> Callable[..., Any]:
+def _run_cells(mechanism: Any) -> Callable[..., Any]:
     """Vectorised: the mechanism on `size` copies of a vector of cells."""
 
     def run(values: list[int], size: int) -> Any:
-        given = np.array(values, np.int64)
-        found = mechanism.release(np.broadcast_to(given, (size, len(given))).copy())
-        return np.asarray(found[:, 0] if len(values) == 1 else found).astype(np.int64)
+        cells = np.array(values, np.int64)
+        released = mechanism.release(np.broadcast_to(cells, (size, len(cells))).copy())
+        return np.asarray(released[:, 0] if len(values) == 1 else released).astype(np.int64)
 
     return run
 
 
-def _boxes(mechanism: m.IntegerBox) -> Callable[..., Any]:
+def _run_boxes(mechanism: m.IntegerBox) -> Callable[..., Any]:
     """Vectorised: a box on `size` copies of some cells, whose numbers stand one after the other."""
 
     def run(values: list[int], size: int) -> Any:
-        found = mechanism.release(np.tile(np.array(values, np.int64), size).reshape(-1, len(mechanism.sides)))
-        return found.reshape(size, -1).astype(np.int64)
+        released = mechanism.release(np.tile(np.array(values, np.int64), size).reshape(-1, len(mechanism.sides)))
+        return released.reshape(size, -1).astype(np.int64)
 
     return run
 
 
-def _once(mechanism: Any) -> Callable[[Any], Any]:
+def _run_once(mechanism: Any) -> Callable[[Any], Any]:
     return lambda data: mechanism.release(data)
 
 
-def _keys(rule: Any, release: Callable[[Any], Any]) -> Callable[..., Any]:
+def _run_keys(rule: Any, release: Callable[[Any], Any]) -> Callable[..., Any]:
     """Vectorised: rules for keys treat every key on its own, so `size` copies of the counts are one long list."""
 
     def run(counts: list[int], size: int) -> Any:
@@ -83,7 +83,7 @@ def _keys(rule: Any, release: Callable[[Any], Any]) -> Callable[..., Any]:
     return run
 
 
-def _local(protocol: local.Protocol) -> Callable[..., Any]:
+def _run_local(protocol: local.Protocol) -> Callable[..., Any]:
     def run(value: Any, size: int) -> Any:
         return protocol.randomise(np.repeat(np.asarray(value)[None], size, axis=0), SystemSource())
 
@@ -91,11 +91,11 @@ def _local(protocol: local.Protocol) -> Callable[..., Any]:
 
 
 def _selection_run(source: Words) -> tuple[int, int]:
-    found = int(m.IntegerLaplace(Fraction(1), ONE).release(0, source=source)[0])
-    return found, found
+    noise = int(m.IntegerLaplace(Fraction(1), ONE).release(0, source=source)[0])
+    return noise, noise
 
 
-def central() -> list[Subject]:
+def list_central() -> list[Subject]:
     """The mechanisms of `dither.privacy.mechanisms`."""
     laplace = m.IntegerLaplace.for_epsilon(1, ONE)
     wide = m.IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=3, largest=1))
@@ -125,7 +125,7 @@ def central() -> list[Subject]:
 
     def limited(units: list[list[int]], size: int) -> Any:
         counts = m.bounded_histogram(units, cells=3, most_cells=2, most_each=1)
-        return _cells(histogram)(counts, size)
+        return _run_cells(histogram)(counts, size)
 
     def tuning(lifted: int) -> int:
         def run(source: Words) -> tuple[int, int]:
@@ -134,41 +134,41 @@ def central() -> list[Subject]:
 
         return tuned.release(run)[1]
 
-    def shown(found: Any) -> Any:
-        return np.where(found[0], found[1], -1)
+    def shown(released: Any) -> Any:
+        return np.where(released[0], released[1], -1)
 
     return [
-        Subject("IntegerLaplace", _cells(laplace), ([10], [11]), laplace.loss()),
-        Subject("IntegerLaplace, 3 cells", _cells(wide), ([0, 0, 0], [1, 1, 1]), wide.loss()),
-        Subject("IntegerBox, a corner", _boxes(box), ([0, 0], [1, -3]), box.loss()),
-        Subject("IntegerBox, 2 cells", _boxes(two_rows), ([0, 0, 0, 0], [1, 3, -1, 3]), two_rows.loss()),
-        Subject("IntegerGaussian", _cells(gaussian), ([10], [11]), gaussian.loss(), 1e-3),
-        Subject("IntegerGaussian, 3 cells", _cells(spread), ([0, 0, 0], [1, 1, 1]), spread.loss(), 1e-3),
-        Subject("TruncatedGeometric", _cells(truncated), ([0], [1]), truncated.loss()),
-        Subject("Staircase", _cells(stairs), ([0], [10]), stairs.loss()),
-        Subject("ExponentialMechanism", _once(best), ([0, 0, 0], [1, -1, -1]), best.loss(), 0.0, False),
-        Subject("PermuteAndFlip", _once(flip), ([0, 0, 0], [1, -1, -1]), flip.loss(), 0.0, False),
-        Subject("ReportNoisyMax", _once(noisy), ([0, 0, 0], [1, -1, -1]), noisy.loss(), 0.0, False),
-        Subject("TopK", _once(top), ([0, 0, 0, 0], [1, -1, -1, -1]), top.loss(), 0.0, False),
-        Subject("TruncatedGeometricKeys", _keys(keys, keys.release), ([2, 0, 3], [2, 1, 3]), keys.loss(), 0.02),
+        Subject("IntegerLaplace", _run_cells(laplace), ([10], [11]), laplace.loss()),
+        Subject("IntegerLaplace, 3 cells", _run_cells(wide), ([0, 0, 0], [1, 1, 1]), wide.loss()),
+        Subject("IntegerBox, a corner", _run_boxes(box), ([0, 0], [1, -3]), box.loss()),
+        Subject("IntegerBox, 2 cells", _run_boxes(two_rows), ([0, 0, 0, 0], [1, 3, -1, 3]), two_rows.loss()),
+        Subject("IntegerGaussian", _run_cells(gaussian), ([10], [11]), gaussian.loss(), 1e-3),
+        Subject("IntegerGaussian, 3 cells", _run_cells(spread), ([0, 0, 0], [1, 1, 1]), spread.loss(), 1e-3),
+        Subject("TruncatedGeometric", _run_cells(truncated), ([0], [1]), truncated.loss()),
+        Subject("Staircase", _run_cells(stairs), ([0], [10]), stairs.loss()),
+        Subject("ExponentialMechanism", _run_once(best), ([0, 0, 0], [1, -1, -1]), best.loss(), 0.0, False),
+        Subject("PermuteAndFlip", _run_once(flip), ([0, 0, 0], [1, -1, -1]), flip.loss(), 0.0, False),
+        Subject("ReportNoisyMax", _run_once(noisy), ([0, 0, 0], [1, -1, -1]), noisy.loss(), 0.0, False),
+        Subject("TopK", _run_once(top), ([0, 0, 0, 0], [1, -1, -1, -1]), top.loss(), 0.0, False),
+        Subject("TruncatedGeometricKeys", _run_keys(keys, keys.release), ([2, 0, 3], [2, 1, 3]), keys.loss(), 0.02),
         Subject(
-            "GaussianKeys", _keys(many, lambda c: shown(many.release(c))), ([2, 0, 5], [2, 1, 6]), many.loss(), 0.02
+            "GaussianKeys", _run_keys(many, lambda c: shown(many.release(c))), ([2, 0, 5], [2, 1, 6]), many.loss(), 0.02
         ),
-        Subject("Quantile", _once(median), ([1, 0, 0, 1], [1, 0, 0, 2]), median.loss(), 0.0, False),
-        Subject("FlippedQuantile", _once(flipped), ([1, 0, 0, 1], [1, 0, 0, 2]), flipped.loss(), 0.0, False),
-        Subject("JointQuantiles", _once(quartiles), ([1, 0, 2], [1, 0, 3]), quartiles.loss(), 0.0, False),
-        Subject("QuantilesWithEnds", _once(ends), ([1, 0, 0, 1], [1, 0, 0, 2]), ends.loss(), 0.0, False),
-        Subject("TreeCounter", _once(tree), ([0, 0, 0, 0], [1, 0, 0, 0]), tree.loss(), 0.0, False),
-        Subject("SparseVector", _once(svt), ([0, 0, 1, 1], [1, 1, 0, 0]), svt.loss(), 0.0, False),
-        Subject("SparseVector, values", _once(values), ([0, 0, 1], [1, 1, 0]), values.loss(), 0.0, False),
-        Subject("RandomisedResponse", _cells(answer), ([0], [1]), answer.loss()),
+        Subject("Quantile", _run_once(median), ([1, 0, 0, 1], [1, 0, 0, 2]), median.loss(), 0.0, False),
+        Subject("FlippedQuantile", _run_once(flipped), ([1, 0, 0, 1], [1, 0, 0, 2]), flipped.loss(), 0.0, False),
+        Subject("JointQuantiles", _run_once(quartiles), ([1, 0, 2], [1, 0, 3]), quartiles.loss(), 0.0, False),
+        Subject("QuantilesWithEnds", _run_once(ends), ([1, 0, 0, 1], [1, 0, 0, 2]), ends.loss(), 0.0, False),
+        Subject("TreeCounter", _run_once(tree), ([0, 0, 0, 0], [1, 0, 0, 0]), tree.loss(), 0.0, False),
+        Subject("SparseVector", _run_once(svt), ([0, 0, 1, 1], [1, 1, 0, 0]), svt.loss(), 0.0, False),
+        Subject("SparseVector, values", _run_once(values), ([0, 0, 1], [1, 1, 0]), values.loss(), 0.0, False),
+        Subject("RandomisedResponse", _run_cells(answer), ([0], [1]), answer.loss()),
         Subject("PrivateSelection", tuning, (0, 1), tuned.loss(), 0.0, False),
-        Subject("ClippedMoments", _once(moments), ([3, 12], [3, 12, 99]), moments.loss(), 0.0, False),
+        Subject("ClippedMoments", _run_once(moments), ([3, 12], [3, 12, 99]), moments.loss(), 0.0, False),
         Subject("bounded_histogram", limited, ([[0]], [[0], [0, 1, 1, 2]]), histogram.loss()),
     ]
 
 
-def locally() -> list[Subject]:
+def list_local() -> list[Subject]:
     """Local randomisers: any two values are neighbours."""
     chosen: list[tuple[local.Protocol, Any, Any]] = [
         (local.Direct(Fraction(1), 4), 0, 3),
@@ -182,9 +182,11 @@ def locally() -> list[Subject]:
         (local.Piecewise(Fraction(1), cells=64), -1.0, 1.0),
         (local.SquareWave(Fraction(1), buckets=16), -1.0, 1.0),
     ]
-    return [Subject(f"local.{type(p).__name__}", _local(p), (one, two), p.loss()) for p, one, two in chosen]
+    return [
+        Subject(f"local.{type(p).__name__}", _run_local(p), (first, second), p.loss()) for p, first, second in chosen
+    ]
 
 
 def subjects() -> list[Subject]:
-    """All of them."""
-    return [*central(), *locally()]
+    """All shipped mechanisms, central and local."""
+    return [*list_central(), *list_local()]

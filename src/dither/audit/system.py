@@ -28,12 +28,13 @@ from dither.plan.algebra import Keys, Query
 from dither.plan.stability import Loose, Owned
 from dither.session import Connection
 
-EPSILON, DELTA = Fraction(1, 10), 1e-9  # a low claim: a hundred runs can refute it
+EPSILON = Fraction(1, 10)  # a low claim: a hundred runs can refute it
+DELTA = 1e-9
 _VARYING = {"release_id", "released_at", "pot_spent_after", "repeated"}
 
 
-class Place(Protocol):
-    """A registered dev database: what the command line hands in, since only it may act as a steward."""
+class RegisteredDatabase(Protocol):
+    """A registered dev database. The command line makes it: only it may act as a steward."""
 
     @property
     def connection(self) -> Connection: ...
@@ -42,12 +43,12 @@ class Place(Protocol):
     def close(self) -> None: ...
 
 
-Registrar = Callable[[str, questions.Files], Place]
+Registrar = Callable[[str, questions.Files], RegisteredDatabase]
 
 
 @dataclass
 class Findings:
-    """What was tried and what was wrong."""
+    """Counts of what was tried, and the faults."""
 
     pairs: int = 0
     row_pairs: int = 0
@@ -63,8 +64,8 @@ class Findings:
         """The p-value of a rank test between the times of the two sides: for information."""
         if len(self.seconds) < 8:
             return 1.0
-        one, two = zip(*self.seconds, strict=True)
-        return float(mannwhitneyu(one, two).pvalue)
+        first_seconds, second_seconds = zip(*self.seconds, strict=True)
+        return float(mannwhitneyu(first_seconds, second_seconds).pvalue)
 
 
 def refuse_prod(connection: Connection) -> None:
@@ -89,90 +90,95 @@ def audit_system(
     Each registered pair goes the whole way; `row_pairs` more are put through the plans by the naive evaluator alone,
     which is a hundred times faster.
     """
-    found, start, boxed = Findings(), time.monotonic(), 0.0
-    while not found.pairs or time.monotonic() - start < seconds:
+    findings = Findings()
+    start = time.monotonic()
+    black_box_seconds = 0.0
+    while not findings.pairs or time.monotonic() - start < seconds:
         files = questions.neighbours()
-        places = [register(questions.CATALOG, each) for each in files]
+        databases = [register(questions.CATALOG, side_files) for side_files in files]
         try:
-            for place in places:
-                refuse_prod(place.connection)
-            oracles = [_oracle(each, places[0].connection) for each in files]
-            asked = [questions.question() for _ in range(per_pair)]
-            live = [sql for sql in asked if _compare(found, places, oracles, sql)]
+            for database in databases:
+                refuse_prod(database.connection)
+            oracles = [_register_oracle(side_files, databases[0].connection) for side_files in files]
+            sql_texts = [questions.question() for _ in range(per_pair)]
+            live = [sql for sql in sql_texts if _compare(findings, databases, oracles, sql)]
             for _ in range(row_pairs):
-                _more_rows(found, places[0].connection)
-            if live and boxed < black_box_share * max(1.0, time.monotonic() - start):
+                _compare_more_rows(findings, databases[0].connection)
+            if live and black_box_seconds < black_box_share * max(1.0, time.monotonic() - start):
                 before = time.monotonic()
-                part = share(len(found.verdicts) + 1, alpha)
-                found.verdicts.append(_black_box(places, live[0], black_box_runs, part))
-                boxed += time.monotonic() - before
+                alpha_share = share(len(findings.verdicts) + 1, alpha)
+                findings.verdicts.append(_black_box(databases, live[0], black_box_runs, alpha_share))
+                black_box_seconds += time.monotonic() - before
         finally:
-            for place in places:
-                place.close()
-        found.pairs += 1
-        tell(found)
-    found.faults += [f"black box: {verdict}" for verdict in found.verdicts if verdict.violated]
-    return found
+            for database in databases:
+                database.close()
+        findings.pairs += 1
+        tell(findings)
+    findings.faults += [f"black box: {verdict}" for verdict in findings.verdicts if verdict.violated]
+    return findings
 
 
-def _compare(found: Findings, places: list[Place], oracles: list[naive.Database], sql: str) -> bool:
-    """One question on both databases; whether it was answered."""
-    outcomes = [_bound(place.connection, sql) for place in places]
+def _compare(
+    findings: Findings, databases: list[RegisteredDatabase], oracles: list[naive.NaiveDatabase], sql: str
+) -> bool:
+    """Ask both databases one question and note what differs; whether it was answered."""
+    outcomes = [_bind_or_refusal(database.connection, sql) for database in databases]
     if repr(outcomes[0]) != repr(outcomes[1]):
-        found.faults.append(f"binding depends on data: {sql}: {outcomes}")
+        findings.faults.append(f"binding depends on data: {sql}: {outcomes}")
         return False
     if isinstance(outcomes[0], str):
-        found.refused[outcomes[0][:60]] += 1
+        findings.refused[outcomes[0][:60]] += 1
         return False
-    connection = places[0].connection
+    connection = databases[0].connection
     chosen = any(isinstance(query, Keys) for query in outcomes[0].queries)  # keys that noise decides about
     for query in outcomes[0].queries:
-        _check_rows(found, sql, query, oracles, connection)
+        _check_rows(findings, sql, query, oracles, connection)
         facts = connection._kernel.at.facts
-        sides = [place.measured(query) for place in places]
-        found.faults += [
-            f"{words}: {sql}" for words in sensitivity_check.broken(query, sides, connection.catalog, facts)
+        sides = [database.measured(query) for database in databases]
+        findings.faults += [
+            f"{words}: {sql}" for words in sensitivity_check.list_broken_claims(query, sides, connection.catalog, facts)
         ]
-        found.measured[sensitivity_check.kind(query, connection.catalog, facts)] += 1
-    answers, took = [], []
-    for place in places:
+        findings.measured[sensitivity_check.describe_query(query, connection.catalog, facts)] += 1
+    answers = []
+    took = []
+    for database in databases:
         before = time.perf_counter()
-        answers.append(_answer(place.connection, sql))
+        answers.append(_answer_or_refusal(database.connection, sql))
         took.append(time.perf_counter() - before)
-    found.seconds.append((took[0], took[1]))
-    shapes = [_shape(answer, chosen=chosen) for answer in answers]
+    findings.seconds.append((took[0], took[1]))
+    shapes = [_describe_shape(answer, chosen=chosen) for answer in answers]
     if shapes[0] != shapes[1]:
-        found.faults.append(f"the shape of an answer depends on data: {sql}: {shapes}")
-    found.answered[_kind(sql)] += 1
+        findings.faults.append(f"the shape of an answer depends on data: {sql}: {shapes}")
+    findings.answered[_name_kind(sql)] += 1
     return not isinstance(answers[0], str)
 
 
-def _more_rows(found: Findings, connection: Connection) -> None:
-    """Another pair of neighbours, some questions, and the rows of their plans."""
-    oracles = [_oracle(each, connection) for each in questions.neighbours()]
+def _compare_more_rows(findings: Findings, connection: Connection) -> None:
+    """Compare the plans' rows of some questions on another pair of neighbours."""
+    oracles = [_register_oracle(side_files, connection) for side_files in questions.neighbours()]
     for sql in (questions.question() for _ in range(4)):
-        recipe = _bound(connection, sql)
+        recipe = _bind_or_refusal(connection, sql)
         if not isinstance(recipe, str):
             for query in recipe.queries:
-                _check_rows(found, sql, query, oracles, connection)
-    found.row_pairs += 1
+                _check_rows(findings, sql, query, oracles, connection)
+    findings.row_pairs += 1
 
 
-def _bound(connection: Connection, sql: str) -> Any:
+def _bind_or_refusal(connection: Connection, sql: str) -> Any:
     try:
         return connection.bind(sql)
     except DitherError as error:
         return f"{type(error).__name__}: {error}"
 
 
-def _answer(connection: Connection, sql: str) -> Any:
+def _answer_or_refusal(connection: Connection, sql: str) -> Any:
     try:
         return connection.sql(sql, epsilon=EPSILON, fresh=True)
     except DitherError as error:
         return f"{type(error).__name__}: {error}"
 
 
-def _shape(answer: Any, *, chosen: bool) -> Any:
+def _describe_shape(answer: Any, *, chosen: bool) -> Any:
     """Everything that is not a noisy value: names, types, public facts; keys and rows unless noise chose them."""
     if isinstance(answer, str):
         return answer
@@ -180,12 +186,12 @@ def _shape(answer: Any, *, chosen: bool) -> Any:
     keys = [column.name for column in answer.columns if column.role == "key"]
     facts = {name: value for name, value in answer.info.items() if name not in _VARYING}
     described = [(c.name, c.role, c.aggregate, c.noise, str(c.scale), c.limits) for c in answer.columns]
-    schema = [(each.name, str(each.type)) for each in table.schema]
+    schema = [(arrow_field.name, str(arrow_field.type)) for arrow_field in table.schema]
     rows = None if chosen else (table.select(keys).to_pydict(), table.num_rows)
     return schema, rows, described, repr(facts)
 
 
-def _oracle(files: questions.Files, connection: Connection) -> naive.Database:
+def _register_oracle(files: questions.Files, connection: Connection) -> naive.NaiveDatabase:
     """The files as the naive evaluator registers them; what it shows holds for every key of the installation."""
     raws = {}
     for name, text in files.items():
@@ -196,31 +202,34 @@ def _oracle(files: questions.Files, connection: Connection) -> naive.Database:
     return naive.with_sample(naive.register(raws, connection.catalog, bytes(32)), bytes(32))
 
 
-def _check_rows(found: Findings, sql: str, query: Query, oracles: list[naive.Database], connection: Connection) -> None:
+def _check_rows(
+    findings: Findings, sql: str, query: Query, oracles: list[naive.NaiveDatabase], connection: Connection
+) -> None:
     """Symmetric difference of the plan's rows: of owned rows only the newcomer's move, and no more than claimed."""
     without, within = (
-        Counter((owner, repr(sorted(row.items(), key=str))) for owner, row in naive.naive_rows(query.plan, each))
-        for each in oracles
+        Counter((owner, repr(sorted(row.items(), key=str))) for owner, row in naive.naive_rows(query.plan, oracle))
+        for oracle in oracles
     )
     moved = (within - without) + (without - within)
     node = connection._kernel.at.analyses.analyse_rows(query.plan).node
     claimed = node.rows if isinstance(node, (Owned, Loose)) else 0  # public rows never move
     others = [owner for owner, _ in moved if isinstance(node, Owned) and owner != questions.NEWCOMER]
     if others or sum(moved.values()) > claimed:
-        found.faults.append(f"{sum(moved.values())} rows moved, {len(others)} of others, claimed {claimed}: {sql}")
+        findings.faults.append(f"{sum(moved.values())} rows moved, {len(others)} of others, claimed {claimed}: {sql}")
 
 
-def _black_box(places: list[Place], sql: str, runs: int, alpha: float) -> Verdict:
-    def mechanism(place: Place) -> Any:
-        answer: Any = place.connection.sql(sql, epsilon=EPSILON, fresh=True)
+def _black_box(databases: list[RegisteredDatabase], sql: str, runs: int, alpha: float) -> Verdict:
+    def mechanism(database: RegisteredDatabase) -> Any:
+        answer: Any = database.connection.sql(sql, epsilon=EPSILON, fresh=True)
         return [value for column in answer.raw.columns for value in column.to_pylist()]
 
-    spend, price = Budget(runs, alpha), float(EPSILON)
-    return test(mechanism, places[0], places[1], price, DELTA, budget=spend, name=sql, vectorised=False)
+    spend = Budget(runs, alpha)
+    price = float(EPSILON)
+    return test(mechanism, databases[0], databases[1], price, DELTA, budget=spend, name=sql, vectorised=False)
 
 
-def _kind(sql: str) -> str:
+def _name_kind(sql: str) -> str:
     """A short name for a kind of question."""
     kinds = ("COUNT(*)", "COUNT(DISTINCT", "SUM(", "AVG(", "MEDIAN(", "QUANTILE", "VAR", "MIN(", "MAX(")
-    parts = ("JOIN", "diag", "GROUP BY", "ROLLUP", "SELECT DISTINCT", "LEAST", "WHERE")
-    return " ".join(word.rstrip("(") for word in (*kinds, *parts) if word in sql)
+    clauses = ("JOIN", "diag", "GROUP BY", "ROLLUP", "SELECT DISTINCT", "LEAST", "WHERE")
+    return " ".join(word.rstrip("(") for word in (*kinds, *clauses) if word in sql)

@@ -13,7 +13,7 @@ from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import Pot
-from dither.publish.budget import Budget
+from dither.publish.budget import PotBalances
 from dither.state import State
 
 app = typer.Typer(name="budget", help="Open, raise and show pots: what may ever be learned.", no_args_is_help=True)
@@ -91,7 +91,7 @@ def open_pot(
 
 
 def _show(pot: Pot, as_json: bool) -> None:
-    budget = Budget((pot,))
+    budget = PotBalances((pot,))
     if as_json:
         print_json(_told(pot, budget))
     else:
@@ -131,14 +131,14 @@ def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = Non
         pots = ledger.pots()  # the steward's own reading: with what is under way
     finally:
         ledger.close()
-    budget = Budget(pots, steward.population_notes(place, registered), horizon(registered))
+    budget = PotBalances(pots, steward.population_notes(place, registered), horizon(registered))
     if as_json:
         print_json([_told(pot, budget) for pot in pots])
     else:
         make_console().print(budget)
 
 
-def _told(pot: Pot, budget: Budget) -> dict[str, Any]:
+def _told(pot: Pot, budget: PotBalances) -> dict[str, Any]:
     whole = budget.guarantee(pot)
     return {
         "pot": pot.name, "kind": pot.kind, "inside": pot.inside, "rule": pot.rule, "measure": pot.filter.measure,

@@ -12,7 +12,7 @@ from rich.table import Table
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import ParameterError
 from dither.local.choose import candidates, choose
-from dither.local.simulate import Point, chart, measure
+from dither.local.simulate import SimulatedErrors, chart, measure
 
 app = typer.Typer(
     name="local",
@@ -42,7 +42,7 @@ def simulate(
     prices = epsilon or ["0.5", "1", "2", "4"]
     sizes = sorted(users or [1_000, 10_000, 100_000, 300_000])
     console = make_console(stderr=as_json)
-    lines: dict[str, list[Point]] = {}
+    lines: dict[str, list[SimulatedErrors]] = {}
     for price in prices:
         if oracle == "best":
             chosen = choose(price, domain, report_bytes=report_bytes).oracle

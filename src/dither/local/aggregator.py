@@ -33,7 +33,8 @@ from dither.strict_json import read_json
 _MAGIC = b"dLAG\x01"
 _STEP = 1 << 16
 # sums of two stored tallies, and of what a block adds, stay far inside int64
-_MOST_REPORTS, _MOST_TALLY = 1 << 40, 1 << 61
+_MOST_REPORTS = 1 << 40
+_MOST_TALLY = 1 << 61
 
 
 class Aggregator:
@@ -110,8 +111,8 @@ class Aggregator:
     # --- answers ------------------------------------------------------------------------------------------------
     def estimate(self, labels: Sequence[str] | None = None) -> Estimate:
         """Unbiased totals with variances and intervals."""
-        found = self.protocol.estimate(self.tally, self.reports)
-        return found if labels is None else found.named(labels)
+        estimate = self.protocol.estimate(self.tally, self.reports)
+        return estimate if labels is None else estimate.named(labels)
 
     def statement(self) -> str:
         """What the collection promises to each user, and what it does not."""
@@ -144,15 +145,15 @@ class Aggregator:
             raise ParameterError("the stored aggregator has no readable head") from None
         if not all(type(count) is int and 0 <= count < _MOST_REPORTS for count in counts):
             raise ParameterError("the stored aggregator counts an impossible number of reports")
-        found = cls(from_json(document))
-        found.reports, found.rejected = counts
-        kept = found.reports * found.protocol.payload_bytes if found.protocol.keeps_reports else 0
-        if len(stored) - end != 8 * len(found.tally) + kept:
+        aggregator = cls(from_json(document))
+        aggregator.reports, aggregator.rejected = counts
+        kept = aggregator.reports * aggregator.protocol.payload_bytes if aggregator.protocol.keeps_reports else 0
+        if len(stored) - end != 8 * len(aggregator.tally) + kept:
             raise ParameterError("the stored aggregator is cut short")
-        if found.protocol.keeps_reports:
-            found._kept = [np.frombuffer(stored[end:], np.uint8).reshape(found.reports, -1)]
+        if aggregator.protocol.keeps_reports:
+            aggregator._kept = [np.frombuffer(stored[end:], np.uint8).reshape(aggregator.reports, -1)]
         else:
-            found.tally = np.frombuffer(stored[end:], "<i8").astype(np.int64)
-        if found.tally.max(initial=0) > _MOST_TALLY or found.tally.min(initial=0) < -_MOST_TALLY:
+            aggregator.tally = np.frombuffer(stored[end:], "<i8").astype(np.int64)
+        if aggregator.tally.max(initial=0) > _MOST_TALLY or aggregator.tally.min(initial=0) < -_MOST_TALLY:
             raise ParameterError("the stored aggregator has a tally that its reports cannot have made")
-        return found
+        return aggregator

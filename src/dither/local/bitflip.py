@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dither.errors import ParameterError
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_values
+from dither.local.protocol import is_exact, read_values
 from dither.local.support import Oracle
 from dither.local.vector import sample_coordinates
 from dither.local.wire import Payloads, get_int, int_width, put_int
@@ -62,23 +62,26 @@ class BitFlip(Oracle):
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = read_values(values, self.domain)
-        places = sample_coordinates(len(held), self.domain, self.sampled, source)
-        told = (places == held[:, None]) ^ ~bernoulli(self.p, places.shape, source=source)
-        width, columns = int_width(self.domain - 1), []
-        for place, bit in zip(places.T, told.T, strict=True):
-            columns += [put_int(place, width), put_int(bit, 1)]
+        buckets = sample_coordinates(len(held), self.domain, self.sampled, source)
+        answers = (buckets == held[:, None]) ^ ~bernoulli(self.p, buckets.shape, source=source)
+        width = int_width(self.domain - 1)
+        columns = []
+        for bucket, bit in zip(buckets.T, answers.T, strict=True):
+            columns += [put_int(bucket, width), put_int(bit, 1)]
         return np.hstack(columns)
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        width, found = int_width(self.domain - 1), {}
-        for places in combinations(range(self.domain), self.sampled):
+        width = int_width(self.domain - 1)
+        law = {}
+        for buckets in combinations(range(self.domain), self.sampled):
             for bits in product((0, 1), repeat=self.sampled):
-                payload, weight = b"", Fraction(1, comb(self.domain, self.sampled))
-                for place, bit in zip(places, bits, strict=True):
-                    weight *= self.p if bit == (place == value) else 1 - self.p
-                    payload += place.to_bytes(width, "little") + bytes([bit])
-                found[payload] = weight
-        return found
+                payload = b""
+                weight = Fraction(1, comb(self.domain, self.sampled))
+                for bucket, bit in zip(buckets, bits, strict=True):
+                    weight *= self.p if bit == (bucket == value) else 1 - self.p
+                    payload += bucket.to_bytes(width, "little") + bytes([bit])
+                law[payload] = weight
+        return law
 
     def _pairs(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         width = int_width(self.domain - 1)
@@ -86,10 +89,11 @@ class BitFlip(Oracle):
         return [(get_int(payloads[:, s : s + width]), payloads[:, s + width].astype(np.int64)) for s in starts]
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        good, last = np.ones(len(payloads), np.bool_), np.full(len(payloads), -1)
-        for place, bit in self._pairs(payloads):
-            good &= (place > last) & (place < self.domain) & (bit < 2)
-            last = place
+        good = np.ones(len(payloads), np.bool_)
+        last = np.full(len(payloads), -1)
+        for bucket, bit in self._pairs(payloads):
+            good &= (bucket > last) & (bucket < self.domain) & (bit < 2)
+            last = bucket
         return good
 
     @property
@@ -98,17 +102,17 @@ class BitFlip(Oracle):
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
         """Ones of every bucket, then answers of every bucket."""
-        found = np.zeros((2, self.domain), np.int64)
-        for place, bit in self._pairs(payloads):
-            found[0] += np.bincount(place[bit == 1], minlength=self.domain)
-            found[1] += np.bincount(place, minlength=self.domain)
-        return found.ravel()
+        counts = np.zeros((2, self.domain), np.int64)
+        for bucket, bit in self._pairs(payloads):
+            counts[0] += np.bincount(bucket[bit == 1], minlength=self.domain)
+            counts[1] += np.bincount(bucket, minlength=self.domain)
+        return counts.ravel()
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        ones, answers = tally.reshape(2, self.domain)
-        p, scale = (self.p, self.scale) if exactly(tally) else (float(self.p), float(self.scale))
-        found: NDArray[Any] = (ones - answers * (1 - p)) * (scale / (2 * p - 1))
-        return found
+        one_counts, answers = tally.reshape(2, self.domain)
+        p, scale = (self.p, self.scale) if is_exact(tally) else (float(self.p), float(self.scale))
+        counts: NDArray[Any] = (one_counts - answers * (1 - p)) * (scale / (2 * p - 1))
+        return counts
 
     @property
     def noise_variance(self) -> Fraction:
@@ -119,8 +123,8 @@ class BitFlip(Oracle):
         return np.array([held if v == value else self.noise_variance for v in range(self.domain)], object)
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = reports * float(self.noise_variance) + counts * float(self.scale - 1)
-        return found
+        variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * float(self.scale - 1)
+        return variances
 
     @property
     def largest_move(self) -> Fraction:

@@ -23,16 +23,18 @@ def random_words(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
     """`count` words of 64 independent bits, each 1 with probability exactly p."""
     out = np.empty(count, np.uint64)
     for start in range(0, count, _BLOCK):
-        out[start : start + _BLOCK] = _block(p, min(_BLOCK, count - start), source)
+        out[start : start + _BLOCK] = _draw_block(p, min(_BLOCK, count - start), source)
     return out
 
 
-def _block(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
+def _draw_block(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
     if p >= 1:
         return np.full(count, ~np.uint64(0))
     result = np.zeros(count, np.uint64)
     open_lanes = np.full(count, ~np.uint64(0))
-    rest, numerator, denominator = None, p.numerator, p.denominator
+    rest = None
+    numerator = p.numerator
+    denominator = p.denominator
     rounds = 0
     while numerator:  # digits left: a uniform that agrees with a finished expansion is not below p
         numerator *= 2
@@ -50,7 +52,8 @@ def _block(p: Fraction, count: int, source: Words) -> NDArray[np.uint64]:
         else:
             if not len(rest):
                 break
-            drawn, lanes = source.words(len(rest)), open_lanes[rest]
+            drawn = source.words(len(rest))
+            lanes = open_lanes[rest]
             if digit:
                 result[rest] |= lanes & ~drawn
             lanes = lanes & (drawn if digit else ~drawn)
@@ -69,10 +72,11 @@ def random_rows(p: Fraction, rows: int, width: int, source: Words) -> NDArray[np
     return packed
 
 
-def write_bit(packed: NDArray[np.uint8], place: NDArray[Any], bit: NDArray[np.bool_]) -> None:
-    """Set bit `place[i]` of row i to `bit[i]`."""
-    rows, column = np.arange(len(packed)), place >> 3
-    mask = (np.uint8(1) << (place & 7).astype(np.uint8)).astype(np.uint8)
+def write_bit(packed: NDArray[np.uint8], position: NDArray[Any], bit: NDArray[np.bool_]) -> None:
+    """Set bit `position[i]` of row i to `bit[i]`."""
+    rows = np.arange(len(packed))
+    column = position >> 3
+    mask = (np.uint8(1) << (position & 7).astype(np.uint8)).astype(np.uint8)
     cells = packed[rows, column]
     packed[rows, column] = np.where(bit, cells | mask, cells & ~mask)
 
@@ -83,15 +87,16 @@ def count_ones(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
     31 rows at a time are added bit by bit by full adders (64 bits in parallel) into the five binary digits of their
     sum, so that only five rows of every 31 have to be unpacked.
     """
-    total, row_bytes = np.zeros(width, np.int64), packed.shape[1]
+    total = np.zeros(width, np.int64)
+    row_bytes = packed.shape[1]
     group = max(8, (1 << 15) // row_bytes // 8 * 8)
     whole = len(packed) // (31 * group) * (31 * group)
     for start in range(0, whole, 31 * group):
         block = np.ascontiguousarray(packed[start : start + 31 * group])
         digits = _add_bits(list(block.reshape(31, group * row_bytes).view(np.uint64)))
-        for place, digit in enumerate(digits):
-            total += _unpacked_sum(digit.view(np.uint8).reshape(group, row_bytes), width) << place
-    return total + _unpacked_sum(packed[whole:], width)
+        for power, digit in enumerate(digits):
+            total += _sum_unpacked(digit.view(np.uint8).reshape(group, row_bytes), width) << power
+    return total + _sum_unpacked(packed[whole:], width)
 
 
 def _add_bits(rows: list[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
@@ -100,7 +105,9 @@ def _add_bits(rows: list[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
     while rows:
         carries = []
         while len(rows) > 1:
-            a, b, c = rows.pop(), rows.pop(), rows.pop()
+            a = rows.pop()
+            b = rows.pop()
+            c = rows.pop()
             either = a ^ b
             rows.append(either ^ c)
             carries.append((a & b) | (either & c))
@@ -109,7 +116,7 @@ def _add_bits(rows: list[NDArray[np.uint64]]) -> list[NDArray[np.uint64]]:
     return digits
 
 
-def _unpacked_sum(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
+def _sum_unpacked(packed: NDArray[np.uint8], width: int) -> NDArray[np.int64]:
     total = np.zeros(width, np.int64)
     for start in range(0, len(packed), 255):
         unpacked = np.unpackbits(packed[start : start + 255], axis=1, bitorder="little", count=width)

@@ -19,7 +19,7 @@ from dither.canonical import Number, exact
 from dither.errors import ParameterError
 from dither.local.bits import count_ones
 from dither.local.estimate import Estimate
-from dither.local.protocol import Protocol, exactly, read_domain
+from dither.local.protocol import Protocol, is_exact, read_domain
 from dither.local.rappor import Steps, read_steps
 from dither.local.unary import spare_bits_clear, unary_law
 from dither.local.wire import Payloads, get_int, put_int
@@ -61,17 +61,17 @@ class BloomRappor(Protocol):
     def payload_bytes(self) -> int:
         return 2 + -(-self.bits // 8)
 
-    def places(self, text: str, cohort: int) -> set[int]:
+    def hash_bits(self, text: str, cohort: int) -> set[int]:
         """Bits that a text sets in a cohort: 16-bit pieces of sha256(cohort as 4 bytes big-endian, text) mod bits."""
         digest = hashlib.sha256(cohort.to_bytes(4, "big") + text.encode()).digest()
         return {int.from_bytes(digest[2 * i : 2 * i + 2], "little") % self.bits for i in range(self.hashes)}
 
     def filters(self, text: str) -> NDArray[np.bool_]:
         """The filter of a text in every cohort: cohorts x bits."""
-        found = np.zeros((self.cohorts, self.bits), np.bool_)
+        filters = np.zeros((self.cohorts, self.bits), np.bool_)
         for cohort in range(self.cohorts):
-            found[cohort, list(self.places(text, cohort))] = True
-        return found
+            filters[cohort, list(self.hash_bits(text, cohort))] = True
+        return filters
 
     def enrol(self, source: Words) -> int:
         return int(uniform_below(self.cohorts, source=source))
@@ -81,12 +81,12 @@ class BloomRappor(Protocol):
         if not all(isinstance(text, str) for text in texts):
             raise ParameterError("values of Bloom RAPPOR are texts")
         cohorts = uniform_below(self.cohorts, len(texts), source=source) if devices is None else devices
-        known = {(t, c): i for i, (t, c) in enumerate(dict.fromkeys(zip(texts, cohorts.tolist(), strict=True)))}
-        table = np.zeros((len(known), self.bits), np.uint8)
-        for (text, cohort), i in known.items():
-            table[i, list(self.places(text, cohort))] = 1
+        row_numbers = {(t, c): i for i, (t, c) in enumerate(dict.fromkeys(zip(texts, cohorts.tolist(), strict=True)))}
+        table = np.zeros((len(row_numbers), self.bits), np.uint8)
+        for (text, cohort), i in row_numbers.items():
+            table[i, list(self.hash_bits(text, cohort))] = 1
         packed = np.packbits(table, axis=1, bitorder="little")
-        truth = packed[[known[t, c] for t, c in zip(texts, cohorts.tolist(), strict=True)]]
+        truth = packed[[row_numbers[t, c] for t, c in zip(texts, cohorts.tolist(), strict=True)]]
         return np.hstack([put_int(cohorts, 2), self.steps.remember(truth, self.bits, source)])
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:
@@ -95,13 +95,15 @@ class BloomRappor(Protocol):
     def inputs(self) -> list[str]:
         return ["a", "b", "c", "d", "e"]
 
-    def _law(self, value: str, one: Fraction, zero: Fraction) -> dict[bytes, Fraction]:
-        found = {}
+    def _law(self, value: str, one_chance: Fraction, zero_chance: Fraction) -> dict[bytes, Fraction]:
+        law = {}
         for cohort in range(self.cohorts):
-            places = self.places(value, cohort)
-            for bits, weight in unary_law([one if v in places else zero for v in range(self.bits)]).items():
-                found[cohort.to_bytes(2, "little") + bits] = weight / self.cohorts
-        return found
+            set_bits = self.hash_bits(value, cohort)
+            for bits, weight in unary_law(
+                [one_chance if v in set_bits else zero_chance for v in range(self.bits)]
+            ).items():
+                law[cohort.to_bytes(2, "little") + bits] = weight / self.cohorts
+        return law
 
     def law(self, value: str) -> dict[bytes, Fraction]:
         return self._law(value, 1 - self.f / 2, self.f / 2)
@@ -120,29 +122,35 @@ class BloomRappor(Protocol):
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
         cohort = get_int(payloads[:, :2])
         table = np.zeros((self.cohorts, self.bits + 1), np.int64)
-        for one in np.unique(cohort):
-            members = payloads[cohort == one, 2:]
-            table[one, :-1], table[one, -1] = count_ones(members, self.bits), len(members)
+        for cohort_number in np.unique(cohort):
+            members = payloads[cohort == cohort_number, 2:]
+            table[cohort_number, :-1] = count_ones(members, self.bits)
+            table[cohort_number, -1] = len(members)
         return table.ravel()
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """How many members of each cohort have each bit: cohorts * bits entries."""
-        one, zero = self.steps.reported_one, self.steps.reported_zero
-        if not exactly(tally):
+        one_chance = self.steps.reported_one
+        zero_chance = self.steps.reported_zero
+        if not is_exact(tally):
             table = tally.reshape(self.cohorts, self.bits + 1).astype(np.float64)
-            return ((table[:, :-1] - table[:, -1:] * float(zero)) / float(one - zero)).ravel()
+            return ((table[:, :-1] - table[:, -1:] * float(zero_chance)) / float(one_chance - zero_chance)).ravel()
         counts: NDArray[Any] = tally.reshape(self.cohorts, self.bits + 1)
-        found: NDArray[Any] = ((counts[:, :-1] - counts[:, -1:] * zero) / (one - zero)).ravel()
-        return found
+        bit_counts: NDArray[Any] = (
+            (counts[:, :-1] - counts[:, -1:] * zero_chance) / (one_chance - zero_chance)
+        ).ravel()
+        return bit_counts
 
     def target(self, value: str) -> NDArray[Any]:
         return np.array([Fraction(int(bit), self.cohorts) for bit in self.filters(value).ravel()], object)
 
     def _second_moments(self) -> tuple[Fraction, Fraction]:
         """E of the squared contribution of a report of the entry's cohort, for a set bit and for a clear one."""
-        one, zero = self.steps.reported_one, self.steps.reported_zero
-        gap = (one - zero) ** 2
-        return (one * (1 - zero) ** 2 + (1 - one) * zero**2) / gap, zero * (1 - zero) / gap
+        one_chance = self.steps.reported_one
+        zero_chance = self.steps.reported_zero
+        gap = (one_chance - zero_chance) ** 2
+        for_set_bit = (one_chance * (1 - zero_chance) ** 2 + (1 - one_chance) * zero_chance**2) / gap
+        return for_set_bit, zero_chance * (1 - zero_chance) / gap
 
     def user_variance(self, value: str) -> NDArray[Any]:
         high, low = self._second_moments()
@@ -154,16 +162,17 @@ class BloomRappor(Protocol):
         values = self.debias(tally, reports)
         _, low = self._second_moments()
         members = np.repeat(tally.reshape(self.cohorts, self.bits + 1)[:, -1], self.bits)
-        one, zero = float(self.steps.reported_one), float(self.steps.reported_zero)
-        ones = np.clip(values, 0, members)
-        variances = members * float(low) + ones * (1 - one - zero) / (one - zero)
+        one_chance = float(self.steps.reported_one)
+        zero_chance = float(self.steps.reported_zero)
+        set_counts = np.clip(values, 0, members)
+        variances = members * float(low) + set_counts * (1 - one_chance - zero_chance) / (one_chance - zero_chance)
         return Estimate(values, variances, reports, self._largest_move, what="bits")
 
     def decode(self, tally: NDArray[np.int64], reports: int, candidates: list[str]) -> Estimate:
         """Counts of candidate texts: non-negative least squares over all bits, errors by ordinary least squares."""
         from scipy.optimize import nnls
 
-        design, wanted = self._equations(tally, reports, candidates)
+        design, wanted = self._weigh_equations(tally, reports, candidates)
         counts, _ = nnls(design, wanted)
         spread = np.diag(np.linalg.pinv(design.T @ design))
         notes = ("counts are kept non-negative, so small ones are biased upwards", "texts that share bits are confused")
@@ -176,13 +185,14 @@ class BloomRappor(Protocol):
         few candidates; an unpenalised fit of those gives unbiased counts with their errors; kept are counts above zero
         at `level` over all m candidates. Texts that are no candidate act as noise on the bits that they set.
         """
-        design, wanted = self._equations(tally, reports, candidates)
+        design, wanted = self._weigh_equations(tally, reports, candidates)
         scale = np.sqrt((design**2).sum(axis=0))
-        chosen = np.flatnonzero(_lasso(design / scale, wanted, sqrt(2 * log(max(2, len(candidates))))))
+        chosen = np.flatnonzero(_fit_lasso(design / scale, wanted, sqrt(2 * log(max(2, len(candidates))))))
         inverse = np.linalg.pinv(design[:, chosen].T @ design[:, chosen])
-        counts, errors = inverse @ (design[:, chosen].T @ wanted), np.sqrt(np.diag(inverse))
-        each = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(candidates)))
-        order = [i for i in np.argsort(counts)[::-1] if counts[i] > each * errors[i]]
+        counts = inverse @ (design[:, chosen].T @ wanted)
+        errors = np.sqrt(np.diag(inverse))
+        quantile = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(candidates)))
+        order = [i for i in np.argsort(counts)[::-1] if counts[i] > quantile * errors[i]]
         names = tuple(candidates[chosen[i]] for i in order)
         notes = (f"{len(candidates)} candidates, {len(chosen)} kept by the lasso",)
         return Estimate(counts[order], errors[order] ** 2, reports, self._largest_move, names, notes=notes)
@@ -191,7 +201,7 @@ class BloomRappor(Protocol):
     def _largest_move(self) -> float:
         return float(1 / (self.steps.reported_one - self.steps.reported_zero))
 
-    def _equations(
+    def _weigh_equations(
         self, tally: NDArray[np.int64], reports: int, candidates: list[str]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Bits = filters x counts, every row in units of its noise; bits of cohorts without members are left out."""
@@ -199,27 +209,31 @@ class BloomRappor(Protocol):
             raise ParameterError("candidates must be different texts, at least one")
         bits = self.estimate(tally, reports)
         members = np.repeat(tally.reshape(self.cohorts, self.bits + 1)[:, -1], self.bits)
-        seen = members > 0
-        shares = members[seen] / max(1, reports)
-        design = np.stack([self.filters(text).ravel()[seen] for text in candidates], axis=1) * shares[:, None]
+        occupied = members > 0
+        shares = members[occupied] / max(1, reports)
+        design = np.stack([self.filters(text).ravel()[occupied] for text in candidates], axis=1) * shares[:, None]
         # the noise of the answers, and that of which members happen to be in the cohort
-        ones = np.clip(bits.values[seen], 0, members[seen])
-        weight = 1 / np.sqrt(np.maximum(bits.variances[seen] + ones * (1 - ones / members[seen]), 1e-12))
-        return design * weight[:, None], bits.values[seen] * weight
+        set_counts = np.clip(bits.values[occupied], 0, members[occupied])
+        weight = 1 / np.sqrt(
+            np.maximum(bits.variances[occupied] + set_counts * (1 - set_counts / members[occupied]), 1e-12)
+        )
+        return design * weight[:, None], bits.values[occupied] * weight
 
 
-def _lasso(design: NDArray[np.float64], wanted: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
+def _fit_lasso(design: NDArray[np.float64], wanted: NDArray[np.float64], penalty: float) -> NDArray[np.float64]:
     """Non-negative least squares with a penalty on the sum, by coordinate descent on the normal equations."""
-    gram, pull = design.T @ design, design.T @ wanted - penalty
-    found = np.zeros(design.shape[1])
+    gram = design.T @ design
+    pull = design.T @ wanted - penalty
+    counts = np.zeros(design.shape[1])
     for _ in range(500):
         moved = 0.0
-        for j in np.flatnonzero((found > 0) | (pull - gram @ found > 0)):
-            new = max(0.0, (pull[j] - gram[j] @ found + gram[j, j] * found[j]) / gram[j, j])
-            moved, found[j] = max(moved, abs(new - found[j])), new
-        if moved <= 1e-6 * max(1.0, found.max()):
+        for j in np.flatnonzero((counts > 0) | (pull - gram @ counts > 0)):
+            new = max(0.0, (pull[j] - gram[j] @ counts + gram[j, j] * counts[j]) / gram[j, j])
+            moved = max(moved, abs(new - counts[j]))
+            counts[j] = new
+        if moved <= 1e-6 * max(1.0, counts.max()):
             break
-    return found
+    return counts
 
 
 def bloom_rappor(*, bits: int, hashes: int, cohorts: int, f: Number, p: Number, q: Number) -> BloomRappor:

@@ -21,14 +21,14 @@ from dither.errors import BudgetError
 from dither.local.client import Client
 from dither.local.coins import Coins
 from dither.local.odds import at_most_exp
-from dither.local.protocol import Protocol, repeated
+from dither.local.protocol import Protocol, repeat_value
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found; `problems` is empty when everything holds exactly."""
+    """The largest ratio, and the problems: none when everything holds exactly."""
 
     largest_ratio: Fraction | None
     problems: tuple[str, ...]
@@ -54,7 +54,7 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
     values = [value for group in groups for value in group]
     laws_of = [[protocol.law(value) for value in group] for group in groups]
     laws = [law for group in laws_of for law in group]
-    problems = _sums(laws)
+    problems = _check_sums(laws)
     ratios = [largest_ratio(group) for group in laws_of]
     ratio = None if None in ratios else max(r for r in ratios if r is not None)
     if ratio is None:
@@ -67,12 +67,14 @@ def check(protocol: Protocol, *, inputs: list[Any] | None = None, moments: bool 
         if any(s is None or not at_most_exp(s, protocol.epsilon_one) for s in singles):  # type: ignore[attr-defined]
             problems.append("privacy: one report alone exceeds the epsilon stated for it")
     if moments:
-        problems += [p for value, law in zip(values, laws, strict=True) for p in _moments(protocol, value, law, sent)]
-        problems += _additive(protocol, laws)
+        problems += [
+            p for value, law in zip(values, laws, strict=True) for p in _check_moments(protocol, value, law, sent)
+        ]
+        problems += _check_additive(protocol, laws)
     return Checked(ratio, tuple(dict.fromkeys(problems)))
 
 
-def _sums(laws: list[dict[bytes, Fraction]]) -> list[str]:
+def _check_sums(laws: list[dict[bytes, Fraction]]) -> list[str]:
     wrong = [sum(law.values()) for law in laws if sum(law.values()) != 1]
     return [f"law: probabilities sum to {float(wrong[0]):.6g}"] if wrong else []
 
@@ -89,7 +91,7 @@ def largest_ratio(laws: list[dict[bytes, Fraction]]) -> Fraction | None:
     return worst
 
 
-def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: Any) -> list[str]:
+def _check_moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: Any) -> list[str]:
     outputs = law if sent is None else sent(value)
     mean: Any = 0
     square: Any = 0
@@ -98,8 +100,9 @@ def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: A
         if not protocol.valid(row).all():
             return ["wire: the aggregator would reject a report that the client can send"]
         tally = np.array([Fraction(int(count)) for count in protocol.tally(row)], object)
-        found = protocol.debias(tally, 1)
-        mean, square = mean + weight * found, square + weight * found * found
+        estimate = protocol.debias(tally, 1)
+        mean = mean + weight * estimate
+        square = square + weight * estimate * estimate
     target = protocol.target(value)
     problems = []
     if (mean != target).any():
@@ -109,12 +112,12 @@ def _moments(protocol: Protocol, value: Any, law: dict[bytes, Fraction], sent: A
     return problems
 
 
-def _additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
+def _check_additive(protocol: Protocol, laws: list[dict[bytes, Fraction]]) -> list[str]:
     """The estimate of many reports is the sum of the estimates of each: tried on an output of two inputs."""
     rows = [np.frombuffer(next(iter(law)), np.uint8).reshape(1, -1) for law in (laws[0], laws[-1])]
-    one, two = (np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows)
-    apart = protocol.debias(one, 1) + protocol.debias(two, 1)
-    if (protocol.debias(one + two, 2) != apart).any():
+    left, right = (np.array([Fraction(int(count)) for count in protocol.tally(row)], object) for row in rows)
+    apart = protocol.debias(left, 1) + protocol.debias(right, 1)
+    if (protocol.debias(left + right, 2) != apart).any():
         return ["estimate: biased for more than one report"]
     return []
 
@@ -125,22 +128,26 @@ def check_client(client: Client, history: list[Any]) -> tuple[str, ...]:
     Every call of the protocol's randomiser draws a new independent answer, so the client must have charged epsilon for
     each, and must refuse before the lifetime budget is passed.
     """
-    drawn, inside, kind = 0, False, type(client.protocol)
+    drawn = 0
+    inside = False
+    kind = type(client.protocol)
 
-    def counted(self: Protocol, value: Any, coins: Coins, device: int = 0) -> bytes:
+    def count_one(self: Protocol, value: Any, coins: Coins, device: int = 0) -> bytes:
         nonlocal drawn, inside
-        drawn, inside = drawn + 1, True
-        found = kind.one(self, value, coins, device)
+        drawn += 1
+        inside = True
+        answer = kind.permanent_one(self, value, coins, device)
         inside = False
-        return found
+        return answer
 
-    def also(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
+    def count_many(self: Protocol, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         nonlocal drawn
         drawn += 0 if inside else 1
         return kind.permanent(self, values, source, devices)
 
-    watched = type("Watched", (kind,), {"one": counted, "permanent": also})
-    protocol, before = client.protocol, client.spent
+    watched = type("Watched", (kind,), {"permanent_one": count_one, "permanent": count_many})
+    protocol = client.protocol
+    before = client.spent
     promised = client.lifetime_epsilon - sum(renewal.epsilon for renewal in client.renewals)
     client.protocol = object.__new__(watched)
     client.protocol.__dict__.update(protocol.__dict__)
@@ -163,42 +170,48 @@ def same_law(protocol: Protocol, value: Any, draws: int, source: Words, false_al
     from scipy.stats import chi2
 
     law = protocol.law(value)
-    payloads = protocol.permanent(repeated(value, draws), source)
-    seen: dict[bytes, int] = {}
+    payloads = protocol.permanent(repeat_value(value, draws), source)
+    observed: dict[bytes, int] = {}
     rows, counts = np.unique(np.ascontiguousarray(payloads), axis=0, return_counts=True)
     for row, count in zip(rows, counts, strict=True):
-        seen[row.tobytes()] = int(count)
-    if any(output not in law or law[output] == 0 for output in seen):
+        observed[row.tobytes()] = int(count)
+    if any(output not in law or law[output] == 0 for output in observed):
         return False
-    statistic, cells, rare_seen, rare_expected = 0.0, 0, 0.0, 0.0
+    statistic = 0.0
+    cells = 0
+    rare_seen = 0.0
+    rare_expected = 0.0
     for output, weight in law.items():
         expected = float(weight) * draws
         if expected < 10:  # pooled, so that the chi-square approximation holds
-            rare_seen, rare_expected = rare_seen + seen.get(output, 0), rare_expected + expected
+            rare_seen += observed.get(output, 0)
+            rare_expected += expected
         elif expected:
-            statistic, cells = statistic + (seen.get(output, 0) - expected) ** 2 / expected, cells + 1
+            statistic += (observed.get(output, 0) - expected) ** 2 / expected
+            cells += 1
     if rare_expected >= 10:
-        statistic, cells = statistic + (rare_seen - rare_expected) ** 2 / rare_expected, cells + 1
+        statistic += (rare_seen - rare_expected) ** 2 / rare_expected
+        cells += 1
     return bool(chi2.sf(statistic, max(1, cells - 1)) > false_alarm)
 
 
 def epsilon_at_least(
-    protocol: Protocol, one: Any, two: Any, draws: int, source: Words, false_alarm: float = 1e-9
+    protocol: Protocol, first: Any, second: Any, draws: int, source: Words, false_alarm: float = 1e-9
 ) -> float:
     """A lower bound on the true epsilon between two values, from reports alone: for domains too large to enumerate.
 
-    The event is "the report speaks for `one` rather than `two`" (by the estimator's own contributions, the report's
-    likelihood order for all oracles here); its two probabilities are bounded by Clopper and Pearson, so that the bound
-    exceeds the truth with probability at most `false_alarm`.
+    The event is "the report speaks for `first` rather than `second`" (by the estimator's own contributions, which is
+    the report's likelihood order for all oracles here). Its two probabilities are bounded by Clopper and Pearson, so
+    that the bound exceeds the truth with probability at most `false_alarm`.
     """
     from scipy.stats import beta
 
-    towards = protocol.target(one) - protocol.target(two)
-    entries = np.flatnonzero([bool(part) for part in towards])
-    weights = np.array([float(towards[entry]) for entry in entries])
+    direction = protocol.target(first) - protocol.target(second)
+    entries = np.flatnonzero([bool(component) for component in direction])
+    weights = np.array([float(direction[entry]) for entry in entries])
     hits = []
-    for value in (one, two):
-        payloads = protocol.randomise(repeated(value, draws), source)
+    for value in (first, second):
+        payloads = protocol.randomise(repeat_value(value, draws), source)
         scores = [protocol.debias(protocol.tally(row[None]), 1)[entries] @ weights for row in payloads]
         hits.append(int(np.count_nonzero(np.array(scores, np.float64) > 1e-9)))
     low = float(beta.ppf(false_alarm / 2, hits[0], draws - hits[0] + 1)) if hits[0] else 0.0

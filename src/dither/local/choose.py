@@ -58,15 +58,15 @@ _MAKERS: tuple[Callable[..., Oracle], ...] = (Direct, Hadamard, OptimisedUnary, 
 @refuse_beyond_floats
 def candidates(epsilon: Number, domain: int) -> list[Candidate]:
     """All oracles for a domain, with their figures."""
-    found = []
+    table = []
     for make in _MAKERS:
         if make is not OptimalHash and domain > 1 << 16:
             continue
         oracle = make(epsilon, domain)
         steps = domain if make in (OptimisedUnary, Subset, OptimalHash) else 1
         noise = float(oracle.noise_variance)
-        found.append(Candidate(oracle, noise, HEADER_BYTES + oracle.payload_bytes, steps))
-    return found
+        table.append(Candidate(oracle, noise, HEADER_BYTES + oracle.payload_bytes, steps))
+    return table
 
 
 @refuse_beyond_floats

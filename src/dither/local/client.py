@@ -69,15 +69,15 @@ class Client:
             )
         self.memoise = memoise
         self.labels = tuple(labels) if labels is not None else None
-        self._places = {label: place for place, label in enumerate(self.labels or ())}
-        if len(self._places) != len(self.labels or ()):
+        self._label_codes = {label: code for code, label in enumerate(self.labels or ())}
+        if len(self._label_codes) != len(self.labels or ()):
             raise ParameterError("labels must be different from each other")
-        if len(self._places) > getattr(protocol, "domain", len(self._places)):
+        if len(self._label_codes) > getattr(protocol, "domain", len(self._label_codes)):
             raise ParameterError(
                 "there are more labels than values in the protocol's domain: some could not be reported"
             )
         plain = otherwise.tolist() if isinstance(otherwise, (np.ndarray, np.generic)) else otherwise  # for JSON
-        self.otherwise = plain if plain is not None else self._places.get("other")
+        self.otherwise = plain if plain is not None else self._label_codes.get("other")
         self._device = protocol.enrol(Coins().source())
         self._memos: dict[str, bytes] = {}
         self._save = save
@@ -85,56 +85,56 @@ class Client:
         self._header = wire.seal(protocol, b"")
         self._instant = type(protocol).instant is not Protocol.instant
         if self.otherwise is not None:
-            self._try(self.otherwise)
+            self._try_otherwise(self.otherwise)
 
     # --- reporting ----------------------------------------------------------------------------------------------
     def report(self, value: Any) -> bytes:
         """One report, ready to send; raises BudgetError instead of exceeding the lifetime budget."""
         try:
-            memo = self._answer(self._index(value))
+            memo = self._get_answer(self._encode_value(value))
         except (TypeError, ValueError, OverflowError) as problem:  # ParameterError is a ValueError
             if self.otherwise is None:
                 if isinstance(problem, ParameterError):
                     raise
                 raise ParameterError("the value is of another kind than this protocol's values") from None
-            memo = self._answer(self.otherwise)
+            memo = self._get_answer(self.otherwise)
         if self._unsaved:
-            self._keep()
+            self._store_state()
         if not self._instant:
             return self._header + memo
         row = np.frombuffer(memo, np.uint8).reshape(1, -1)
         sent: bytes = self.protocol.instant(row, Coins().source())[0].tobytes()
         return self._header + sent
 
-    def _answer(self, held: Any) -> bytes:
+    def _get_answer(self, held: Any) -> bytes:
         """The memoised answer, or a new one: charged, and stored, before anything leaves."""
         protocol = self.protocol
         key = protocol.memo_key(held, self._device) if self.memoise else ""
         memo = self._memos.get(key) if self.memoise else None
         if memo is None:
             self.budget.require(protocol.epsilon)
-            memo = protocol.one(held, Coins(), self._device)
+            memo = protocol.permanent_one(held, Coins(), self._device)
             self.budget.charge(self._name, protocol.epsilon)
             if self.memoise:
                 self._memos[key] = memo
             self._unsaved = True
         return memo
 
-    def _try(self, value: Any) -> None:
+    def _try_otherwise(self, value: Any) -> None:
         """Refuse, when the client is made, an `otherwise` that the protocol would refuse later."""
         self.protocol.memo_key(value, self._device)
-        self.protocol.one(value, Coins(), self._device)
+        self.protocol.permanent_one(value, Coins(), self._device)
 
-    def _keep(self) -> None:
+    def _store_state(self) -> None:
         if self._unsaved and self._save is not None:
             self._save(self.to_json())
         self._unsaved = False
 
-    def _index(self, value: Any) -> Any:
+    def _encode_value(self, value: Any) -> Any:
         if self.labels is None:
             return value
-        if isinstance(value, str) and value in self._places:
-            return self._places[value]
+        if isinstance(value, str) and value in self._label_codes:
+            return self._label_codes[value]
         raise ParameterError("the value has no label: add a label 'other' for everything unforeseen")
 
     # --- the device's ledger ------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Client:
         """Add to the device's lifetime budget, with a reason that stays on record."""
         self.budget.renew(epsilon, because=because)
         self._unsaved = True
-        self._keep()
+        self._store_state()
 
     def loss(self) -> Loss:
         """Everything this device has lost so far, renewals included.
@@ -244,7 +244,7 @@ class Client:
             raise ParameterError("a memoised answer of the stored client has another size than its protocol's")
         return client
 
-    def _never(self, *_: object) -> NoReturn:
+    def _refuse_copy(self, *_: object) -> NoReturn:
         raise TypeError("a client cannot be copied: each copy would spend the device's budget. Move it with to_json")
 
-    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _never
+    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _refuse_copy

@@ -66,11 +66,13 @@ class Coins:
         word = self.word()
         if word != odds.words:
             return word < odds.words
-        p, bits = odds.exact, 64
+        p = odds.exact
+        bits = 64
         while word * p.denominator < p.numerator << bits:  # not yet certainly above p
             if (word + 1) * p.denominator <= p.numerator << bits:
                 return True
-            word, bits = word << 64 | self.word(), bits + 64
+            word = word << 64 | self.word()
+            bits += 64
         return False
 
     def below(self, n: int) -> int:
@@ -85,14 +87,20 @@ class Coins:
         """`count` independent bits, each 1 with probability exactly p, as one integer (as `bits.random_words`)."""
         if p >= 1:
             return (1 << count) - 1
-        result, undecided, size, drawn_bytes = 0, (1 << count) - 1, -(-count // 8), b""
-        numerator, denominator, place = p.numerator, p.denominator, 0
+        result = 0
+        undecided = (1 << count) - 1
+        size = -(-count // 8)
+        drawn_bytes = b""
+        numerator = p.numerator
+        denominator = p.denominator
+        offset = 0
         while numerator and undecided:
             numerator *= 2
-            if place == len(drawn_bytes):
-                drawn_bytes, place = self._bytes(8 * size), 0
-            drawn = int.from_bytes(drawn_bytes[place : place + size], "little")
-            place += size
+            if offset == len(drawn_bytes):
+                drawn_bytes = self._bytes(8 * size)
+                offset = 0
+            drawn = int.from_bytes(drawn_bytes[offset : offset + size], "little")
+            offset += size
             if numerator >= denominator:
                 numerator -= denominator
                 result |= undecided & ~drawn

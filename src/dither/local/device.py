@@ -50,10 +50,12 @@ class DeviceBudget:
     def __init__(self, lifetime_epsilon: Number, *, unit: str = "user") -> None:
         self._lifetime = positive(lifetime_epsilon, "lifetime_epsilon")
         # what is left, in integers: _left / _over
-        self._left, self._over = self._lifetime.numerator, self._lifetime.denominator
+        self._left = self._lifetime.numerator
+        self._over = self._lifetime.denominator
         self._answers: dict[tuple[str, int, int], int] = {}
         self._renewals: list[Renewal] = []
-        self._lock, self._process = Lock(), os.getpid()
+        self._lock = Lock()
+        self._process = os.getpid()
         self.unit = unit
         self.keep: Callable[[dict[str, Any]], None] | None = None  # stores the state, before a charge takes effect
 
@@ -101,7 +103,8 @@ class DeviceBudget:
             )
         if self._over % epsilon.denominator:
             wider = lcm(self._over, epsilon.denominator)
-            self._left, self._over = self._left * (wider // self._over), wider
+            self._left = self._left * (wider // self._over)
+            self._over = wider
         price = answers * epsilon.numerator * (self._over // epsilon.denominator)
         if price > self._left:
             raise BudgetError(
@@ -120,7 +123,9 @@ class DeviceBudget:
         with self._lock:
             self._renewals.append(Renewal(more, because))
             left = self.left + more
-            self._lifetime, self._left, self._over = self._lifetime + more, left.numerator, left.denominator
+            self._lifetime = self._lifetime + more
+            self._left = left.numerator
+            self._over = left.denominator
             if self.keep is not None:
                 self.keep(self.to_json())
 
@@ -138,31 +143,32 @@ class DeviceBudget:
     @classmethod
     def from_json(cls, state: dict[str, Any], *, known_answers: int = 0) -> DeviceBudget:
         """The budget that `to_json` wrote; refused if it has fewer answers than are known to have been given."""
-        found = cls(state["lifetime_epsilon"], unit=state["unit"])
-        found._renewals = [Renewal(positive(r["epsilon"], "epsilon"), r["because"]) for r in state["renewals"]]
-        if found._lifetime <= sum(r.epsilon for r in found._renewals):
+        budget = cls(state["lifetime_epsilon"], unit=state["unit"])
+        budget._renewals = [Renewal(positive(r["epsilon"], "epsilon"), r["because"]) for r in state["renewals"]]
+        if budget._lifetime <= sum(r.epsilon for r in budget._renewals):
             raise ParameterError("the stored budget contradicts itself: it was renewed by more than its total")
         for charge in state["charges"]:
-            price, answers = positive(charge["epsilon"], "epsilon"), charge["answers"]
+            price = positive(charge["epsilon"], "epsilon")
+            answers = charge["answers"]
             if not isinstance(answers, int) or answers < 1:
                 raise ParameterError("a stored charge names no number of answers")
-            whole = found.require(price, answers)
-            found._left -= whole
-            found._answers[charge["protocol"], price.numerator, price.denominator] = answers
-        if found.answers < known_answers:
+            whole = budget.require(price, answers)
+            budget._left -= whole
+            budget._answers[charge["protocol"], price.numerator, price.denominator] = answers
+        if budget.answers < known_answers:
             raise ParameterError(
-                f"the stored budget knows {found.answers} answers, but {known_answers} were given: it is an old copy"
+                f"the stored budget knows {budget.answers} answers, but {known_answers} were given: it is an old copy"
             )
-        return found
+        return budget
 
     def includes(self, state: dict[str, Any]) -> bool:
         """Whether every charge and renewal of a stored budget is in this one."""
         stored = DeviceBudget.from_json(state)
-        known = {(c.protocol, c.epsilon): c.answers for c in self.charges}
-        kept = all(known.get((c.protocol, c.epsilon), 0) >= c.answers for c in stored.charges)
+        own_answers = {(c.protocol, c.epsilon): c.answers for c in self.charges}
+        kept = all(own_answers.get((c.protocol, c.epsilon), 0) >= c.answers for c in stored.charges)
         return kept and self.renewals[: len(stored.renewals)] == stored.renewals
 
-    def _never(self, *_: object) -> NoReturn:
+    def _refuse_copy(self, *_: object) -> NoReturn:
         raise TypeError("a device's budget cannot be copied: each copy would spend the whole. Share the object")
 
-    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _never
+    __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = _refuse_copy

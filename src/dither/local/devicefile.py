@@ -25,68 +25,71 @@ def budget_file(
 
     >>> from tempfile import TemporaryDirectory
     >>> from fractions import Fraction
-    >>> with TemporaryDirectory() as place:
-    ...     budget_file(f"{place}/budget", 3).charge("themes", Fraction(2))
-    ...     budget_file(f"{place}/budget", 3).left
+    >>> with TemporaryDirectory() as folder:
+    ...     budget_file(f"{folder}/budget", 3).charge("themes", Fraction(2))
+    ...     budget_file(f"{folder}/budget", 3).left
     Fraction(1, 1)
     """
-    place = Path(path)
-    lock = _Lock(place)
-    if place.exists():
+    file = Path(path)
+    lock = _Lock(file)
+    if file.exists():
         try:
-            state = read_json(place.read_text("utf-8"))
-            found = DeviceBudget.from_json(state, known_answers=known_answers)
+            state = read_json(file.read_text("utf-8"))
+            budget = DeviceBudget.from_json(state, known_answers=known_answers)
         except (ValueError, KeyError, TypeError, RecursionError) as problem:  # ParameterError is a ValueError
             if isinstance(problem, ParameterError):
                 raise
             raise ParameterError(
-                f"{place} holds no readable budget: it is not replaced, because it may be spent"
+                f"{file} holds no readable budget: it is not replaced, because it may be spent"
             ) from None
-        first = found.lifetime_epsilon - sum(renewal.epsilon for renewal in found.renewals)
-        if first != positive(lifetime_epsilon, "lifetime_epsilon") or found.unit != unit:
+        first = budget.lifetime_epsilon - sum(renewal.epsilon for renewal in budget.renewals)
+        if first != positive(lifetime_epsilon, "lifetime_epsilon") or budget.unit != unit:
             raise ParameterError(
-                f"the budget in {place} was opened with lifetime {number_text(first)}, unit {found.unit}: "
+                f"the budget in {file} was opened with lifetime {number_text(first)}, unit {budget.unit}: "
                 "it cannot be opened with another; renew(epsilon, because=...) records a decision to raise it"
             )
     elif known_answers:
-        raise ParameterError(f"{known_answers} answers were given, but {place} is missing: it is not made anew")
+        raise ParameterError(f"{known_answers} answers were given, but {file} is missing: it is not made anew")
     else:
-        found = DeviceBudget(lifetime_epsilon, unit=unit)
-        _write(place, found.to_json())
-    found.keep = lambda state: lock.write(state)
-    return found
+        budget = DeviceBudget(lifetime_epsilon, unit=unit)
+        _replace_file(file, budget.to_json())
+    budget.keep = lambda state: lock.write(state)
+    return budget
 
 
 class _Lock:
     """Held as long as the budget lives; a second opener is refused."""
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        self._handle = os.open(f"{place}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._handle = os.open(f"{file}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._handle)
             self._handle = -1
-            raise ParameterError(f"{place} is open already: one process at a time spends a device's budget") from None
+            raise ParameterError(f"{file} is open already: one process at a time spends a device's budget") from None
 
     def write(self, state: dict[str, Any]) -> None:
-        _write(self._place, state)
+        _replace_file(self._file, state)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", -1) >= 0:
             os.close(self._handle)
 
 
-def _write(place: Path, state: dict[str, Any]) -> None:
-    """The whole file or the old one, on the disk when this returns."""
-    fresh = Path(f"{place}.new")
+def _replace_file(file: Path, state: dict[str, Any]) -> None:
+    """Replace the file as a whole; when this returns, the new one is on the disk.
+
+    After a crash before that, the old file is still there.
+    """
+    fresh = Path(f"{file}.new")
     with open(fresh, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
         json.dump(state, out)
         out.flush()
         os.fsync(out.fileno())
-    os.replace(fresh, place)
-    folder = os.open(place.resolve().parent, os.O_RDONLY)
+    os.replace(fresh, file)
+    folder = os.open(file.resolve().parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

@@ -35,7 +35,8 @@ def respond(values: NDArray[np.int64], size: int, truth: Fraction, source: Words
 
 def respond_one(value: int, size: int, truth: Chance, coins: Coins) -> int:
     """`respond` for one value; draws the lie always, so that the work does not tell whether it was used."""
-    keep, other = coins.coin(truth), coins.below(size - 1)
+    keep = coins.coin(truth)
+    other = coins.below(size - 1)
     return (other + (other >= value), value)[keep]
 
 
@@ -62,16 +63,16 @@ class Direct(SupportOracle):
         return {"odds": self.odds, "p": self.p}
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        found = respond(read_values(values, self.domain), self.domain, self.p, source)
-        return put_int(found, self.payload_bytes)
+        answers = respond(read_values(values, self.domain), self.domain, self.p, source)
+        return put_int(answers, self.payload_bytes)
 
     @cached_property
     def _truth(self) -> Chance:
         return chance(self.p)
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        found = respond_one(read_value(value, self.domain), self.domain, self._truth, coins)
-        return found.to_bytes(self.payload_bytes, "little")
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        answer = respond_one(read_value(value, self.domain), self.domain, self._truth, coins)
+        return answer.to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         return {v.to_bytes(self.payload_bytes, "little"): self.p if v == value else self.q for v in range(self.domain)}

@@ -50,9 +50,9 @@ class Estimate:
 
     def significant(self, level: float = 0.95) -> NDArray[np.bool_]:
         """Which values are above zero with `level` confidence over all of them together (Bonferroni)."""
-        each = NormalDist().inv_cdf(1 - (1 - level) / max(1, self.values.size))
-        found: NDArray[np.bool_] = self.values > each * self.errors
-        return found
+        quantile = NormalDist().inv_cdf(1 - (1 - level) / max(1, self.values.size))
+        is_significant: NDArray[np.bool_] = self.values > quantile * self.errors
+        return is_significant
 
     def fractions(self) -> NDArray[np.float64]:
         """Shares of the reports."""

@@ -70,13 +70,13 @@ class Degrees(KeptReports):
             held = held[:, None]
         if held.ndim != 2 or held.shape[1] != self.groups or held.dtype.kind not in "iu":
             raise ParameterError(f"a value is {self.groups} integers: the links to each group of users")
-        found: NDArray[np.int64] = np.clip(held, 0, _EDGE - 1).astype(np.int64)
-        return found
+        counts: NDArray[np.int64] = np.clip(held, 0, _EDGE - 1).astype(np.int64)
+        return counts
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = self._read(values)
-        told = np.clip(held + discrete_laplace(1 / self.epsilon, held.shape, source=source), -_EDGE, _EDGE - 1) + _EDGE
-        return put_int(told.ravel(), 4).reshape(len(held), self.payload_bytes)
+        noisy = np.clip(held + discrete_laplace(1 / self.epsilon, held.shape, source=source), -_EDGE, _EDGE - 1) + _EDGE
+        return put_int(noisy.ravel(), 4).reshape(len(held), self.payload_bytes)
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
         raise ParameterError("the weights of integer Laplace noise are powers of e: e**(-epsilon * distance), exactly")
@@ -94,8 +94,8 @@ class Degrees(KeptReports):
     def total(self, payloads: Payloads) -> Estimate:
         """The sums over all users; with one group, twice the number of links."""
         n = len(payloads)
-        found = self.degrees(payloads).sum(axis=0).astype(np.float64)
-        return Estimate(found, np.full(self.groups, n * self.variance), n, float("inf"), what="degrees")
+        sums = self.degrees(payloads).sum(axis=0).astype(np.float64)
+        return Estimate(sums, np.full(self.groups, n * self.variance), n, float("inf"), what="degrees")
 
 
 @stored(users="users")
@@ -139,20 +139,20 @@ class EdgeResponse(KeptReports):
     def _read(self, value: Any) -> tuple[int, NDArray[np.bool_]]:
         try:
             user, links = value
-            given = np.asarray(links)
+            entries = np.asarray(links)
         except (TypeError, ValueError):
             raise ParameterError("a value is (user number, links to the users before it)") from None
-        if not isinstance(user, (int, np.integer)) or not 0 <= user < self.users or given.shape != (user,):
+        if not isinstance(user, (int, np.integer)) or not 0 <= user < self.users or entries.shape != (user,):
             raise ParameterError("user number u reports its links to the users 0..u-1")
-        return int(user), given.astype(np.bool_)
+        return int(user), entries.astype(np.bool_)
 
     def memo_key(self, value: Any, device: int) -> str:
         user, links = self._read(value)
         return f"{user}:{np.packbits(links).tobytes().hex()}"
 
-    def _write(self, user: int, told: NDArray[np.bool_]) -> bytes:
+    def _write(self, user: int, answers: NDArray[np.bool_]) -> bytes:
         row = np.zeros(8 * (self.payload_bytes - 4), np.bool_)
-        row[:user] = told
+        row[:user] = answers
         return user.to_bytes(4, "little") + np.packbits(row, bitorder="little").tobytes()
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
@@ -168,32 +168,33 @@ class EdgeResponse(KeptReports):
 
     def neighbours(self) -> list[list[Any]]:
         """Lists of one user that differ in one entry."""
-        found: list[list[Any]] = []
+        pairs: list[list[Any]] = []
         for user, links in self.inputs():
             flipped = [(*links[:j], not links[j], *links[j + 1 :]) for j in range(user) if not links[j]]
-            found += [[(user, links), (user, other)] for other in flipped]
-        return found
+            pairs += [[(user, links), (user, changed)] for changed in flipped]
+        return pairs
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
         user, links = self._read(value)
-        found = {}
-        for told in product((False, True), repeat=user):
+        law = {}
+        for answers in product((False, True), repeat=user):
             weight = Fraction(1)
-            for answer, truth in zip(told, links, strict=True):
+            for answer, truth in zip(answers, links, strict=True):
                 weight *= self.p if answer == truth else 1 - self.p
-            found[self._write(user, np.array(told, np.bool_))] = weight
-        return found
+            law[self._write(user, np.array(answers, np.bool_))] = weight
+        return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         user = get_int(payloads[:, :4])
         bits = np.unpackbits(payloads[:, 4:], axis=1, bitorder="little")
         last = np.where(bits.any(axis=1), bits.shape[1] - 1 - bits[:, ::-1].argmax(axis=1), -1)
-        found: NDArray[np.bool_] = (user < self.users) & (last < user)
-        return found
+        is_valid: NDArray[np.bool_] = (user < self.users) & (last < user)
+        return is_valid
 
     def _unbiased(self, payloads: Payloads) -> tuple[NDArray[np.float64], int]:
         """(the lower triangle, entry by entry unbiased; the number of entries answered for). First report counts."""
-        p, matrix = float(self.p), np.zeros((self.users, self.users))
+        p = float(self.p)
+        matrix = np.zeros((self.users, self.users))
         good = payloads[self.valid(payloads)]
         users, first = np.unique(get_int(good[:, :4]), return_index=True)
         bits = np.unpackbits(good[first, 4:], axis=1, bitorder="little").astype(np.float64)

@@ -23,18 +23,20 @@ from dither.privacy.noise import SystemSource, Words, uniform_below
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
-_RESTARTS, _STEPS = 8, 50
+_RESTARTS = 8
+_STEPS = 50
 
 
-def links_to(adjacency: NDArray[np.bool_], groups: Labels, count: int) -> NDArray[np.int64]:
+def count_links(adjacency: NDArray[np.bool_], groups: Labels, count: int) -> NDArray[np.int64]:
     """On the device: how many links each user (row) has to each group."""
-    found: NDArray[np.int64] = adjacency.astype(np.int64) @ (groups[:, None] == np.arange(count)).astype(np.int64)
-    return found
+    counts: NDArray[np.int64] = adjacency.astype(np.int64) @ (groups[:, None] == np.arange(count)).astype(np.int64)
+    return counts
 
 
-def clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> Labels:
+def find_clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> Labels:
     """Users with similar rows together: k-means, the best of a few starts."""
-    points, words = np.asarray(rows, np.float64), source or SystemSource()
+    points = np.asarray(rows, np.float64)
+    words = source or SystemSource()
     if not 1 <= count <= len(points):
         raise ParameterError("there must be at least as many users as clusters")
     best: tuple[float, Labels] | None = None
@@ -55,9 +57,10 @@ def clusters(rows: NDArray[Any], count: int, *, source: Words | None = None) -> 
     return best[1]
 
 
-def drawn(labels: Labels, rows: NDArray[Any], *, source: Words | None = None) -> NDArray[np.bool_]:
+def draw_graph(labels: Labels, rows: NDArray[Any], *, source: Words | None = None) -> NDArray[np.bool_]:
     """A graph (symmetric, no loops) in which users have about the noisy numbers of links that their rows say."""
-    words, users = source or SystemSource(), len(labels)
+    words = source or SystemSource()
+    users = len(labels)
     numbers = np.maximum(np.asarray(rows, np.float64), 0.0)
     count = numbers.shape[1]
     inside = (labels[:, None] == np.arange(count)).astype(np.float64)
@@ -67,8 +70,8 @@ def drawn(labels: Labels, rows: NDArray[Any], *, source: Words | None = None) ->
     chance = np.minimum(towards * towards.T / links[labels[:, None], labels[None, :]], 1.0)
     uniform = words.words(users * users, 53).reshape(users, users) / 2.0**53
     lower = np.tril(uniform < chance, -1)
-    found: NDArray[np.bool_] = lower | lower.T
-    return found
+    graph: NDArray[np.bool_] = lower | lower.T
+    return graph
 
 
 def generate(
@@ -81,13 +84,15 @@ def generate(
     source: Words | None = None,
 ) -> tuple[NDArray[np.bool_], Labels, Loss]:
     """All rounds on a simulated population: (synthetic graph, clusters of the users, loss of one entry of one list)."""
-    words, price, users = source or SystemSource(), read_epsilon(epsilon), len(adjacency)
+    words = source or SystemSource()
+    price = read_epsilon(epsilon)
+    users = len(adjacency)
     if adjacency.shape != (users, users) or users > 1 << 12 or rounds < 2:
         raise ParameterError("adjacency must be a square matrix of at most 4096 users, rounds at least 2")
     labels: Labels = uniform_below(groups, users, source=words)
     for turn in range(rounds):
         protocol = Degrees(price / rounds, groups if turn == 0 else count)
-        told = protocol.degrees(protocol.permanent(links_to(adjacency, labels, protocol.groups), words))
+        noisy_counts = protocol.degrees(protocol.permanent(count_links(adjacency, labels, protocol.groups), words))
         if turn + 1 < rounds:
-            labels = clusters(told, count, source=words)
-    return drawn(labels, told, source=words), labels, Pure(price, neighbours="replace", unit=protocol.unit)
+            labels = find_clusters(noisy_counts, count, source=words)
+    return draw_graph(labels, noisy_counts, source=words), labels, Pure(price, neighbours="replace", unit=protocol.unit)

@@ -19,7 +19,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import sign_bits, transform
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_values
+from dither.local.protocol import is_exact, read_values
 from dither.local.ranges import Ordered
 from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpack
 from dither.local.support import Oracle
@@ -57,7 +57,7 @@ class Haar(Oracle):
     def derived(self) -> dict[str, Any]:
         return {"p": self.sign.p, "levels": self.levels}
 
-    def _parts(self, values: Any, level: Any) -> tuple[Any, Any]:
+    def _locate_node(self, values: Any, level: Any) -> tuple[Any, Any]:
         """(node among 2**(level-1), 1 for its right half): the root is level 1."""
         shift = self.levels - level
         return values >> (shift + 1), (values >> shift) & 1
@@ -65,29 +65,29 @@ class Haar(Oracle):
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = read_values(values, self.domain)
         level = 1 + uniform_below(self.levels, len(held), source=source)
-        node, right = self._parts(held, level)
+        node, right = self._locate_node(held, level)
         coordinate = uniform_below(1 << 32, len(held), source=source) & ((1 << (level - 1)) - 1)
         minus = sign_bits(coordinate, node) ^ right
         return np.hstack([level.astype(np.uint8)[:, None], pack(coordinate, self.sign.flip(minus, source))])
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        found = {}
+        law = {}
         for level in range(1, self.levels + 1):
-            node, right = self._parts(value, level)
+            node, right = self._locate_node(value, level)
             size = 1 << (level - 1)
             for coordinate in range(size):
                 true = ((coordinate & node).bit_count() + right) % 2
                 for minus in (0, 1):
                     chance = self.sign.chance(minus, true) / (self.levels * size)
-                    found[bytes([level]) + payload(coordinate, minus)] = chance
-        return found
+                    law[bytes([level]) + payload(coordinate, minus)] = chance
+        return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         level = payloads[:, 0].astype(np.int64)
         coordinate, minus = unpack(payloads[:, 1:])
         within = (level >= 1) & (level <= self.levels)
-        found: NDArray[np.bool_] = within & (coordinate < 1 << np.maximum(level - 1, 0)) & (minus < 2)
-        return found
+        is_valid: NDArray[np.bool_] = within & (coordinate < 1 << np.maximum(level - 1, 0)) & (minus < 2)
+        return is_valid
 
     @property
     def tally_size(self) -> int:
@@ -101,26 +101,27 @@ class Haar(Oracle):
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """Left minus right of every inner node, the root first."""
         scale = self.levels * self.sign.gain
-        factor = scale if exactly(tally) else float(scale)
+        factor = scale if is_exact(tally) else float(scale)
         rows = [transform(tally[None, (1 << k) - 1 : (2 << k) - 1])[0] for k in range(self.levels)]
-        found: NDArray[Any] = np.concatenate(rows) * factor
-        return found
+        differences: NDArray[Any] = np.concatenate(rows) * factor
+        return differences
 
     def target(self, value: int) -> NDArray[Any]:
-        found = np.array([Fraction(0)] * (self.domain - 1), object)
+        target = np.array([Fraction(0)] * (self.domain - 1), object)
         for level in range(1, self.levels + 1):
-            node, right = self._parts(value, level)
-            found[(1 << (level - 1)) - 1 + node] = Fraction(1 - 2 * right)
-        return found
+            node, right = self._locate_node(value, level)
+            target[(1 << (level - 1)) - 1 + node] = Fraction(1 - 2 * right)
+        return target
 
     def user_variance(self, value: int) -> NDArray[Any]:
         mean = self.target(value)
-        found: NDArray[Any] = self.levels * self.sign.gain**2 - mean * mean
-        return found
+        variances: NDArray[Any] = self.levels * self.sign.gain**2 - mean * mean
+        return variances
 
     def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
         """Leaf counts: from the root downwards, half of (parent + difference)."""
-        detail, row = self.debias(tally, reports), np.array([float(reports)])
+        detail = self.debias(tally, reports)
+        row = np.array([float(reports)])
         for k in range(self.levels):
             gap = detail[(1 << k) - 1 : (2 << k) - 1]
             row = np.stack([(row + gap) / 2, (row - gap) / 2], axis=1).ravel()
@@ -140,7 +141,8 @@ class Haar(Oracle):
         """Variance of a range from its coefficients' weights (users who hold nothing there)."""
         cut = np.zeros(self.domain)
         cut[start:end] = 1.0
-        total, weights = cut, []
+        total = cut
+        weights = []
         for _ in range(self.levels):
             pairs = total.reshape(-1, 2)
             weights.append((pairs[:, 0] - pairs[:, 1]) / 2)
@@ -152,5 +154,5 @@ class Haar(Oracle):
         return self.levels * self.sign.gain
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
-        found = self.ordered(tally, reports).counts
-        return Estimate(found, self.variances(found, reports), reports, float(self.largest_move))
+        counts = self.ordered(tally, reports).counts
+        return Estimate(counts, self.variances(counts, reports), reports, float(self.largest_move))

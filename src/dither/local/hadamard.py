@@ -1,8 +1,8 @@
 """Hadamard response (Acharya, Sun, Zhang 2019): one index out of K, and a server that needs n + K log K steps.
 
 The K = blocks * b outputs form blocks; a value has the block v % blocks and the row 1 + v // blocks of the Hadamard
-matrix of order b; its set C_v are the b/2 places y of its block with H[row, y] = +1, i.e. popcount(row & y) even. Each
-place of C_v has weight R, each other output weight 1. With one block the estimate has variance
+matrix of order b; its set C_v are the b/2 columns y of its block with H[row, y] = +1, i.e. popcount(row & y) even. Each
+column of C_v has weight R, each other output weight 1. With one block the estimate has variance
 n (R + 1)**2 / (R - 1)**2 - f, that of sending one random Hadamard coefficient. docs/proofs/local.md, theorem 4.
 Payload: the output index, little-endian.
 
@@ -25,7 +25,7 @@ from dither.errors import ParameterError
 from dither.local.coins import Chance, Coins, chance
 from dither.local.estimate import Estimate
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_value, read_values
+from dither.local.protocol import is_exact, read_value, read_values
 from dither.local.support import Oracle
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
@@ -40,30 +40,34 @@ def transform(rows: NDArray[Any]) -> NDArray[Any]:
     >>> transform(np.array([[1, 2]]))
     array([[ 3, -1]])
     """
-    found, size, half = rows.copy(), rows.shape[1], 1
+    result = rows.copy()
+    size = rows.shape[1]
+    half = 1
     while half < size:
-        pairs = found.reshape(len(rows), size // (2 * half), 2, half)
+        pairs = result.reshape(len(rows), size // (2 * half), 2, half)
         low, high = pairs[:, :, 0].copy(), pairs[:, :, 1]
         pairs[:, :, 0] += high
         pairs[:, :, 1] = low - high
         half *= 2
-    return found
+    return result
 
 
 def sign_bits(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
     """0 where H[a, b] is +1, 1 where it is -1."""
-    found: NDArray[np.int64] = (np.bitwise_count(a & b) & np.uint8(1)).astype(np.int64)
-    return found
+    bits: NDArray[np.int64] = (np.bitwise_count(a & b) & np.uint8(1)).astype(np.int64)
+    return bits
 
 
-def _order(domain: int, blocks: int) -> int:
+def _matrix_order(domain: int, blocks: int) -> int:
     return 1 << max(1, (-(-domain // blocks)).bit_length())
 
 
 def best_blocks(epsilon: Fraction, domain: int) -> int:
     """The power of two with the least noise for a value that nobody holds, spread over the blocks evenly."""
     choices = [1 << k for k in range((domain - 1).bit_length())]
-    return min(choices, key=lambda blocks: _noise(odds(epsilon), blocks, _order(domain, blocks), Fraction(1, blocks)))
+    return min(
+        choices, key=lambda blocks: _noise(odds(epsilon), blocks, _matrix_order(domain, blocks), Fraction(1, blocks))
+    )
 
 
 def _noise(ratio: Fraction, blocks: int, order: int, same: Fraction) -> Fraction:
@@ -92,7 +96,7 @@ class Hadamard(Oracle):
     @property
     def order(self) -> int:
         """b: the order of the Hadamard matrix, a power of two above domain / blocks."""
-        return _order(self.domain, self.blocks)
+        return _matrix_order(self.domain, self.blocks)
 
     @property
     def outputs(self) -> int:
@@ -129,41 +133,47 @@ class Hadamard(Oracle):
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = read_values(values, self.domain)
-        block, row = held % self.blocks, 1 + held // self.blocks
-        place = uniform_below(self.order, len(held), source=source)
+        block = held % self.blocks
+        row = 1 + held // self.blocks
+        column = uniform_below(self.order, len(held), source=source)
         inside = bernoulli(self.inside, len(held), source=source)
         stay = inside | bernoulli(self.opposite, len(held), source=source)
-        # flipping the lowest set bit of the row in the place turns the sign, one to one
-        wrong = sign_bits(row, place) == inside
-        place ^= np.where(wrong & stay, row & -row, 0)
+        # flipping the lowest set bit of the row in the column turns the sign, one to one
+        wrong = sign_bits(row, column) == inside
+        column ^= np.where(wrong & stay, row & -row, 0)
         if self.blocks > 1:
             away = uniform_below(self.blocks - 1, len(held), source=source)
             away += away >= block
             block = np.where(stay, block, away)
-        return put_int(block * self.order + place, self.payload_bytes)
+        return put_int(block * self.order + column, self.payload_bytes)
 
     @cached_property
     def _facts(self) -> tuple[Chance, Chance, int, int]:
         return chance(self.inside), chance(self.opposite), self.order, self.payload_bytes
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        held, (inside, opposite, order, width) = read_value(value, self.domain), self._facts
-        block, row = held % self.blocks, 1 + held // self.blocks
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        held = read_value(value, self.domain)
+        inside, opposite, order, width = self._facts
+        block = held % self.blocks
+        row = 1 + held // self.blocks
         # all draws are made, whatever they decide, so that the work tells nothing
-        place, hit, stay = coins.below(order), coins.coin(inside), coins.coin(opposite)
+        column = coins.below(order)
+        hit = coins.coin(inside)
+        stay = coins.coin(opposite)
         away = coins.below(max(1, self.blocks - 1))
         stay |= hit
-        turned = place ^ (row & -row) if ((row & place).bit_count() % 2 == 0) != hit else place
-        block, place = (block, turned) if stay else (away + (away >= block), place)
-        return (block * order + place).to_bytes(width, "little")
+        turned = column ^ (row & -row) if ((row & column).bit_count() % 2 == 0) != hit else column
+        block, column = (block, turned) if stay else (away + (away >= block), column)
+        return (block * order + column).to_bytes(width, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        block, row = value % self.blocks, 1 + value // self.blocks
-        found = {}
+        block = value % self.blocks
+        row = 1 + value // self.blocks
+        law = {}
         for output in range(self.outputs):
             hit = output // self.order == block and (row & output % self.order).bit_count() % 2 == 0
-            found[output.to_bytes(self.payload_bytes, "little")] = (self.odds if hit else 1) / self.total
-        return found
+            law[output.to_bytes(self.payload_bytes, "little")] = (self.odds if hit else 1) / self.total
+        return law
 
     @property
     def tally_size(self) -> int:
@@ -182,7 +192,7 @@ class Hadamard(Oracle):
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         signed = self._of_values(transform(tally.reshape(self.blocks, self.order)))
-        return signed * (self.step if exactly(tally) else float(self.step))
+        return signed * (self.step if is_exact(tally) else float(self.step))
 
     @property
     def noise_variance(self) -> Fraction:
@@ -203,22 +213,22 @@ class Hadamard(Oracle):
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
         block = np.arange(self.domain) % self.blocks
         inside = np.minimum(np.bincount(block, weights=counts, minlength=self.blocks), reports)
-        return self._spread(counts, inside, reports)
+        return self._compute_variances(counts, inside, reports)
 
-    def _spread(self, counts: Floats, inside: Floats, reports: int) -> Floats:
+    def _compute_variances(self, counts: Floats, inside: Floats, reports: int) -> Floats:
         """Variances when `inside` users hold a value of each block."""
-        same, other = (float(part) for part in self._second_moments())
+        same, other = (float(moment) for moment in self._second_moments())
         members = inside[np.arange(self.domain) % self.blocks]
         return np.maximum(members * same + (reports - members) * other - counts, 0.0)
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
         """The users of a block are estimated as a whole: adding up its clipped counts would add up their noise."""
         values = self.debias(tally, reports).astype(np.float64)
-        seen = tally.reshape(self.blocks, self.order).sum(axis=1)
+        block_reports = tally.reshape(self.blocks, self.order).sum(axis=1)
         away = float(self.order / self.total)
         home = float(Fraction(self.order, 2) * (self.odds + 1) / self.total)
-        inside = np.full(1, float(reports)) if self.blocks == 1 else (seen - reports * away) / (home - away)
-        spread = self._spread(np.clip(values, 0, reports), np.clip(inside, 0, reports), reports)
+        inside = np.full(1, float(reports)) if self.blocks == 1 else (block_reports - reports * away) / (home - away)
+        spread = self._compute_variances(np.clip(values, 0, reports), np.clip(inside, 0, reports), reports)
         return Estimate(values, spread, reports, float(self.largest_move))
 
     @property

@@ -60,15 +60,15 @@ class HashFamily:
 
     def draw(self, count: int, source: Words) -> NDArray[np.int64]:
         """`count` uniform seeds."""
-        found: NDArray[np.int64] = uniform_below(self.prime, (count, self.limbs + 1), source=source)
-        return found
+        seeds: NDArray[np.int64] = uniform_below(self.prime, (count, self.limbs + 1), source=source)
+        return seeds
 
     def public(self, count: int, name: str) -> NDArray[np.int64]:
         """`count` seeds that everyone derives from a public name: sha256("name:row:place") mod P, big-endian."""
         rows = [
             [
-                int.from_bytes(hashlib.sha256(f"{name}:{row}:{place}".encode()).digest(), "big") % self.prime
-                for place in range(self.limbs + 1)
+                int.from_bytes(hashlib.sha256(f"{name}:{row}:{index}".encode()).digest(), "big") % self.prime
+                for index in range(self.limbs + 1)
             ]
             for row in range(count)
         ]
@@ -84,25 +84,28 @@ class HashFamily:
 
     def hash_one(self, chosen: list[int], value: int) -> int:
         """Hash of one value under one seed, in plain integers: the definition."""
-        step, total = self.prime_bits - 1, chosen[-1]
-        for place in range(self.limbs):
-            total += chosen[place] * (value >> step * place & ((1 << step) - 1))
+        step = self.prime_bits - 1
+        total = chosen[-1]
+        for index in range(self.limbs):
+            total += chosen[index] * (value >> step * index & ((1 << step) - 1))
         return total % self.prime * self.size >> self.prime_bits
 
     def _reduce(self, chosen: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-        prime, bits, one = np.int64(self.prime), np.int64(self.prime_bits), np.int64(1)
+        prime = np.int64(self.prime)
+        bits = np.int64(self.prime_bits)
+        unit = np.int64(1)
         mask = np.int64((1 << (self.prime_bits - 1)) - 1)
         total = np.empty(np.broadcast_shapes(chosen[:, 0].shape, values.shape), np.int64)
         spare = np.empty_like(total)
-        for place in range(self.limbs):
-            limb = (values >> np.int64((self.prime_bits - 1) * place)) & mask if self.limbs > 1 else values
-            np.multiply(chosen[:, place], limb, out=spare if place else total)
-            total += spare if place else chosen[:, self.limbs]
+        for index in range(self.limbs):
+            limb = (values >> np.int64((self.prime_bits - 1) * index)) & mask if self.limbs > 1 else values
+            np.multiply(chosen[:, index], limb, out=spare if index else total)
+            total += spare if index else chosen[:, self.limbs]
             # fold: congruent mod the Mersenne prime, and below twice it, so that no product overflows
             np.right_shift(total, bits, out=spare)
             total &= prime
             total += spare
-        np.add(total, one, out=spare)  # t + (1 if t >= prime), cut to the prime's bits, is t mod prime
+        np.add(total, unit, out=spare)  # t + (1 if t >= prime), cut to the prime's bits, is t mod prime
         spare >>= bits
         total += spare
         total &= prime

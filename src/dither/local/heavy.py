@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hashing import PRIME_BITS
-from dither.local.kept import Search, largest_first, scaled_up
+from dither.local.kept import Search, keep_largest, scale_estimate
 from dither.local.localhash import LocalHash
 from dither.local.odds import read_epsilon
 from dither.local.wire import Payloads
@@ -59,9 +59,9 @@ class PrefixSearch(Search):
     def derived(self) -> dict[str, Any]:
         return {"groups": [oracle.to_json() for oracle in self.oracles], "lengths": self.lengths}
 
-    def part(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = values >> (self.bits - self.lengths[group])
-        return found
+    def project_values(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
+        prefixes: NDArray[np.int64] = values >> (self.bits - self.lengths[group])
+        return prefixes
 
     def noise(self, reports: int) -> float:
         """Standard error of the count of a value that nobody holds."""
@@ -70,19 +70,21 @@ class PrefixSearch(Search):
     def find(self, payloads: Payloads, *, keep: int = 32, level: float = 0.95) -> tuple[NDArray[np.int64], Estimate]:
         """(values found, their counts), largest first; only counts above zero at `level` over all probes survive."""
         good = payloads[self.valid(payloads)]
-        reports, groups = len(good), len(self.lengths)
-        candidates, estimate = np.arange(1 << self.first, dtype=np.int64), None
+        reports = len(good)
+        groups = len(self.lengths)
+        candidates = np.arange(1 << self.first, dtype=np.int64)
+        estimate = None
         before = self.first
         for number, (length, oracle) in enumerate(zip(self.lengths, self.oracles, strict=True)):
             if length > before:
                 more = np.arange(1 << (length - before), dtype=np.int64)
                 candidates = ((candidates[:, None] << (length - before)) | more[None, :]).ravel()
                 before = length
-            mine = self.answers(good, number)
-            counts = oracle.debias(oracle.support(mine, candidates), len(mine))
-            estimate = scaled_up(oracle, counts, len(mine), reports, groups)
+            answers = self.answers(good, number)
+            counts = oracle.debias(oracle.support(answers, candidates), len(answers))
+            estimate = scale_estimate(oracle, counts, len(answers), reports, groups)
             chosen = np.flatnonzero(estimate.significant(level)) if length == self.bits else np.arange(len(counts))
-            order, estimate = largest_first(estimate, chosen, keep)
+            order, estimate = keep_largest(estimate, chosen, keep)
             candidates = candidates[order]
         assert estimate is not None
         return candidates, estimate

@@ -22,7 +22,7 @@ from dither.stored import stored
 @stored()
 @dataclass(frozen=True)
 class KeptReports(Protocol):
-    """Keeps reports; `ask` names what to call with `collector.payloads`."""
+    """The collector keeps the payloads; `ask` names the method to call with `collector.payloads`."""
 
     ask = "find"
 
@@ -66,8 +66,8 @@ class Search(KeptReports):
         """The oracle of every group."""
 
     @abstractmethod
-    def part(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
-        """What a user of the group reports."""
+    def project_values(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
+        """The values that users of a group report: prefixes, pieces, or the values themselves."""
 
     @property
     def payload_bytes(self) -> int:
@@ -79,21 +79,21 @@ class Search(KeptReports):
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = read_values(values, 1 << self.bits)
         group = uniform_below(len(self.oracles), len(held), source=source)
-        found = np.zeros((len(held), self.payload_bytes), np.uint8)
-        found[:, 0] = group
+        payloads = np.zeros((len(held), self.payload_bytes), np.uint8)
+        payloads[:, 0] = group
         for number, oracle in enumerate(self.oracles):
             here = np.flatnonzero(group == number)
-            answer = oracle.permanent(self.part(held[here], number), source)
-            found[here[:, None], 1 + np.arange(oracle.payload_bytes)] = answer
-        return found
+            answer = oracle.permanent(self.project_values(held[here], number), source)
+            payloads[here[:, None], 1 + np.arange(oracle.payload_bytes)] = answer
+        return payloads
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        found = {}
+        law = {}
         for number, oracle in enumerate(self.oracles):
-            (part,) = self.part(np.array([value], np.int64), number)
-            for answer, weight in oracle.law(int(part)).items():
-                found[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = weight / len(self.oracles)
-        return found
+            (projected,) = self.project_values(np.array([value], np.int64), number)
+            for answer, weight in oracle.law(int(projected)).items():
+                law[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = weight / len(self.oracles)
+        return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         good = np.zeros(len(payloads), np.bool_)
@@ -109,14 +109,16 @@ class Search(KeptReports):
         return np.ascontiguousarray(payloads[payloads[:, 0] == group, 1:end])
 
 
-def scaled_up(oracle: Oracle, counts: NDArray[np.float64], asked: int, reports: int, groups: float) -> Estimate:
-    """Counts among the `asked` users, 1/groups of all, as counts among all `reports`; variance of the sampling too."""
-    inner = oracle.variances(np.clip(counts, 0, asked), asked)
+def scale_estimate(
+    oracle: Oracle, counts: NDArray[np.float64], respondents: int, reports: int, groups: float
+) -> Estimate:
+    """Counts among `respondents` users, 1/groups of all, scaled to all `reports`; the variance has the sampling too."""
+    inner = oracle.variances(np.clip(counts, 0, respondents), respondents)
     spread = groups**2 * inner + (groups - 1) * np.clip(groups * counts, 0, reports)
     return Estimate(groups * counts, spread, reports, groups * float(oracle.largest_move))
 
 
-def largest_first(estimate: Estimate, chosen: NDArray[np.int64], keep: int) -> tuple[NDArray[np.int64], Estimate]:
+def keep_largest(estimate: Estimate, chosen: NDArray[np.int64], keep: int) -> tuple[NDArray[np.int64], Estimate]:
     """The `keep` largest of the chosen entries, and their estimate."""
     order = chosen[np.argsort(estimate.values[chosen])[::-1][:keep]]
     kept = Estimate(estimate.values[order], estimate.variances[order], estimate.reports, estimate.largest_move)

@@ -92,51 +92,53 @@ class LocalHash(SupportOracle):
         held = read_values(values, self.domain)
         seeds = self.hashes.draw(len(held), source)
         answer = respond(self.hashes.hash_each(seeds, held), self.size, self.p, source)
-        columns = [put_int(seeds[:, place], 4) for place in range(seeds.shape[1])]
+        columns = [put_int(seeds[:, limb], 4) for limb in range(seeds.shape[1])]
         return np.hstack([*columns, put_int(answer, int_width(self.size - 1))])
 
     @cached_property
     def _facts(self) -> tuple[HashFamily, Chance, int]:
         return self.hashes, chance(self.p), int_width(self.size - 1)
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        held, (family, truth, width) = read_value(value, self.domain), self._facts
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        held = read_value(value, self.domain)
+        family, truth, width = self._facts
         chosen = [coins.below(family.prime) for _ in range(family.limbs + 1)]
         answer = respond_one(family.hash_one(chosen, held), self.size, truth, coins)
-        return b"".join(part.to_bytes(4, "little") for part in chosen) + answer.to_bytes(width, "little")
+        return b"".join(number.to_bytes(4, "little") for number in chosen) + answer.to_bytes(width, "little")
 
     def _seeds(self, payloads: Payloads) -> NDArray[np.int64]:
-        places = range(self.hashes.limbs + 1)
-        return np.stack([get_int(payloads[:, 4 * i : 4 * i + 4]) for i in places], axis=1)
+        limbs = range(self.hashes.limbs + 1)
+        return np.stack([get_int(payloads[:, 4 * i : 4 * i + 4]) for i in limbs], axis=1)
 
     def _answers(self, payloads: Payloads) -> NDArray[np.int64]:
         return get_int(payloads[:, self.hashes.seed_bytes :])
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         in_range = (self._seeds(payloads) < self.hashes.prime).all(axis=1)
-        found: NDArray[np.bool_] = in_range & (self._answers(payloads) < self.size)
-        return found
+        is_valid: NDArray[np.bool_] = in_range & (self._answers(payloads) < self.size)
+        return is_valid
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         """All seeds of a small prime. (Of the real one: the law for one seed at a time, `law_given`.)"""
         if self.prime_bits > 7:
             raise ParameterError("the seeds of this prime cannot be enumerated: audit with prime_bits=3 or `law_given`")
-        found = {}
+        law = {}
         for seed in product(range(self.hashes.prime), repeat=self.hashes.limbs + 1):
             for payload, weight in self.law_given(value, seed).items():
-                found[payload] = weight / self.hashes.prime ** len(seed)
-        return found
+                law[payload] = weight / self.hashes.prime ** len(seed)
+        return law
 
     def law_given(self, value: int, chosen: tuple[int, ...]) -> dict[bytes, Fraction]:
         """The law of the report of a user who drew `chosen`."""
         (own,) = self.hashes.hash_each(np.array([chosen], np.int64), np.array([value], np.int64))
-        head = b"".join(int(part).to_bytes(4, "little") for part in chosen)
+        head = b"".join(int(number).to_bytes(4, "little") for number in chosen)
         width = int_width(self.size - 1)
         return {head + y.to_bytes(width, "little"): self.p if y == own else self.other for y in range(self.size)}
 
     def support(self, payloads: Payloads, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many reports support each of `candidates`: all a search over a huge domain needs."""
-        seeds, answers = self._seeds(payloads), self._answers(payloads)
+        seeds = self._seeds(payloads)
+        answers = self._answers(payloads)
         total = np.zeros(len(candidates), np.int64)
         step = max(1, _CELLS // max(1, len(candidates)))
         for start in range(0, len(seeds), step):

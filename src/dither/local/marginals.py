@@ -25,7 +25,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import transform
 from dither.local.odds import odds, read_epsilon
-from dither.local.protocol import Protocol, exactly, read_values
+from dither.local.protocol import Protocol, is_exact, read_values
 from dither.local.signs import SIGN_BYTES, Sign, pack, payload, signed_sum, unpack
 from dither.local.wire import Payloads
 from dither.privacy.noise import Words, uniform_below
@@ -78,12 +78,12 @@ class Marginals(Protocol):
         return pack(entry, self.sign.flip(minus, source))
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        found = {}
+        law = {}
         for entry, mask in enumerate(self.masks):
             true = (value & int(mask)).bit_count() % 2
             for minus in (0, 1):
-                found[payload(entry, minus)] = self.sign.chance(minus, true) / self.coefficients
-        return found
+                law[payload(entry, minus)] = self.sign.chance(minus, true) / self.coefficients
+        return law
 
     @property
     def tally_size(self) -> int:
@@ -98,8 +98,8 @@ class Marginals(Protocol):
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         scale = self.coefficients * self.sign.gain
-        found: NDArray[Any] = tally * (scale if exactly(tally) else float(scale))
-        return found
+        coefficient_sums: NDArray[Any] = tally * (scale if is_exact(tally) else float(scale))
+        return coefficient_sums
 
     def target(self, value: int) -> NDArray[Any]:
         return np.array([Fraction(1 - 2 * ((value & int(m)).bit_count() % 2)) for m in self.masks], object)
@@ -121,13 +121,13 @@ class Marginals(Protocol):
         """
         if not attributes or len(set(attributes)) != len(attributes) or len(attributes) > self.order:
             raise ParameterError(f"a marginal here has 1 to {self.order} different attributes")
-        place = {int(mask): i for i, mask in enumerate(self.masks)}
+        coefficient_index = {int(mask): i for i, mask in enumerate(self.masks)}
         cells = 1 << len(attributes)
         row = np.empty(cells)
         row[0] = estimate.reports
         for inside in range(1, cells):
             mask = sum(1 << attributes[j] for j in range(len(attributes)) if inside >> j & 1)
-            row[inside] = estimate.values[place[mask]]
+            row[inside] = estimate.values[coefficient_index[mask]]
         counts = transform(row[None, :])[0] / cells
         variance = float(estimate.variances[0]) * (cells - 1) / cells**2
         return Estimate(counts, np.full(cells, variance), estimate.reports, estimate.largest_move)

@@ -31,7 +31,8 @@ GRID_BITS = 32
 def round_at_random(grid: NDArray[np.int64], steps: int, source: Words) -> NDArray[np.int64]:
     """One of 0..steps for each grid point, with mean exactly grid * steps / 2**32 (steps below 2**30)."""
     scaled = grid * steps
-    down, rest = scaled >> GRID_BITS, scaled & ((1 << GRID_BITS) - 1)
+    down = scaled >> GRID_BITS
+    rest = scaled & ((1 << GRID_BITS) - 1)
     drawn = source.words(len(grid), GRID_BITS).astype(np.int64)
     return down + (drawn < rest)
 
@@ -57,10 +58,10 @@ class Mean(Protocol):
 
     def grid(self, values: Any) -> NDArray[np.int64]:
         """Values on the public grid 0..2**32."""
-        given = np.asarray(values, np.float64)
-        if given.ndim != 1 or np.isnan(given).any():
+        numbers = np.asarray(values, np.float64)
+        if numbers.ndim != 1 or np.isnan(numbers).any():
             raise ParameterError("values must be a list of numbers, none of them nan")
-        share = (np.clip(given, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
+        share = (np.clip(numbers, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
         return np.clip(np.floor(share * 2.0**GRID_BITS + 0.5), 0, 2.0**GRID_BITS).astype(np.int64)
 
     def grid_one(self, value: Any) -> int:

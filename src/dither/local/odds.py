@@ -15,7 +15,8 @@ from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
 from dither.privacy.noise.enclosure import exp_minus
 
-SMALLEST, LARGEST = Fraction(1, 1000), Fraction(32)
+SMALLEST = Fraction(1, 1000)
+LARGEST = Fraction(32)
 _BITS = 40
 _LOG_BITS = 40
 

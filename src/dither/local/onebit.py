@@ -25,13 +25,13 @@ from dither.errors import ParameterError
 from dither.local.coins import Chance, Coins, chance
 from dither.local.mean import GRID_BITS, Mean, round_at_random
 from dither.local.odds import log_above
-from dither.local.protocol import exactly
+from dither.local.protocol import is_exact
 from dither.local.wire import Payloads, put_int
 from dither.privacy.noise import Words, bernoulli, uniform_below
 from dither.stored import stored
 
 
-def _both(zero: Fraction) -> dict[bytes, Fraction]:
+def _write_law(zero: Fraction) -> dict[bytes, Fraction]:
     return {b"\0": zero, b"\1": 1 - zero}
 
 
@@ -72,13 +72,13 @@ class OneBit(Mean):
     def _truth(self) -> Chance:
         return chance(self.p)
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
         bit = coins.below(1 << GRID_BITS) < self.grid_one(value)
         return b"\1" if bit == coins.coin(self._truth) else b"\0"
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
         share = self.share(value)
-        return _both(share * (1 - self.p) + (1 - share) * self.p)
+        return _write_law(share * (1 - self.p) + (1 - share) * self.p)
 
     @property
     def tally_size(self) -> int:
@@ -88,13 +88,13 @@ class OneBit(Mean):
         return payloads[:, 0] < 2
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = payloads.sum(axis=0, dtype=np.int64)
-        return found
+        one_count: NDArray[np.int64] = payloads.sum(axis=0, dtype=np.int64)
+        return one_count
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        gain = self.largest_move if exactly(tally) else float(self.largest_move)
-        found: NDArray[Any] = (2 * tally - reports) * gain
-        return found
+        gain = self.largest_move if is_exact(tally) else float(self.largest_move)
+        total: NDArray[Any] = (2 * tally - reports) * gain
+        return total
 
     def second_moment(self, share: Fraction) -> Fraction:
         return self.largest_move**2
@@ -147,10 +147,10 @@ class RepeatedOneBit(OneBit):
 
     def whole(self, values: Any) -> NDArray[np.int64]:
         """Values as integers above `low`, clamped."""
-        given = np.asarray(values)
-        if given.ndim != 1 or given.dtype.kind not in "iu":
+        integers = np.asarray(values)
+        if integers.ndim != 1 or integers.dtype.kind not in "iu":
             raise ParameterError("values must be a list of integers")
-        return np.clip(given.astype(np.int64), int(self.low), int(self.high)) - int(self.low)
+        return np.clip(integers.astype(np.int64), int(self.low), int(self.high)) - int(self.low)
 
     def share(self, value: Any) -> Fraction:
         return Fraction(int(self.whole([value])[0]), int(self.high - self.low))
@@ -170,14 +170,15 @@ class RepeatedOneBit(OneBit):
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         drawn = uniform_below(self.step, len(values), source=source) if devices is None else devices
-        place, most = self.endpoint(values, drawn), self.most_keys - 1
-        bit = (uniform_below(most, len(place), source=source) < place).astype(np.int64)
+        multiple = self.endpoint(values, drawn)
+        most = self.most_keys - 1
+        bit = (uniform_below(most, len(multiple), source=source) < multiple).astype(np.int64)
         bit ^= ~bernoulli(self.p, len(bit), source=source)
         return put_int(bit, 1)
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        place = int(self.endpoint([value], np.array([device]))[0])
-        bit = coins.below(self.most_keys - 1) < place
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        multiple = int(self.endpoint([value], np.array([device]))[0])
+        bit = coins.below(self.most_keys - 1) < multiple
         return b"\1" if bit == coins.coin(self._truth) else b"\0"
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:
@@ -187,4 +188,4 @@ class RepeatedOneBit(OneBit):
     def report_law(self, value: Any) -> dict[bytes, Fraction]:
         """The law of one report, both steps together."""
         share = self.share(value)
-        return _both(share * (1 - self.heard) + (1 - share) * self.heard)
+        return _write_law(share * (1 - self.heard) + (1 - share) * self.heard)

@@ -24,7 +24,7 @@ from dither.errors import ParameterError
 from dither.local.mean import GRID_BITS, Mean, round_at_random
 from dither.local.odds import odds
 from dither.local.onebit import OneBit
-from dither.local.protocol import exactly
+from dither.local.protocol import is_exact
 from dither.local.window import Window
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, bernoulli
@@ -74,9 +74,9 @@ class Piecewise(Mean):
         return put_int(self.window.draw(start, source), self.payload_bytes)
 
     def _starts(self, share: Fraction) -> list[tuple[int, Fraction]]:
-        place = share * self.positions
-        down = min(int(place), self.positions - 1)
-        return [(down, 1 - (place - down)), (down + 1, place - down)]
+        position = share * self.positions
+        down = min(int(position), self.positions - 1)
+        return [(down, 1 - (position - down)), (down + 1, position - down)]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
         starts = self._starts(self.share(value))
@@ -89,7 +89,8 @@ class Piecewise(Mean):
 
     def coefficients(self) -> tuple[Fraction, Fraction]:
         """(a, b): a report y estimates r by a (y + 1/2) + b."""
-        first, last = self.window.mean(0), self.window.mean(self.positions)
+        first = self.window.mean(0)
+        last = self.window.mean(self.positions)
         slope = 2 / (last - first)
         return slope, -1 - slope * first
 
@@ -105,7 +106,7 @@ class Piecewise(Mean):
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         a, b = self.coefficients()
-        if exactly(tally):
+        if is_exact(tally):
             return np.array([a * (tally[0] + Fraction(reports, 2)) + b * reports], object)
         return float(a) * (tally + reports / 2) + float(b) * reports
 
@@ -182,13 +183,13 @@ class Hybrid(Mean):
         return put_int(np.where(chosen, cell, self.cells + bit), self.payload_bytes)
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
-        found = {}
+        law = {}
         if self.mix:
             for y, weight in self.piecewise.law(value).items():
-                found[int.from_bytes(y, "little").to_bytes(self.payload_bytes, "little")] = self.mix * weight
+                law[int.from_bytes(y, "little").to_bytes(self.payload_bytes, "little")] = self.mix * weight
         for bit, weight in self.one_bit.law(value).items():
-            found[(self.cells + bit[0]).to_bytes(self.payload_bytes, "little")] = (1 - self.mix) * weight
-        return found
+            law[(self.cells + bit[0]).to_bytes(self.payload_bytes, "little")] = (1 - self.mix) * weight
+        return law
 
     @property
     def tally_size(self) -> int:
@@ -205,8 +206,8 @@ class Hybrid(Mean):
         return np.array([cells.sum(), len(cells), bits.sum(), len(bits)], np.int64)
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        found: NDArray[Any] = self.piecewise.debias(tally[:1], tally[1]) + self.one_bit.debias(tally[2:3], tally[3])
-        return found
+        total: NDArray[Any] = self.piecewise.debias(tally[:1], tally[1]) + self.one_bit.debias(tally[2:3], tally[3])
+        return total
 
     def second_moment(self, share: Fraction) -> Fraction:
         return self.mix * self.piecewise.second_moment(share) + (1 - self.mix) * self.one_bit.second_moment(share)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dither.local.estimate import Estimate
 
 
-def _axes() -> Any:
+def _make_axes() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -25,16 +25,16 @@ def _axes() -> Any:
 
 def bars(estimate: Estimate, *, level: float = 0.95, top: int = 40) -> Any:
     """The `top` largest values with their intervals; zero is drawn, because raw estimates may be negative."""
-    figure, axes = _axes()
+    figure, axes = _make_axes()
     values = estimate.values.ravel()
     order = np.argsort(values)[::-1][:top]
     low, high = (end.ravel()[order] for end in estimate.interval(level))
     names = estimate.labels or tuple(str(i) for i in range(values.size))
-    places = np.arange(len(order))
-    axes.bar(places, values[order], color="#4c72b0")
-    axes.errorbar(places, values[order], [values[order] - low, high - values[order]], fmt="none", ecolor="#222222")
+    positions = np.arange(len(order))
+    axes.bar(positions, values[order], color="#4c72b0")
+    axes.errorbar(positions, values[order], [values[order] - low, high - values[order]], fmt="none", ecolor="#222222")
     axes.axhline(0, color="#222222", linewidth=0.8)
-    axes.set_xticks(places, [escape_label(names[i]) for i in order], rotation=45, ha="right", **PLOT_TEXT)
+    axes.set_xticks(positions, [escape_label(names[i]) for i in order], rotation=45, ha="right", **PLOT_TEXT)
     axes.set_ylabel(escape_label(f"estimated {estimate.what}"), **PLOT_TEXT)
     axes.set_title(f"{estimate.reports:,} reports, intervals at {level:.0%}")
     return figure
@@ -42,7 +42,7 @@ def bars(estimate: Estimate, *, level: float = 0.95, top: int = 40) -> Any:
 
 def error_curves(users: Sequence[int], errors: Mapping[str, Sequence[float]], *, ylabel: str) -> Any:
     """Error against the number of users, one line a protocol or epsilon, both axes logarithmic."""
-    figure, axes = _axes()
+    figure, axes = _make_axes()
     for name, line in errors.items():
         axes.loglog(users, line, marker="o", label=name)
     axes.set_xlabel("users")
@@ -54,7 +54,7 @@ def error_curves(users: Sequence[int], errors: Mapping[str, Sequence[float]], *,
 
 def distribution(edges: Sequence[float], density: Sequence[float], *, truth: Sequence[float] | None = None) -> Any:
     """A histogram recovered from reports, with the truth where it is known (simulations only)."""
-    figure, axes = _axes()
+    figure, axes = _make_axes()
     axes.stairs(density, edges, fill=True, alpha=0.6, label="estimate")
     if truth is not None:
         axes.stairs(truth, edges, color="#222222", label="truth")

@@ -46,18 +46,18 @@ def attack(protocol: Oracle, fakes: int, targets: list[int], *, source: Words | 
     if not len(wanted) or wanted.min() < 0 or wanted.max() >= protocol.domain:
         raise ParameterError("targets must be values of the domain")
     if isinstance(protocol, OptimisedUnary | SymmetricUnary):
-        return _unary(protocol, fakes, wanted, words)
+        return _attack_unary(protocol, fakes, wanted, words)
     if isinstance(protocol, LocalHash):
-        return _hash(protocol, fakes, wanted, words)
+        return _attack_hash(protocol, fakes, wanted, words)
     # the best of the outputs that honest holders of the targets send most often
-    outputs = _likely(protocol, wanted, words)
+    outputs = _list_likely_reports(protocol, wanted, words)
     score = [protocol.debias(protocol.tally(row[None]).astype(np.float64), 1)[wanted].sum() for row in outputs]
     best = outputs[np.isclose(score, max(score))]
-    found: Payloads = best[np.arange(fakes) % len(best)]
-    return found
+    reports: Payloads = best[np.arange(fakes) % len(best)]
+    return reports
 
 
-def _likely(protocol: Oracle, wanted: NDArray[np.int64], words: Words) -> Payloads:
+def _list_likely_reports(protocol: Oracle, wanted: NDArray[np.int64], words: Words) -> Payloads:
     if isinstance(protocol, Direct):
         return put_int(wanted, protocol.payload_bytes)
     draws = np.repeat(wanted, max(1, 256 // len(wanted)))
@@ -71,7 +71,7 @@ def _likely(protocol: Oracle, wanted: NDArray[np.int64], words: Words) -> Payloa
     return protocol.permanent(draws, words)
 
 
-def _unary(protocol: SupportOracle, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
+def _attack_unary(protocol: SupportOracle, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
     """All target bits set, the others as an honest user's, so that the number of ones does not give it away."""
     rows = protocol.permanent(np.full(fakes, int(wanted[0])), words).copy()
     for target in wanted:
@@ -79,13 +79,13 @@ def _unary(protocol: SupportOracle, fakes: int, wanted: NDArray[np.int64], words
     return rows
 
 
-def _hash(protocol: LocalHash, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
+def _attack_hash(protocol: LocalHash, fakes: int, wanted: NDArray[np.int64], words: Words) -> Payloads:
     """Of 1,000 seeds the one that sends most targets to one value."""
     seeds = protocol.hashes.draw(1000, words)
     hashes = protocol.hashes.hash(seeds, wanted)
     counts = np.stack([(hashes == y).sum(axis=1) for y in range(protocol.size)], axis=1)
     best, answer = np.unravel_index(int(counts.argmax()), counts.shape)
-    columns = [put_int(np.full(fakes, part), 4) for part in seeds[best]]
+    columns = [put_int(np.full(fakes, seed_number), 4) for seed_number in seeds[best]]
     width = protocol.payload_bytes - protocol.hashes.seed_bytes
     return np.hstack([*columns, put_int(np.full(fakes, int(answer)), width)])
 
@@ -118,16 +118,19 @@ def simulate(
 
 def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> tuple[str, ...]:
     """What honest reports would show with probability below `false_alarm`; empty is no proof of honesty."""
-    found = []
+    messages = []
     limit = NormalDist().inv_cdf(1 - false_alarm / 2)
     n = len(payloads)
     if isinstance(protocol, OptimisedUnary | SymmetricUnary):
         ones = np.bitwise_count(payloads).sum(axis=1, dtype=np.int64)
-        p, q, d = float(protocol.p), float(protocol.q), protocol.domain
-        mean, variance = p + (d - 1) * q, p * (1 - p) + (d - 1) * q * (1 - q)
+        p = float(protocol.p)
+        q = float(protocol.q)
+        d = protocol.domain
+        mean = p + (d - 1) * q
+        variance = p * (1 - p) + (d - 1) * q * (1 - q)
         score = float((ones.mean() - mean) / (variance / n) ** 0.5)
         if abs(score) > limit:
-            found.append(
+            messages.append(
                 f"reports have {ones.mean():.2f} ones each instead of {mean:.2f} ({score:+.0f} standard errors)"
             )
     if isinstance(protocol, LocalHash):
@@ -136,11 +139,11 @@ def hints(protocol: Protocol, payloads: Payloads, false_alarm: float = 1e-6) -> 
         expected = n * n / 2 / protocol.hashes.prime ** (protocol.hashes.limbs + 1)
         repeated = int((counts * (counts - 1) // 2).sum())
         if repeated > expected + limit * max(1.0, expected**0.5) + 1:
-            found.append(f"{repeated} pairs of reports share a hash seed, {expected:.2g} expected")
+            messages.append(f"{repeated} pairs of reports share a hash seed, {expected:.2g} expected")
     if isinstance(protocol, Oracle) and not isinstance(protocol, LocalHash) and n:
         values = protocol.debias(protocol.tally(payloads), n)
         excess = float(np.max(values)) - n
         spread = (n * float(protocol.noise_variance)) ** 0.5
         if excess > limit * spread:
-            found.append("a count exceeds the number of reports")
-    return tuple(found)
+            messages.append("a count exceeds the number of reports")
+    return tuple(messages)

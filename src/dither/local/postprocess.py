@@ -33,14 +33,14 @@ def norm_sub(values: Floats, total: float) -> Floats:
     ordered = np.sort(values)[::-1]
     excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
     last = int(np.flatnonzero(ordered > excess)[-1]) if (ordered > excess).any() else 0
-    found: Floats = np.maximum(values - excess[last], 0.0)
-    return found
+    counts: Floats = np.maximum(values - excess[last], 0.0)
+    return counts
 
 
 def norm(values: Floats, total: float) -> Floats:
     """One constant added to all, so that they sum to `total`; may stay negative."""
-    found: Floats = values + (total - values.sum()) / len(values)
-    return found
+    counts: Floats = values + (total - values.sum()) / len(values)
+    return counts
 
 
 def clip(values: Floats, total: float) -> Floats:
@@ -50,8 +50,8 @@ def clip(values: Floats, total: float) -> Floats:
 
 def base_cut(values: Floats, errors: Floats, level: float = 0.95) -> Floats:
     """Counts below the significance threshold (one-sided, Bonferroni over all) set to zero, the others kept."""
-    each = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(values)))
-    return np.where(values > each * errors, values, 0.0)
+    quantile = NormalDist().inv_cdf(1 - (1 - level) / max(1, len(values)))
+    return np.where(values > quantile * errors, values, 0.0)
 
 
 _METHODS: dict[str, Callable[[Floats, float], Floats]] = {"norm_sub": norm_sub, "norm": norm, "clip": clip}

@@ -33,11 +33,11 @@ class Preset:
 
     def protocol(self, **stated: Any) -> Any:
         """The protocol; parameters that are not public must be stated by the caller."""
-        known = {name: value for name, (value, _) in self.parameters.items() if value is not None}
+        published = {name: value for name, (value, _) in self.parameters.items() if value is not None}
         missing = {name for name, (value, _) in self.parameters.items() if value is None} - set(stated)
         if missing:
             raise ParameterError(f"{self.name}: {sorted(missing)} are not public; state them: protocol(epsilon=...)")
-        return self.make(**(known | stated))
+        return self.make(**(published | stated))
 
     def explain(self) -> str:
         """Every parameter with its source."""
@@ -51,8 +51,8 @@ _CLIENT = "google/rappor, client/python/rappor.py, class Params"
 _CHROMIUM = "Chromium source, components/rappor, as read for shared/spec/fundamentals-and-local.md section 8"
 
 
-def _bloom(**given: Any) -> BloomRappor:
-    return bloom_rappor(**given)
+def _make_bloom(**parameters: Any) -> BloomRappor:
+    return bloom_rappor(**parameters)
 
 
 RAPPOR = Preset(
@@ -65,7 +65,7 @@ RAPPOR = Preset(
         "p": ("1/2", _CLIENT),
         "q": ("3/4", _CLIENT),
     },
-    _bloom,
+    _make_bloom,
     ("the Bloom hash is SHA-256 here; the client's is SHA-1 or MD5, by version",),
 )
 CHROMIUM = Preset(
@@ -78,17 +78,17 @@ CHROMIUM = Preset(
         "p": ("1/4", _CHROMIUM),
         "q": ("3/4", _CHROMIUM),
     },
-    _bloom,
+    _make_bloom,
     ("128 bits for domain names (eTLD+1), 8 for Safe Browsing; sparse noise has f = 1/4", "retired from Chrome"),
 )
 
 
-def _cms(**given: Any) -> CountMeanSketch:
-    return CountMeanSketch(**given)
+def _make_cms(**parameters: Any) -> CountMeanSketch:
+    return CountMeanSketch(**parameters)
 
 
-def _hcms(**given: Any) -> HadamardSketch:
-    return HadamardSketch(**given)
+def _make_hcms(**parameters: Any) -> HadamardSketch:
+    return HadamardSketch(**parameters)
 
 
 _DUMP = "unauthenticated dumps of device records, plausible (spec section 8)"
@@ -102,7 +102,7 @@ APPLE_CMS = Preset(
         "domain": (1 << 60, _FREE),
         "name": ("apple-cms", _FREE),
     },
-    _cms,
+    _make_cms,
     (
         "Apple's white paper names the mechanism; parameters per use case beyond the dumps are not public",
         "Tang et al. 2017: up to 16 a day on macOS 10.12, renewed daily; 30 days are 480 (rule: dither never renews)",
@@ -118,13 +118,13 @@ APPLE_HCMS = Preset(
         "domain": (1 << 60, _FREE),
         "name": ("apple-hcms", _FREE),
     },
-    _hcms,
+    _make_hcms,
     ("hash functions of Apple's devices are not public",),
 )
 
 
-def _puzzle(**given: Any) -> FragmentPuzzle:
-    return FragmentPuzzle(**given)
+def _make_puzzle(**parameters: Any) -> FragmentPuzzle:
+    return FragmentPuzzle(**parameters)
 
 
 _WORDS = "not public; Apple's white paper (2017) describes the algorithm"
@@ -137,7 +137,7 @@ APPLE_PUZZLE = Preset(
         "tag_bits": (8, "the implementation in pure-LDP, as read for spec section 6"),
         "name": ("apple-puzzle", _FREE),
     },
-    _puzzle,
+    _make_puzzle,
     (
         "state epsilon, bits and step yourself",
         "Apple splits epsilon between fragment and word and uses count-mean sketches; here the users are split",
@@ -145,8 +145,8 @@ APPLE_PUZZLE = Preset(
 )
 
 
-def _one_bit(**given: Any) -> RepeatedOneBit:
-    return RepeatedOneBit(**given)
+def _make_one_bit(**parameters: Any) -> RepeatedOneBit:
+    return RepeatedOneBit(**parameters)
 
 
 _PAPER = "Ding, Kulkarni, Yekhanin 2017 describes the mechanism; the deployed value is not public"
@@ -159,19 +159,19 @@ MICROSOFT = Preset(
         "step": (None, _PAPER),
         "flip": (None, _PAPER),
     },
-    _one_bit,
+    _make_one_bit,
     ("state epsilon, high, step (a divisor of high) and flip yourself",),
 )
 
 
-def _bit_flip(**given: Any) -> BitFlip:
-    return BitFlip(**given)
+def _make_bit_flip(**parameters: Any) -> BitFlip:
+    return BitFlip(**parameters)
 
 
 MICROSOFT_HISTOGRAM = Preset(
     "Microsoft telemetry, dBitFlip",
     {"epsilon": (None, _PAPER), "domain": (None, _PAPER), "sampled": (None, _PAPER)},
-    _bit_flip,
+    _make_bit_flip,
     (
         "state epsilon, the number of buckets and how many of them a device reports yourself",
         "the paper fixes a device's buckets for life; here each new answer draws them anew",

@@ -73,8 +73,8 @@ class Protocol(ABC):
         """The public protocol document."""
         tree: dict[str, Any] = {"protocol": self.type, "v": self.version}
         for key, value in stored_items(self):
-            tree[key] = _plain(value)
-        tree["derived"] = {name: _plain(value) for name, value in self.derived().items()}
+            tree[key] = _to_plain(value)
+        tree["derived"] = {name: _to_plain(value) for name, value in self.derived().items()}
         tree["payload_bytes"] = self.payload_bytes
         return tree
 
@@ -104,10 +104,10 @@ class Protocol(ABC):
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         """One permanent report for each value: what a client memoises. All of the privacy lies here."""
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
         """One permanent report of one value: the law of `permanent`, written for one device where that is faster."""
-        found: bytes = self.permanent(one_row(value), coins.source(), np.array([device], np.int64))[0].tobytes()
-        return found
+        report: bytes = self.permanent(one_row(value), coins.source(), np.array([device], np.int64))[0].tobytes()
+        return report
 
     def instant(self, memos: Payloads, source: Words) -> Payloads:
         """What leaves the device for a memoised report: itself, or a second randomisation of it."""
@@ -158,7 +158,7 @@ class Protocol(ABC):
     def target(self, value: Any) -> NDArray[Any]:
         """What `debias` of one report estimates: by default the indicator of the value."""
         inputs = self.inputs()
-        return np.array([Fraction(int(other == value)) for other in inputs], object)
+        return np.array([Fraction(int(candidate == value)) for candidate in inputs], object)
 
     @abstractmethod
     def user_variance(self, value: Any) -> NDArray[Any]:
@@ -182,10 +182,10 @@ def from_json(tree: dict[str, Any]) -> Protocol:
         raise ParameterError(f"no local protocol {name!r}: a document names one that this version knows")
     if tree.get("v") != kind.version:
         raise ParameterError(f"protocol {kind.type} version {tree.get('v')} is not known here: it needs a newer dither")
-    given: dict[str, Any] = {attribute: tree.get(key) for key, attribute in stored_keys(kind).items()}
+    fields: dict[str, Any] = {attribute: tree.get(key) for key, attribute in stored_keys(kind).items()}
     make: Any = kind
     try:
-        protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in given.items()})
+        protocol: Protocol = make(**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
         follows = dumps(protocol.to_json()) == dumps(tree)
     except ParameterError:
         raise
@@ -196,10 +196,10 @@ def from_json(tree: dict[str, Any]) -> Protocol:
     return protocol
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Fraction):
         return fraction_text(value)
-    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+    return [_to_plain(element) for element in value] if isinstance(value, tuple) else value
 
 
 def read_domain(domain: Any, largest: int) -> int:
@@ -211,21 +211,21 @@ def read_domain(domain: Any, largest: int) -> int:
 
 def read_values(values: Any, domain: int) -> NDArray[np.int64]:
     """Values as indices below `domain`; the message never repeats a value."""
-    given = np.asarray(values)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ParameterError("values must be a list of integers (positions in the public domain)")
-    found = given.astype(np.int64)
-    if len(found) and (found.min() < 0 or found.max() >= domain):
+    indices = array.astype(np.int64)
+    if len(indices) and (indices.min() < 0 or indices.max() >= domain):
         raise ParameterError(f"a value lies outside the public domain 0..{domain - 1}: map unknown values to 'other'")
-    return found
+    return indices
 
 
 def one_row(value: Any) -> Any:
     """A batch of one value."""
-    return repeated(value, 1)
+    return repeat_value(value, 1)
 
 
-def repeated(value: Any, count: int) -> Any:
+def repeat_value(value: Any, count: int) -> Any:
     """A batch of `count` equal values."""
     if isinstance(value, (str, dict, tuple)):
         return [value] * count
@@ -241,6 +241,6 @@ def read_value(value: Any, domain: int) -> int:
     return int(value)
 
 
-def exactly(tally: NDArray[Any]) -> bool:
+def is_exact(tally: NDArray[Any]) -> bool:
     """Whether arithmetic on this tally is to be done in Fractions."""
     return tally.dtype == object

@@ -28,7 +28,7 @@ from dither.errors import ParameterError
 from dither.local.estimate import Estimate
 from dither.local.hadamard import Hadamard
 from dither.local.hashing import PRIME_BITS
-from dither.local.kept import Search, largest_first, scaled_up
+from dither.local.kept import Search, keep_largest, scale_estimate
 from dither.local.localhash import LocalHash
 from dither.local.odds import read_epsilon
 from dither.local.support import Oracle
@@ -73,32 +73,34 @@ class FragmentPuzzle(Search):
     def derived(self) -> dict[str, Any]:
         return {"piece": self.oracles[0].to_json(), "whole": self.oracles[-1].to_json(), "positions": self.positions}
 
-    def part(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
+    def project_values(self, values: NDArray[np.int64], group: int) -> NDArray[np.int64]:
         if group >= self.positions:
             return values
         shift = max(0, self.bits - (group + 1) * self.step)
         width = min(self.step, self.bits - group * self.step)
         tags = {int(value): self.tag(int(value)) for value in np.unique(values)}
         tagged = np.array([tags[int(value)] for value in values], np.int64)
-        found: NDArray[np.int64] = ((values >> shift & ((1 << width) - 1)) << self.tag_bits) | tagged
-        return found
+        tagged_pieces: NDArray[np.int64] = ((values >> shift & ((1 << width) - 1)) << self.tag_bits) | tagged
+        return tagged_pieces
 
-    def _pieces(self, payloads: Payloads) -> list[dict[int, list[int]]]:
+    def _find_pieces(self, payloads: Payloads) -> list[dict[int, list[int]]]:
         """For every position the significant pieces of each tag, largest first; half a false pair is expected."""
-        found = []
+        pieces = []
         for group in range(self.positions):
-            oracle, mine = self.oracles[group], self.answers(payloads, group)
-            estimate = oracle.estimate(oracle.tally(mine), len(mine))
+            oracle = self.oracles[group]
+            answers = self.answers(payloads, group)
+            estimate = oracle.estimate(oracle.tally(answers), len(answers))
             cells = np.flatnonzero(estimate.significant(1 / 2))
             by_tag: dict[int, list[int]] = {}
             for cell in cells[np.argsort(estimate.values[cells])[::-1]]:
                 by_tag.setdefault(int(cell) & ((1 << self.tag_bits) - 1), []).append(int(cell) >> self.tag_bits)
-            found.append(by_tag)
-        return found
+            pieces.append(by_tag)
+        return pieces
 
     def candidates(self, payloads: Payloads) -> NDArray[np.int64]:
         """Words that the pieces spell: a piece for every position, all of one tag, which is the tag of the word."""
-        pieces, found = self._pieces(payloads), []
+        pieces = self._find_pieces(payloads)
+        words = []
         widths = [min(self.step, self.bits - group * self.step) for group in range(self.positions)]
         for tag in set.intersection(*(set(by_tag) for by_tag in pieces)):
             for spelt in islice(product(*(by_tag[tag] for by_tag in pieces)), _JOINS):
@@ -106,16 +108,17 @@ class FragmentPuzzle(Search):
                 for piece, width in zip(spelt, widths, strict=True):
                     word = word << width | piece
                 if word < 1 << self.bits and self.tag(word) == tag:
-                    found.append(word)
-        return np.array(sorted(found), np.int64)
+                    words.append(word)
+        return np.array(sorted(words), np.int64)
 
     def find(self, payloads: Payloads, *, keep: int = 32, level: float = 0.95) -> tuple[NDArray[np.int64], Estimate]:
         """(values found, their counts by the whole-value reports), largest first, significant at `level` over all."""
         good = payloads[self.valid(payloads)]
-        words, oracle = self.candidates(good), self.oracles[-1]
+        words = self.candidates(good)
+        oracle = self.oracles[-1]
         assert isinstance(oracle, LocalHash)
-        mine = np.concatenate([self.answers(good, self.positions + i) for i in range(self.positions)])
-        counts = oracle.debias(oracle.support(mine, words), len(mine))
-        estimate = scaled_up(oracle, counts, len(mine), len(good), 2)
-        order, kept = largest_first(estimate, np.flatnonzero(estimate.significant(level)), keep)
+        answers = np.concatenate([self.answers(good, self.positions + i) for i in range(self.positions)])
+        counts = oracle.debias(oracle.support(answers, words), len(answers))
+        estimate = scale_estimate(oracle, counts, len(answers), len(good), 2)
+        order, kept = keep_largest(estimate, np.flatnonzero(estimate.significant(level)), keep)
         return words[order], kept

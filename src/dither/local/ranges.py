@@ -64,9 +64,11 @@ class Hierarchy(Oracle):
 
     @property
     def levels(self) -> int:
-        height, size = 0, 1
+        height = 0
+        size = 1
         while size < self.domain:
-            height, size = height + 1, size * max(2, self.branching)
+            height += 1
+            size *= max(2, self.branching)
         return height
 
     @cached_property
@@ -88,20 +90,20 @@ class Hierarchy(Oracle):
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = read_values(values, self.domain)
         level = 1 + uniform_below(self.levels, len(held), source=source)
-        found = np.zeros((len(held), self.payload_bytes), np.uint8)
-        found[:, 0] = level
+        payloads = np.zeros((len(held), self.payload_bytes), np.uint8)
+        payloads[:, 0] = level
         for number, oracle in enumerate(self.oracles, 1):
             here = np.flatnonzero(level == number)
             answer = oracle.permanent(self._node(held[here], number), source)
-            found[here[:, None], 1 + np.arange(oracle.payload_bytes)] = answer
-        return found
+            payloads[here[:, None], 1 + np.arange(oracle.payload_bytes)] = answer
+        return payloads
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        found = {}
+        law = {}
         for number, oracle in enumerate(self.oracles, 1):
             for answer, weight in oracle.law(self._node(value, number)).items():
-                found[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = weight / self.levels
-        return found
+                law[bytes([number]) + answer.ljust(self.payload_bytes - 1, b"\0")] = weight / self.levels
+        return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         good = np.zeros(len(payloads), np.bool_)
@@ -116,35 +118,38 @@ class Hierarchy(Oracle):
         return sum(oracle.tally_size + 1 for oracle in self.oracles)
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        parts: list[NDArray[np.int64]] = []
+        tallies: list[NDArray[np.int64]] = []
         for number, oracle in enumerate(self.oracles, 1):
             here = payloads[payloads[:, 0] == number, 1 : 1 + oracle.payload_bytes]
-            parts += [oracle.tally(here), np.array([len(here)])]
-        return np.concatenate(parts)
+            tallies += [oracle.tally(here), np.array([len(here)])]
+        return np.concatenate(tallies)
 
-    def _levels(self, tally: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:
-        found, start = [], 0
+    def _split_tally(self, tally: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:
+        level_tallies = []
+        start = 0
         for oracle in self.oracles:
             end = start + oracle.tally_size
-            found.append((tally[start:end], tally[end]))
+            level_tallies.append((tally[start:end], tally[end]))
             start = end + 1
-        return found
+        return level_tallies
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """Counts of all nodes, level after level, scaled up from the users of the level."""
-        parts = [o.debias(t, n) * self.levels for o, (t, n) in zip(self.oracles, self._levels(tally), strict=True)]
-        return np.concatenate(parts)
+        level_counts = [
+            o.debias(t, n) * self.levels for o, (t, n) in zip(self.oracles, self._split_tally(tally), strict=True)
+        ]
+        return np.concatenate(level_counts)
 
     def target(self, value: int) -> NDArray[Any]:
         return np.concatenate([o.target(self._node(value, i)) for i, o in enumerate(self.oracles, 1)])
 
     def user_variance(self, value: int) -> NDArray[Any]:
-        parts = []
+        level_variances = []
         for number, oracle in enumerate(self.oracles, 1):
             node = self._node(value, number)
             mean = oracle.target(node)
-            parts.append(self.levels * (oracle.user_variance(node) + mean * mean) - mean * mean)
-        return np.concatenate(parts)
+            level_variances.append(self.levels * (oracle.user_variance(node) + mean * mean) - mean * mean)
+        return np.concatenate(level_variances)
 
     @property
     def noise_variance(self) -> Fraction:
@@ -153,8 +158,8 @@ class Hierarchy(Oracle):
     def variances(self, counts: Floats, reports: int) -> Floats:
         """Of the leaves, before consistency."""
         inner = self.oracles[-1].variances(counts / self.levels, max(1, reports // self.levels))
-        found: Floats = self.levels**2 * inner + counts * (self.levels - 1)
-        return found
+        leaf_variances: Floats = self.levels**2 * inner + counts * (self.levels - 1)
+        return leaf_variances
 
     @property
     def largest_move(self) -> Fraction:
@@ -169,7 +174,8 @@ class Hierarchy(Oracle):
     def ordered(self, tally: NDArray[np.int64], reports: int) -> Ordered:
         """Leaf counts after consistency."""
         raw = self.debias(tally, reports).astype(np.float64)
-        levels, start = [np.array([float(reports)])], 0
+        levels = [np.array([float(reports)])]
+        start = 0
         for oracle in self.oracles:
             levels.append(raw[start : start + oracle.domain])
             start += oracle.domain

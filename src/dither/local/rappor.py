@@ -62,8 +62,9 @@ class Steps:
 
     def one_report(self, hashes: int) -> Fraction:
         """h ln(q*(1 - p*) / (p*(1 - q*))), rounded up."""
-        one, zero = self.reported_one, self.reported_zero
-        return log_above((one * (1 - zero) / (zero * (1 - one))) ** hashes)
+        one_chance = self.reported_one
+        zero_chance = self.reported_zero
+        return log_above((one_chance * (1 - zero_chance) / (zero_chance * (1 - one_chance))) ** hashes)
 
     def remember(self, truth: Payloads, width: int, source: Words) -> Payloads:
         """Permanent answers of packed rows."""

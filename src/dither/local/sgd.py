@@ -30,8 +30,8 @@ def gradient(model: Model, theta: Floats, features: Floats, labels: Floats) -> F
     score = features @ theta
     if model == "logistic":
         score = 0.5 * (1 + np.tanh(score / 2))
-    found: Floats = (score - labels)[:, None] * features
-    return found
+    gradients: Floats = (score - labels)[:, None] * features
+    return gradients
 
 
 @dataclass
@@ -77,7 +77,8 @@ class LocalSGD:
         """
         if self.path:
             raise ParameterError("this model has been trained: users answer once; make a new one for other users")
-        x, y = np.asarray(features, np.float64), np.asarray(labels, np.float64)
+        x = np.asarray(features, np.float64)
+        y = np.asarray(labels, np.float64)
         if x.ndim != 2 or x.shape[1] != self.dimensions or len(x) != len(y):
             raise ParameterError(f"features must be rows of {self.dimensions} numbers, one label each")
         words = source or SystemSource()
@@ -87,5 +88,5 @@ class LocalSGD:
 
     @property
     def coefficients(self) -> Floats:
-        found: Floats = np.mean(self.path[len(self.path) // 2 :], axis=0)
-        return found
+        mean_theta: Floats = np.mean(self.path[len(self.path) // 2 :], axis=0)
+        return mean_theta

@@ -32,7 +32,8 @@ _SAFETY = 1 + 1e-6  # SciPy's binomial tails err by far less
 @refuse_beyond_floats
 def closed_form(epsilon0: Number, users: int, delta: Number) -> float:
     """Theorem 3.1: ln(1 + (E-1)/(E+1) (8 sqrt(E ln(4/delta)/n) + 8 E/n)), for epsilon0 <= ln(n / (16 ln(2/delta)))."""
-    e0, d = as_float(positive(epsilon0, "epsilon0"), "epsilon0"), as_float(positive(delta, "delta"), "delta")
+    e0 = as_float(positive(epsilon0, "epsilon0"), "epsilon0")
+    d = as_float(positive(delta, "delta"), "delta")
     if e0 > log(users / (16 * log(2 / d))):
         raise ParameterError("the closed form needs epsilon0 <= ln(n / (16 ln(2/delta))): use the numerical bound")
     e = exp(e0)
@@ -87,6 +88,6 @@ def amplified(protocol: Protocol, users: int, delta: Number) -> Approx:
     >>> amplified(local.Direct(1, 4), 100_000, "1e-6").neighbours
     'replace'
     """
-    found = numerical(protocol.epsilon, users, delta)
-    rounded = Fraction(int(found * 2**40) + 1, 2**40)
+    epsilon = numerical(protocol.epsilon, users, delta)
+    rounded = Fraction(int(epsilon * 2**40) + 1, 2**40)
     return Approx(min(rounded, protocol.epsilon), exact(delta, "delta"), neighbours="replace", unit=UNIT)

@@ -30,30 +30,36 @@ def population(domain: int, users: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class Point:
-    """Errors of one size: root mean square over all values, as shares of the users."""
+class SimulatedErrors:
+    """Measured and predicted error of one simulated collection.
+
+    Both are root mean squares over all values, as shares of the users.
+    """
 
     users: int
     measured: float
     predicted: float
 
 
-def measure(oracle: Oracle, users: int, *, source: Words | None = None) -> Point:
+def measure(oracle: Oracle, users: int, *, source: Words | None = None) -> SimulatedErrors:
     """Simulate one collection, in blocks of bounded memory."""
-    words, counts = source or SystemSource(), population(oracle.domain, users)
-    collector, ends = Aggregator(oracle), np.cumsum(counts)
+    words = source or SystemSource()
+    counts = population(oracle.domain, users)
+    collector = Aggregator(oracle)
+    ends = np.cumsum(counts)
     for start in range(0, users, _BLOCK):
         who = np.arange(start, min(users, start + _BLOCK))
         collector.add_payloads(oracle.randomise(np.searchsorted(ends, who, side="right"), words))
     errors = collector.estimate().values - counts
     predicted = oracle.variances(counts.astype(np.float64), users).mean() ** 0.5
-    return Point(users, float((errors**2).mean() ** 0.5) / users, float(predicted) / users)
+    return SimulatedErrors(users, float((errors**2).mean() ** 0.5) / users, float(predicted) / users)
 
 
-def chart(lines: Mapping[str, Sequence[Point]], *, width: int = 64, height: int = 16) -> str:
+def chart(lines: Mapping[str, Sequence[SimulatedErrors]], *, width: int = 64, height: int = 16) -> str:
     """Error (down) against users (across) in characters; one mark a line, measured values.
 
-    >>> print(chart({"eps 1": [Point(100, 0.1, 0.1), Point(10_000, 0.01, 0.01)]}, width=12, height=3))
+    >>> errors = [SimulatedErrors(100, 0.1, 0.1), SimulatedErrors(10_000, 0.01, 0.01)]
+    >>> print(chart({"eps 1": errors}, width=12, height=3))
         0.1 |o
             |
        0.01 |           o
@@ -62,8 +68,12 @@ def chart(lines: Mapping[str, Sequence[Point]], *, width: int = 64, height: int 
       o eps 1
     """
     points = [point for line in lines.values() for point in line]
-    xs, ys = [log10(p.users) for p in points], [log10(max(p.measured, 1e-12)) for p in points]
-    x0, x1, y0, y1 = min(xs), max(xs), min(ys), max(ys)
+    xs = [log10(p.users) for p in points]
+    ys = [log10(max(p.measured, 1e-12)) for p in points]
+    x0 = min(xs)
+    x1 = max(xs)
+    y0 = min(ys)
+    y1 = max(ys)
     rows = [[" "] * width for _ in range(height)]
     for mark, line in zip(MARKS, lines.values(), strict=False):
         for point in line:

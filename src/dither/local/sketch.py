@@ -1,9 +1,9 @@
 """Count-mean sketches (Apple 2017): a frequency oracle on a hashed value, for domains too large to list.
 
-`rows` public hash functions map a value to one of `width` places. A user draws a row and answers for its place there:
-all places by symmetric unary encoding (`CountMeanSketch`), or one random Hadamard coefficient of them
+`rows` public hash functions map a value to one of `width` columns. A user draws a row and answers for its column there:
+all columns by symmetric unary encoding (`CountMeanSketch`), or one random Hadamard coefficient of them
 (`HadamardSketch`, eight bytes). With kappa the exact probability of a collision, the count of x is
-(sum of unbiased answers at x's place - n kappa) / (1 - kappa). Unbiased over the hash functions; for given ones the
+(sum of unbiased answers at x's column - n kappa) / (1 - kappa). Unbiased over the hash functions; for given ones the
 answer of y leaks into x by (C_xy - kappa) / (1 - kappa), C_xy the share of rows in which they collide.
 docs/proofs/local.md, theorem 6. Row hashes: `HashFamily.public(rows, name)`.
 """
@@ -25,7 +25,7 @@ from dither.local.estimate import Estimate
 from dither.local.hadamard import sign_bits, transform
 from dither.local.hashing import PRIME_BITS, HashFamily, hash_family
 from dither.local.odds import odds
-from dither.local.protocol import exactly, read_values
+from dither.local.protocol import is_exact, read_values
 from dither.local.support import Oracle
 from dither.local.unary import spare_bits_clear, unary_law
 from dither.local.wire import Payloads, get_int, put_int
@@ -66,30 +66,30 @@ class _Sketch(Oracle):
         """Probability that a transmitted sign is the true one."""
 
     def draw_rows(self, held: NDArray[np.int64], source: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """A row for each user, and the user's place in it."""
+        """A row for each user, and the user's column in it."""
         row = uniform_below(self.rows, len(held), source=source)
         return row, self.hashes.hash_each(self.seeds[row], held)
 
     def collisions(self, value: int) -> NDArray[Any]:
         """C_xy for this value and every x of the domain, exactly."""
-        places = self.hashes.hash(self.seeds, np.arange(self.domain, dtype=np.int64))
-        hits = np.count_nonzero(places == places[:, [value]], axis=0)
+        columns = self.hashes.hash(self.seeds, np.arange(self.domain, dtype=np.int64))
+        hits = np.count_nonzero(columns == columns[:, [value]], axis=0)
         return np.array([Fraction(int(h), self.rows) for h in hits], object)
 
     def target(self, value: int) -> NDArray[Any]:
         kappa = self.hashes.collision
-        found: NDArray[Any] = (self.collisions(value) - kappa) / (1 - kappa)
-        return found
+        target: NDArray[Any] = (self.collisions(value) - kappa) / (1 - kappa)
+        return target
 
     @abstractmethod
-    def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
-        """Sum over the rows of the unbiased answers at the candidates' places."""
+    def sum_answers_at(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
+        """Sum over the rows of the unbiased answers at the candidates' columns."""
 
     def counts(self, tally: NDArray[Any], reports: int, candidates: NDArray[np.int64]) -> NDArray[Any]:
         """Unbiased counts of any candidates."""
-        kappa = self.hashes.collision if exactly(tally) else float(self.hashes.collision)
-        found: NDArray[Any] = (self.at_places(tally, candidates) - reports * kappa) / (1 - kappa)
-        return found
+        kappa = self.hashes.collision if is_exact(tally) else float(self.hashes.collision)
+        counts: NDArray[Any] = (self.sum_answers_at(tally, candidates) - reports * kappa) / (1 - kappa)
+        return counts
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         if self.domain > 1 << 22:
@@ -114,7 +114,7 @@ class _Sketch(Oracle):
 @stored()
 @dataclass(frozen=True)
 class CountMeanSketch(_Sketch):
-    """CMS. Payload: the row (4 bytes), then the `width` bits of symmetric unary encoding of the place."""
+    """CMS. Payload: the row (4 bytes), then the `width` bits of symmetric unary encoding of the column."""
 
     type = "count_mean_sketch"
 
@@ -128,19 +128,19 @@ class CountMeanSketch(_Sketch):
         return half / (half + 1)
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        row, place = self.draw_rows(read_values(values, self.domain), source)
+        row, column = self.draw_rows(read_values(values, self.domain), source)
         bits = random_rows(1 - self.p, len(row), self.width, source)
-        write_bit(bits, place, bernoulli(self.p, len(row), source=source))
+        write_bit(bits, column, bernoulli(self.p, len(row), source=source))
         return np.hstack([put_int(row, 4), bits])
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        found = {}
-        places = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
-        for row, place in enumerate(places):
-            ones = [self.p if v == place else 1 - self.p for v in range(self.width)]
-            for bits, weight in unary_law(ones).items():
-                found[row.to_bytes(4, "little") + bits] = weight / self.rows
-        return found
+        law = {}
+        columns = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
+        for row, column in enumerate(columns):
+            one_chances = [self.p if v == column else 1 - self.p for v in range(self.width)]
+            for bits, weight in unary_law(one_chances).items():
+                law[row.to_bytes(4, "little") + bits] = weight / self.rows
+        return law
 
     @property
     def tally_size(self) -> int:
@@ -150,32 +150,33 @@ class CountMeanSketch(_Sketch):
         return (get_int(payloads[:, :4]) < self.rows) & spare_bits_clear(payloads[:, 4:], self.width)
 
     def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
-        row, table = get_int(payloads[:, :4]), tally.reshape(self.rows, self.width + 1)
+        row = get_int(payloads[:, :4])
+        table = tally.reshape(self.rows, self.width + 1)
         table[:, -1] += np.bincount(row, minlength=self.rows)
         order = np.argsort(row, kind="stable")
         present, starts = np.unique(row[order], return_index=True)
-        for one, members in zip(present, np.split(order, starts[1:]), strict=True):
-            table[one, :-1] += count_ones(payloads[members, 4:], self.width)
+        for row_number, members in zip(present, np.split(order, starts[1:]), strict=True):
+            table[row_number, :-1] += count_ones(payloads[members, 4:], self.width)
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        found = np.zeros(self.tally_size, np.int64)
+        tally = np.zeros(self.tally_size, np.int64)
         if len(payloads):
-            self.accumulate(found, payloads)
-        return found
+            self.accumulate(tally, payloads)
+        return tally
 
-    def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
+    def sum_answers_at(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         table = tally.reshape(self.rows, self.width + 1)
-        p = self.p if exactly(tally) else float(self.p)
-        total = np.zeros(len(candidates), table.dtype if exactly(tally) else np.float64)
+        p = self.p if is_exact(tally) else float(self.p)
+        total = np.zeros(len(candidates), table.dtype if is_exact(tally) else np.float64)
         for row in np.flatnonzero(table[:, -1]):
-            place = self.hashes.hash(self.seeds[[row]], candidates)[0]
-            total = total + (table[row, place] - table[row, -1] * (1 - p)) / (2 * p - 1)
+            column = self.hashes.hash(self.seeds[[row]], candidates)[0]
+            total = total + (table[row, column] - table[row, -1] * (1 - p)) / (2 * p - 1)
         return total
 
     def _of_share(self, share: Any, p: Any, kappa: Any) -> Any:
-        """Variance of one report for an item whose place it names in `share` of the rows."""
-        one = 1 - p + (2 * p - 1) * share
-        return one * (1 - one) / ((2 * p - 1) * (1 - kappa)) ** 2
+        """Variance of one report for a value whose column it names in `share` of the rows."""
+        one_chance = 1 - p + (2 * p - 1) * share
+        return one_chance * (1 - one_chance) / ((2 * p - 1) * (1 - kappa)) ** 2
 
     def user_variance(self, value: int) -> NDArray[Any]:
         kappa = self.hashes.collision
@@ -211,29 +212,31 @@ class HadamardSketch(_Sketch):
         return self.odds / (self.odds + 1)
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        row, place = self.draw_rows(read_values(values, self.domain), source)
+        row, column = self.draw_rows(read_values(values, self.domain), source)
         coordinate = uniform_below(self.width, len(row), source=source)
-        minus = sign_bits(coordinate, place) ^ ~bernoulli(self.p, len(row), source=source)
+        minus = sign_bits(coordinate, column) ^ ~bernoulli(self.p, len(row), source=source)
         return np.hstack([put_int(row, 4), put_int(2 * coordinate + minus, 4)])
 
     def law(self, value: int) -> dict[bytes, Fraction]:
-        found = {}
-        places = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
-        for row, place in enumerate(places):
+        law = {}
+        columns = self.hashes.hash(self.seeds, np.array([value], np.int64))[:, 0]
+        for row, column in enumerate(columns):
             for coordinate in range(self.width):
-                true = (coordinate & int(place)).bit_count() % 2
+                true = (coordinate & int(column)).bit_count() % 2
                 for minus in (0, 1):
                     payload = row.to_bytes(4, "little") + (2 * coordinate + minus).to_bytes(4, "little")
-                    found[payload] = (self.p if minus == true else 1 - self.p) / (self.rows * self.width)
-        return found
+                    law[payload] = (self.p if minus == true else 1 - self.p) / (self.rows * self.width)
+        return law
 
     @property
     def tally_size(self) -> int:
         return self.rows * self.width
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (get_int(payloads[:, :4]) < self.rows) & (get_int(payloads[:, 4:]) < 2 * self.width)
-        return found
+        is_valid: NDArray[np.bool_] = (get_int(payloads[:, :4]) < self.rows) & (
+            get_int(payloads[:, 4:]) < 2 * self.width
+        )
+        return is_valid
 
     def accumulate(self, tally: NDArray[np.int64], payloads: Payloads) -> None:
         answer = get_int(payloads[:, 4:])
@@ -241,17 +244,17 @@ class HadamardSketch(_Sketch):
         np.add.at(tally, cell, 1 - 2 * (answer & 1))
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        found = np.zeros(self.tally_size, np.int64)
-        self.accumulate(found, payloads)
-        return found
+        tally = np.zeros(self.tally_size, np.int64)
+        self.accumulate(tally, payloads)
+        return tally
 
-    def at_places(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
+    def sum_answers_at(self, tally: NDArray[Any], candidates: NDArray[np.int64]) -> NDArray[Any]:
         gain = 1 / (2 * self.p - 1)
         table = transform(tally.reshape(self.rows, self.width))
         total = np.zeros(len(candidates), table.dtype)
         for row in range(self.rows):
             total = total + table[row, self.hashes.hash(self.seeds[[row]], candidates)[0]]
-        return total * (gain if exactly(tally) else float(gain))
+        return total * (gain if is_exact(tally) else float(gain))
 
     def _of_share(self, share: Any) -> Any:
         return (1 / (2 * self.p - 1) ** 2 - share**2) / (1 - self.hashes.collision) ** 2

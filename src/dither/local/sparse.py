@@ -64,8 +64,8 @@ class SparseMean(Mean):
     def memo_key(self, value: Any, device: int) -> str:
         return repr(sorted((int(item), int(self.grid([number])[0])) for item, number in dict(value).items()))
 
-    def _symbol(self, values: Any, source: Words) -> NDArray[np.int64]:
-        held = [_checked(value, self.items) for value in values]
+    def _draw_symbols(self, values: Any, source: Words) -> NDArray[np.int64]:
+        held = [_read_entries(value, self.items) for value in values]
         sizes = np.array([len(value) for value in held], np.int64)
         # more than `most` entries: one of all of them, each with probability 1 / size
         slots = np.maximum(sizes, self.most)
@@ -80,28 +80,30 @@ class SparseMean(Mean):
         return np.where(items < self.items, 2 * items + up, 2 * self.items)
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        return self.symbols.permanent(self._symbol(values, source), source)
+        return self.symbols.permanent(self._draw_symbols(values, source), source)
 
     def chances(self, value: Mapping[int, float]) -> dict[int, Fraction]:
         """The law of the symbol, before Hadamard response."""
-        held, found = _checked(value, self.items), {}
+        held = _read_entries(value, self.items)
+        law = {}
         slots = max(len(held), self.most)
         for item, number in held.items():
             share = self.share(number)
-            found[2 * item], found[2 * item + 1] = (1 - share) / slots, share / slots
-        found[2 * self.items] = Fraction(slots - len(held), slots)
-        return found
+            law[2 * item] = (1 - share) / slots
+            law[2 * item + 1] = share / slots
+        law[2 * self.items] = Fraction(slots - len(held), slots)
+        return law
 
     def inputs(self) -> list[Any]:
         low, high = float(self.low), float(self.high)
         return [{}, {0: low}, {0: high}, {self.items - 1: (low + high) / 2}]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
-        found: dict[bytes, Fraction] = {}
+        law: dict[bytes, Fraction] = {}
         for symbol, chance in self.chances(value).items():
             for answer, weight in self.symbols.law(symbol).items():
-                found[answer] = found.get(answer, Fraction(0)) + chance * weight
-        return found
+                law[answer] = law.get(answer, Fraction(0)) + chance * weight
+        return law
 
     @property
     def tally_size(self) -> int:
@@ -116,8 +118,8 @@ class SparseMean(Mean):
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
         """Sums of r for every item."""
         counts = self.symbols.debias(tally, reports)[: 2 * self.items].reshape(self.items, 2)
-        found: NDArray[Any] = self.most * (counts[:, 1] - counts[:, 0])
-        return found
+        sums: NDArray[Any] = self.most * (counts[:, 1] - counts[:, 0])
+        return sums
 
     def target(self, value: Any) -> NDArray[Any]:
         chances = self.chances(value)
@@ -131,13 +133,15 @@ class SparseMean(Mean):
 
     def user_variance(self, value: Any) -> NDArray[Any]:
         """most**2 (2 c**2 - 2 c**2 E[H_a H_b]) - mean**2; the product of two rows is a row, whose mean is 1/c."""
-        gain, chances = self.symbols.step, self.chances(value)
-        mean, found = self.target(value), []
+        gain = self.symbols.step
+        chances = self.chances(value)
+        mean = self.target(value)
+        variances = []
         for i in range(self.items):
             product = (1 + 2 * i) ^ (2 + 2 * i)  # the row of H that is the product of the item's two rows
             aligned = chances.get(product - 1, Fraction(0)) / gain
-            found.append(self.most**2 * 2 * gain**2 * (1 - aligned) - mean[i] ** 2)
-        return np.array(found, object)
+            variances.append(self.most**2 * 2 * gain**2 * (1 - aligned) - mean[i] ** 2)
+        return np.array(variances, object)
 
     def second_moment(self, share: Fraction) -> Fraction:
         return 2 * self.most**2 * self.symbols.step**2
@@ -164,7 +168,7 @@ class SparseMean(Mean):
         return raters, np.where(raters.significant(), means, np.nan)
 
 
-def _checked(value: Any, items: int) -> dict[int, float]:
+def _read_entries(value: Any, items: int) -> dict[int, float]:
     held = {int(item): float(number) for item, number in dict(value).items()}
     if any(not 0 <= item < items or number != number for item, number in held.items()):
         raise ParameterError(f"an entry lies outside the public items 0..{items - 1}, or is nan")

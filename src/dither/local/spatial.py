@@ -58,8 +58,8 @@ class Grid:
             raise ParameterError("places are pairs of numbers, none of them nan")
         column = np.floor((points[:, 0] - x0) / (x1 - x0) * self.columns).clip(0, self.columns - 1)
         row = np.floor((points[:, 1] - y0) / (y1 - y0) * self.rows).clip(0, self.rows - 1)
-        found: NDArray[np.int64] = (row * self.columns + column).astype(np.int64)
-        return found
+        cells: NDArray[np.int64] = (row * self.columns + column).astype(np.int64)
+        return cells
 
 
 @lru_cache(maxsize=1 << 16)
@@ -131,32 +131,32 @@ class PlanarLaplace(KeptReports):
 
     def cells(self, points: Any) -> NDArray[np.int64]:
         """The lattice point nearest to each place."""
-        given = np.asarray(points, np.float64)
-        if given.ndim != 2 or given.shape[1] != 2 or np.isnan(given).any():
+        array = np.asarray(points, np.float64)
+        if array.ndim != 2 or array.shape[1] != 2 or np.isnan(array).any():
             raise ParameterError("places are pairs of numbers, none of them nan")
-        return np.clip(np.floor(given / float(self.side) + 0.5), -_EDGE, _EDGE - 1).astype(np.int64)
+        return np.clip(np.floor(array / float(self.side) + 0.5), -_EDGE, _EDGE - 1).astype(np.int64)
 
     def memo_key(self, value: Any, device: int) -> str:
-        return ",".join(str(int(part)) for part in self.cells([value])[0])
+        return ",".join(str(int(coordinate)) for coordinate in self.cells([value])[0])
 
     def noise(self, count: int, *, source: Words | None = None) -> NDArray[np.int64]:
         """`count` displacements in cells."""
         words = source or SystemSource()
         scale = 1 / (self.rate * _DIAGONAL)
-        found: list[tuple[int, int]] = []
-        while len(found) < count:
-            block = discrete_laplace(scale, (count - len(found) + 8, 2), source=words)
+        displacements: list[tuple[int, int]] = []
+        while len(displacements) < count:
+            block = discrete_laplace(scale, (count - len(displacements) + 8, 2), source=words)
             for x, y in block.tolist():
                 excess = self.weight_exponent(x, y) - self.rate * _DIAGONAL * (abs(x) + abs(y))
                 if bernoulli_exp(excess, source=words):
-                    found.append((x, y))
-        return np.array(found[:count], np.int64).reshape(count, 2)
+                    displacements.append((x, y))
+        return np.array(displacements[:count], np.int64).reshape(count, 2)
 
     def report(self, points: NDArray[np.float64], *, source: Words | None = None) -> NDArray[np.int64]:
         """Lattice points (in cells) of the noisy places, saturated at +-2**31."""
         cells = self.cells(points)
-        told: NDArray[np.int64] = np.clip(cells + self.noise(len(cells), source=source), -_EDGE, _EDGE - 1)
-        return told
+        noisy_cells: NDArray[np.int64] = np.clip(cells + self.noise(len(cells), source=source), -_EDGE, _EDGE - 1)
+        return noisy_cells
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         column, row = (self.report(values, source=source) + _EDGE).T
@@ -164,8 +164,10 @@ class PlanarLaplace(KeptReports):
 
     def places(self, payloads: Payloads) -> NDArray[np.int64]:
         """The lattice points of reports; times `side` they are places. Feed them to `remap`."""
-        found: NDArray[np.int64] = np.stack([get_int(payloads[:, :4]), get_int(payloads[:, 4:])], axis=1) - _EDGE
-        return found
+        lattice_points: NDArray[np.int64] = (
+            np.stack([get_int(payloads[:, :4]), get_int(payloads[:, 4:])], axis=1) - _EDGE
+        )
+        return lattice_points
 
     def remap(
         self, reports: NDArray[np.int64], places: NDArray[np.float64], prior: NDArray[np.float64]
@@ -175,5 +177,5 @@ class PlanarLaplace(KeptReports):
         apart = np.linalg.norm(lattice[:, None] - lattice[None, :], axis=2)
         away = np.linalg.norm(reports[:, None, :] - lattice[None, :, :], axis=2)
         weight = prior[None, :] * np.exp(-float(self.rate) * (away - away.min(axis=1, keepdims=True)))
-        found: NDArray[np.int64] = np.argmin(weight @ apart, axis=1)
-        return found
+        nearest: NDArray[np.int64] = np.argmin(weight @ apart, axis=1)
+        return nearest

@@ -46,14 +46,16 @@ class SquareWave(Mean):
     @property
     def width(self) -> int:
         """Cells of the window: 2b of the paper, b the value that maximises the information, in buckets."""
-        e, x = exp(float(self.epsilon)), float(self.epsilon)
+        e = exp(float(self.epsilon))
+        x = float(self.epsilon)
         half = (x * e - e + 1) / (2 * e * (e - 1 - x))
         return max(1, round(2 * half * self.buckets))
 
     @property
     def grid_error(self) -> float:
         """Relative difference of the window's width from the paper's: what rounding to cells cost, in utility only."""
-        e, x = exp(float(self.epsilon)), float(self.epsilon)
+        e = exp(float(self.epsilon))
+        x = float(self.epsilon)
         return self.width * e * (e - 1 - x) / ((x * e - e + 1) * self.buckets) - 1
 
     @property
@@ -73,8 +75,8 @@ class SquareWave(Mean):
 
     def bucket(self, values: Any) -> NDArray[np.int64]:
         """The bucket of each value."""
-        found: NDArray[np.int64] = np.minimum(self.grid(values) * self.buckets >> GRID_BITS, self.buckets - 1)
-        return found
+        buckets: NDArray[np.int64] = np.minimum(self.grid(values) * self.buckets >> GRID_BITS, self.buckets - 1)
+        return buckets
 
     def inputs(self) -> list[float]:
         step = float(self.high - self.low) / self.buckets
@@ -119,7 +121,8 @@ class SquareWave(Mean):
 
     def matrix(self) -> Floats:
         """P(cell | bucket): cells x buckets."""
-        rows, columns = np.arange(self.cells)[:, None], np.arange(self.buckets)[None, :]
+        rows = np.arange(self.cells)[:, None]
+        columns = np.arange(self.buckets)[None, :]
         hit = (rows >= columns) & (rows < columns + self.width)
         return np.where(hit, float(self.odds), 1.0) / float(self.window.total)
 
@@ -127,8 +130,10 @@ class SquareWave(Mean):
         self, tally: NDArray[np.int64], *, smooth: bool = True, rounds: int = 2000, tolerance: float = 1e-6
     ) -> Floats:
         """Shares of the buckets by EM (`smooth`: a 1-2-1 average after every step, for smooth densities)."""
-        matrix, counts = self.matrix(), tally / max(1, tally.sum())
-        shares, before = np.full(self.buckets, 1 / self.buckets), -np.inf
+        matrix = self.matrix()
+        counts = tally / max(1, tally.sum())
+        shares = np.full(self.buckets, 1 / self.buckets)
+        before = -np.inf
         for _ in range(rounds):
             expected = matrix @ shares
             shares = shares * (matrix.T @ (counts / expected))

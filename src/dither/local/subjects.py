@@ -1,10 +1,10 @@
 """Every local protocol as a subject for a tester that knows nothing of it: a mechanism, two neighbours, a claim.
 
 `mechanism(data, size)` gives `size` reports of independent devices, one row of bytes each (all that a collector sees).
-The audit kit's tester takes them as they are: `test(s.mechanism, s.one, s.two, epsilon=s.epsilon)`.
+The audit kit's tester takes them as they are: `test(s.mechanism, s.first, s.second, epsilon=s.epsilon)`.
 
 >>> subject = next(subjects())
->>> subject.name, subject.mechanism(subject.one, 3).shape
+>>> subject.name, subject.mechanism(subject.first, 3).shape
 ('direct', (3, 1))
 """
 
@@ -27,7 +27,7 @@ from dither.local.localhash import LocalHash
 from dither.local.marginals import Marginals
 from dither.local.onebit import OneBit, RepeatedOneBit
 from dither.local.piecewise import Hybrid, Piecewise
-from dither.local.protocol import Protocol, repeated
+from dither.local.protocol import Protocol, repeat_value
 from dither.local.puzzle import FragmentPuzzle
 from dither.local.ranges import Hierarchy
 from dither.local.rappor import basic_rappor
@@ -42,83 +42,91 @@ from dither.local.wire import Payloads
 from dither.privacy.noise import SystemSource, Words
 
 
-def _of(kind: Any, *given: Any, **named: Any) -> Protocol:
+def _make_protocol(kind: Any, *positional: Any, **named: Any) -> Protocol:
     """A protocol from plain numbers."""
-    found: Protocol = kind(*given, **named)
-    return found
+    protocol: Protocol = kind(*positional, **named)
+    return protocol
 
 
 EXAMPLES: tuple[Protocol, ...] = (
-    _of(Direct, 1, 8),
-    _of(SymmetricUnary, 1, 8),
-    _of(OptimisedUnary, 1, 8),
-    _of(Subset, 1, 8),
-    _of(LocalHash, 1, 8, 2, 3),
-    _of(Hadamard, 1, 8, 1),
-    _of(Hadamard, 3, 9),
-    _of(CountMeanSketch, 1, 8, 2, 4, "x"),
-    _of(HadamardSketch, 1, 8, 2, 4, "x"),
-    _of(BitFlip, 1, 4, 2),
+    _make_protocol(Direct, 1, 8),
+    _make_protocol(SymmetricUnary, 1, 8),
+    _make_protocol(OptimisedUnary, 1, 8),
+    _make_protocol(Subset, 1, 8),
+    _make_protocol(LocalHash, 1, 8, 2, 3),
+    _make_protocol(Hadamard, 1, 8, 1),
+    _make_protocol(Hadamard, 3, 9),
+    _make_protocol(CountMeanSketch, 1, 8, 2, 4, "x"),
+    _make_protocol(HadamardSketch, 1, 8, 2, 4, "x"),
+    _make_protocol(BitFlip, 1, 4, 2),
     basic_rappor(4, f="1/2", p="1/4", q="3/4"),
     bloom_rappor(bits=8, hashes=2, cohorts=2, f="3/4", p="1/4", q="3/4"),
-    _of(OneBit, 1),
-    _of(RepeatedOneBit, 1, 0, 10, 5, "1/5"),
-    _of(Piecewise, 1, cells=16),
-    _of(Hybrid, 1, cells=16),
-    _of(SquareWave, 1, 0, 1, 8),
-    _of(VectorMean, 1, -1, 1, 3, 2),
-    _of(SparseMean, 1, 1, 5, 3, 2),
-    _of(Marginals, 1, 3, 2),
-    _of(Hierarchy, 1, 16, 4),
-    _of(Haar, 1, 8),
-    _of(PrefixSearch, 1, 3, 1, 1, 3),
-    _of(FragmentPuzzle, 1, 4, 2, 1, "d", 3),
-    _of(PlanarLaplace, 2, 1, 8),
-    _of(Degrees, 1),
-    _of(EdgeResponse, 1, 4),
+    _make_protocol(OneBit, 1),
+    _make_protocol(RepeatedOneBit, 1, 0, 10, 5, "1/5"),
+    _make_protocol(Piecewise, 1, cells=16),
+    _make_protocol(Hybrid, 1, cells=16),
+    _make_protocol(SquareWave, 1, 0, 1, 8),
+    _make_protocol(VectorMean, 1, -1, 1, 3, 2),
+    _make_protocol(SparseMean, 1, 1, 5, 3, 2),
+    _make_protocol(Marginals, 1, 3, 2),
+    _make_protocol(Hierarchy, 1, 16, 4),
+    _make_protocol(Haar, 1, 8),
+    _make_protocol(PrefixSearch, 1, 3, 1, 1, 3),
+    _make_protocol(FragmentPuzzle, 1, 4, 2, 1, "d", 3),
+    _make_protocol(PlanarLaplace, 2, 1, 8),
+    _make_protocol(Degrees, 1),
+    _make_protocol(EdgeResponse, 1, 4),
 )
 
 
-class Subject(NamedTuple):
-    """What to test: `mechanism(one, size)` against `mechanism(two, size)`, claimed to differ by e**epsilon at most."""
+class ProtocolSubject(NamedTuple):
+    """A mechanism and two inputs: `mechanism(first, size)` and `mechanism(second, size)` differ by at most e**epsilon.
+
+    That is the claim; the tester tries to refute it.
+    """
 
     name: str
     mechanism: Callable[..., Payloads]
-    one: Any
-    two: Any
+    first: Any
+    second: Any
     epsilon: float
 
 
-def subjects(source: Words | None = None) -> Iterator[Subject]:
-    """All protocols, permanent answers; those that speak twice once more with single reports; and a whole client."""
+def subjects(source: Words | None = None) -> Iterator[ProtocolSubject]:
+    """All protocols with their permanent answers, and a whole client.
+
+    Protocols with a second randomisation come once more, with single reports.
+    """
     words = source or SystemSource()
     for protocol in EXAMPLES:
         yield subject(protocol, source=words)
         if hasattr(protocol, "epsilon_one"):
             yield subject(protocol, single=True, source=words)
-    yield Subject("client", _from_clients, 0, 7, 1.0)
+    yield ProtocolSubject("client", _report_from_clients, 0, 7, 1.0)
 
 
-def subject(protocol: Protocol, *, single: bool = False, source: Words | None = None) -> Subject:
+def subject(protocol: Protocol, *, single: bool = False, source: Words | None = None) -> ProtocolSubject:
     """One protocol between the first and the last of its first neighbours; `single`: one report, seen alone."""
     group = protocol.neighbours()[0]
 
     def mechanism(data: Any, size: int) -> Payloads:
         words = source or SystemSource()
-        batch = repeated(data, size)
+        batch = repeat_value(data, size)
         return protocol.randomise(batch, words) if single else protocol.permanent(batch, words)
 
     if single:
-        return Subject(f"{protocol.type}, one report", mechanism, group[0], group[-1], float(_one_report(protocol)))
-    return Subject(protocol.type, mechanism, group[0], group[-1], float(protocol.epsilon))
+        return ProtocolSubject(
+            f"{protocol.type}, one report", mechanism, group[0], group[-1], float(_loss_of_report(protocol))
+        )
+    return ProtocolSubject(protocol.type, mechanism, group[0], group[-1], float(protocol.epsilon))
 
 
-def _one_report(protocol: Any) -> Any:
+def _loss_of_report(protocol: Any) -> Any:
     return protocol.epsilon_one
 
 
-def _from_clients(data: Any, size: int) -> Payloads:
+def _report_from_clients(data: Any, size: int) -> Payloads:
     """First reports of new devices, header and all."""
-    protocol = _of(Direct, 1, 8)
-    told = b"".join(Client(protocol, lifetime_epsilon=1).report(data) for _ in range(size))
-    return np.frombuffer(told, np.uint8).reshape(size, -1)
+    protocol = _make_protocol(Direct, 1, 8)
+    reports = b"".join(Client(protocol, lifetime_epsilon=1).report(data) for _ in range(size))
+    return np.frombuffer(reports, np.uint8).reshape(size, -1)

@@ -86,10 +86,10 @@ class Subset(SupportOracle):
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
         held = read_values(values, self.domain)
         step = max(1, _CELLS // self.domain)
-        parts = [self._block(held[start : start + step], source) for start in range(0, len(held), step)]
-        return np.concatenate(parts) if parts else np.empty((0, self.payload_bytes), np.uint8)
+        blocks = [self._draw_block(held[start : start + step], source) for start in range(0, len(held), step)]
+        return np.concatenate(blocks) if blocks else np.empty((0, self.payload_bytes), np.uint8)
 
-    def _block(self, held: NDArray[np.int64], source: Words) -> Payloads:
+    def _draw_block(self, held: NDArray[np.int64], source: Words) -> Payloads:
         """Independent bits of about the right number, then uniform ones set or cleared until the number is right.
 
         Given their number, independent bits are a uniform subset; a uniform element more or less keeps it uniform.
@@ -100,13 +100,15 @@ class Subset(SupportOracle):
         rows = random_rows(share, len(held), self.domain, source)
         write_bit(rows, held, bernoulli(self.p, len(held), source=source))
         missing = self.size - np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
-        open_rows, flat = np.flatnonzero(missing), rows.reshape(-1)
+        open_rows = np.flatnonzero(missing)
+        flat = rows.reshape(-1)
         while len(open_rows):
-            place = uniform_below(self.domain - 1, len(open_rows), source=source)
-            place += place >= held[open_rows]
-            byte = open_rows * rows.shape[1] + (place >> 3)
-            mask = _MASKS.take(place & 7)
-            before, left = flat.take(byte), missing.take(open_rows)
+            position = uniform_below(self.domain - 1, len(open_rows), source=source)
+            position += position >= held[open_rows]
+            byte = open_rows * rows.shape[1] + (position >> 3)
+            mask = _MASKS.take(position & 7)
+            before = flat.take(byte)
+            left = missing.take(open_rows)
             hit = np.flatnonzero((before & mask != 0) == (left < 0))
             flat[byte.take(hit)] = before.take(hit) ^ mask.take(hit)
             left[hit] -= np.sign(left.take(hit))
@@ -118,33 +120,34 @@ class Subset(SupportOracle):
     def _facts(self) -> tuple[Chance, Fraction]:
         return chance(self.p), Fraction(self.size, self.domain)
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        """As `_block`: independent bits, then uniform others set or cleared until their number is right."""
-        held, (own, share) = read_value(value, self.domain), self._facts
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        """As `_draw_block`: independent bits, then uniform others set or cleared until their number is right."""
+        held = read_value(value, self.domain)
+        own, share = self._facts
         bits = coins.bits(share, self.domain) & ~(1 << held)
         missing = self.size - coins.coin(own) - bits.bit_count()
-        found = bits if self.size - missing == bits.bit_count() else bits | 1 << held
+        set_bits = bits if self.size - missing == bits.bit_count() else bits | 1 << held
         while missing:
-            place = coins.below(self.domain - 1)
-            mask = 1 << place + (place >= held)
-            if (found & mask == 0) == (missing > 0):
-                found ^= mask
+            position = coins.below(self.domain - 1)
+            mask = 1 << position + (position >= held)
+            if (set_bits & mask == 0) == (missing > 0):
+                set_bits ^= mask
                 missing += -1 if missing > 0 else 1
-        return found.to_bytes(self.payload_bytes, "little")
+        return set_bits.to_bytes(self.payload_bytes, "little")
 
     def law(self, value: int) -> dict[bytes, Fraction]:
         total = comb(self.domain - 1, self.size - 1) * self.odds + comb(self.domain - 1, self.size)
-        found = {}
+        law = {}
         for members in combinations(range(self.domain), self.size):
             row = np.zeros(self.domain, np.uint8)
             row[list(members)] = 1
-            found[np.packbits(row, bitorder="little").tobytes()] = (self.odds if value in members else 1) / total
-        return found
+            law[np.packbits(row, bitorder="little").tobytes()] = (self.odds if value in members else 1) / total
+        return law
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
         sizes = np.bitwise_count(payloads).sum(axis=1, dtype=np.int64)
-        found: NDArray[np.bool_] = spare_bits_clear(payloads, self.domain) & (sizes == self.size)
-        return found
+        is_valid: NDArray[np.bool_] = spare_bits_clear(payloads, self.domain) & (sizes == self.size)
+        return is_valid
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
         return count_ones(payloads, self.domain)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dither.local.estimate import Estimate
 from dither.local.odds import odds, read_epsilon
-from dither.local.protocol import Protocol, exactly, read_domain
+from dither.local.protocol import Protocol, is_exact, read_domain
 from dither.stored import stored
 
 
@@ -81,7 +81,7 @@ class SupportOracle(Oracle):
         """Probability that a report supports one given other value."""
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        if exactly(tally):
+        if is_exact(tally):
             exact: NDArray[Any] = (tally - reports * self.q) / np.array(self.p - self.q, object)
             return exact
         return (tally - reports * float(self.q)) / float(self.p - self.q)
@@ -95,9 +95,10 @@ class SupportOracle(Oracle):
         return np.array([held if v == value else self.noise_variance for v in range(self.domain)], object)
 
     def variances(self, counts: NDArray[np.float64], reports: int) -> NDArray[np.float64]:
-        p, q = float(self.p), float(self.q)
-        found: NDArray[np.float64] = reports * float(self.noise_variance) + counts * (1 - p - q) / (p - q)
-        return found
+        p = float(self.p)
+        q = float(self.q)
+        variances: NDArray[np.float64] = reports * float(self.noise_variance) + counts * (1 - p - q) / (p - q)
+        return variances
 
     @property
     def largest_move(self) -> Fraction:

@@ -31,18 +31,18 @@ class Alphabet:
         """The first `length` letters, first letter in the highest bits."""
         if length * self.bits > 60:
             raise ParameterError(f"{length} letters of {self.bits} bits do not fit 60 bits: shorten the text")
-        found = 0
-        for place in range(length):
-            code = 0 if place >= len(text) else self._code(text[place])
-            found = found << self.bits | code
-        return found
+        encoded = 0
+        for position in range(length):
+            code = 0 if position >= len(text) else self._code(text[position])
+            encoded = encoded << self.bits | code
+        return encoded
 
     def _code(self, letter: str) -> int:
         return self.letters.find(letter) + 1 or len(self.letters) + 1
 
     def decode(self, value: int, length: int) -> str:
         """The text of a code; an unknown letter is shown as '?'."""
-        codes = [value >> (self.bits * (length - 1 - place)) & ((1 << self.bits) - 1) for place in range(length)]
+        codes = [value >> (self.bits * (length - 1 - position)) & ((1 << self.bits) - 1) for position in range(length)]
         shown = self.letters + "?"
         return "".join(shown[code - 1] if code <= len(shown) else "?" for code in codes if code)
 
@@ -53,15 +53,16 @@ def one_ngram(texts: list[list[str]] | list[str], n: int, *, source: Words | Non
     Each user counts once however much it writes, so the oracle that reports the n-gram protects the *whole* text.
     A text shorter than n is padded with "".
     """
-    words, found = source or SystemSource(), []
+    words = source or SystemSource()
+    ngrams = []
     for text in texts:
-        parts = list(text) + [""] * max(0, n - len(text))
-        start = uniform_below(len(parts) - n + 1, source=words)
-        found.append(tuple(parts[start : start + n]))
-    return found
+        tokens = list(text) + [""] * max(0, n - len(text))
+        start = uniform_below(len(tokens) - n + 1, source=words)
+        ngrams.append(tuple(tokens[start : start + n]))
+    return ngrams
 
 
-def vocabulary(ngrams: list[tuple[str, ...]], known: list[tuple[str, ...]]) -> NDArray[np.int64]:
+def vocabulary(ngrams: list[tuple[str, ...]], public_ngrams: list[tuple[str, ...]]) -> NDArray[np.int64]:
     """Positions in a public list of n-grams; what is not in it becomes the last position, `len(known)`."""
-    place = {ngram: i for i, ngram in enumerate(known)}
-    return np.array([place.get(ngram, len(known)) for ngram in ngrams], np.int64)
+    position_of = {ngram: i for i, ngram in enumerate(public_ngrams)}
+    return np.array([position_of.get(ngram, len(public_ngrams)) for ngram in ngrams], np.int64)

@@ -35,15 +35,15 @@ def spare_bits_clear(payloads: Payloads, width: int) -> NDArray[np.bool_]:
     return clear
 
 
-def unary_law(ones: list[Fraction]) -> dict[bytes, Fraction]:
+def unary_law(one_chances: list[Fraction]) -> dict[bytes, Fraction]:
     """The law of a row of independent bits with the given probabilities."""
-    found = {}
-    for bits in product((0, 1), repeat=len(ones)):
+    law = {}
+    for bits in product((0, 1), repeat=len(one_chances)):
         weight = Fraction(1)
-        for bit, one in zip(bits, ones, strict=True):
-            weight *= one if bit else 1 - one
-        found[np.packbits(np.array(bits, np.uint8), bitorder="little").tobytes()] = weight
-    return found
+        for bit, one_chance in zip(bits, one_chances, strict=True):
+            weight *= one_chance if bit else 1 - one_chance
+        law[np.packbits(np.array(bits, np.uint8), bitorder="little").tobytes()] = weight
+    return law
 
 
 @stored()
@@ -66,8 +66,9 @@ class _Unary(SupportOracle):
     def _bits(self) -> tuple[Chance, Fraction]:
         return chance(self.p), self.q
 
-    def one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
-        held, (own, other) = 1 << read_value(value, self.domain), self._bits
+    def permanent_one(self, value: Any, coins: Coins, device: int = 0) -> bytes:
+        held = 1 << read_value(value, self.domain)
+        own, other = self._bits
         bits = coins.bits(other, self.domain) & ~held
         return (bits | held if coins.coin(own) else bits).to_bytes(self.payload_bytes, "little")
 

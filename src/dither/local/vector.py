@@ -26,7 +26,7 @@ from dither.local.mean import Mean
 from dither.local.odds import SMALLEST, read_epsilon
 from dither.local.onebit import OneBit
 from dither.local.piecewise import Hybrid
-from dither.local.protocol import exactly
+from dither.local.protocol import is_exact
 from dither.local.wire import Payloads, get_int, int_width, put_int
 from dither.privacy.noise import Words, uniform_below
 from dither.stored import stored
@@ -60,33 +60,38 @@ class VectorMean(Mean):
             raise ParameterError("need 1 <= sampled <= dimensions <= 2**20")
 
     @property
-    def part(self) -> Mean:
+    def coordinate_protocol(self) -> Mean:
         """The one-dimensional protocol at epsilon / sampled."""
         kind = Hybrid if self.hybrid else OneBit
         return kind(self.epsilon / self.sampled, self.low, self.high)
 
     @property
     def payload_bytes(self) -> int:
-        return self.sampled * (int_width(self.dimensions - 1) + self.part.payload_bytes)
+        return self.sampled * (int_width(self.dimensions - 1) + self.coordinate_protocol.payload_bytes)
 
     def derived(self) -> dict[str, Any]:
-        return self.part.derived()
+        return self.coordinate_protocol.derived()
 
-    def _matrix(self, values: Any) -> NDArray[np.float64]:
-        given = np.asarray(values, np.float64)
-        if given.ndim != 2 or given.shape[1] != self.dimensions:
+    def _read_matrix(self, values: Any) -> NDArray[np.float64]:
+        matrix = np.asarray(values, np.float64)
+        if matrix.ndim != 2 or matrix.shape[1] != self.dimensions:
             raise ParameterError(f"values must be vectors of {self.dimensions} numbers")
-        return given
+        return matrix
 
     def memo_key(self, value: Any, device: int) -> str:
         return ",".join(str(int(g)) for g in self.grid(np.asarray(value, np.float64)))
 
     def permanent(self, values: Any, source: Words, devices: NDArray[np.int64] | None = None) -> Payloads:
-        given, part = self._matrix(values), self.part
-        places = sample_coordinates(len(given), self.dimensions, self.sampled, source)
-        width, columns = int_width(self.dimensions - 1), []
-        for place in places.T:
-            columns += [put_int(place, width), part.permanent(given[np.arange(len(given)), place], source)]
+        matrix = self._read_matrix(values)
+        protocol = self.coordinate_protocol
+        coordinates = sample_coordinates(len(matrix), self.dimensions, self.sampled, source)
+        width = int_width(self.dimensions - 1)
+        columns = []
+        for coordinate in coordinates.T:
+            columns += [
+                put_int(coordinate, width),
+                protocol.permanent(matrix[np.arange(len(matrix)), coordinate], source),
+            ]
         return np.hstack(columns)
 
     def inputs(self) -> list[Any]:
@@ -96,18 +101,22 @@ class VectorMean(Mean):
         return [np.array(corner + rest) for corner in product((low, high), repeat=few)]
 
     def law(self, value: Any) -> dict[bytes, Fraction]:
-        width, found = int_width(self.dimensions - 1), {}
-        laws = [self.part.law(x) for x in value]
-        for places in combinations(range(self.dimensions), self.sampled):
-            for answers in product(*(laws[j].items() for j in places)):
-                payload, weight = b"", Fraction(1, comb(self.dimensions, self.sampled))
-                for j, (answer, chance) in zip(places, answers, strict=True):
-                    payload, weight = payload + j.to_bytes(width, "little") + answer, weight * chance
-                found[payload] = weight
-        return found
+        width = int_width(self.dimensions - 1)
+        law = {}
+        laws = [self.coordinate_protocol.law(x) for x in value]
+        for coordinates in combinations(range(self.dimensions), self.sampled):
+            for answers in product(*(laws[j].items() for j in coordinates)):
+                payload = b""
+                weight = Fraction(1, comb(self.dimensions, self.sampled))
+                for j, (answer, chance) in zip(coordinates, answers, strict=True):
+                    payload += j.to_bytes(width, "little") + answer
+                    weight *= chance
+                law[payload] = weight
+        return law
 
-    def _split(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], Payloads]]:
-        width, size = int_width(self.dimensions - 1), self.part.payload_bytes
+    def _split_payloads(self, payloads: Payloads) -> list[tuple[NDArray[np.int64], Payloads]]:
+        width = int_width(self.dimensions - 1)
+        size = self.coordinate_protocol.payload_bytes
         starts = range(0, self.payload_bytes, width + size)
         return [
             (get_int(payloads[:, s : s + width]), np.ascontiguousarray(payloads[:, s + width : s + width + size]))
@@ -115,32 +124,35 @@ class VectorMean(Mean):
         ]
 
     def valid(self, payloads: Payloads) -> NDArray[np.bool_]:
-        good, last = np.ones(len(payloads), np.bool_), np.full(len(payloads), -1)
-        for place, answer in self._split(payloads):
-            good &= (place > last) & (place < self.dimensions) & self.part.valid(answer)
-            last = place
+        good = np.ones(len(payloads), np.bool_)
+        last = np.full(len(payloads), -1)
+        for coordinate, answer in self._split_payloads(payloads):
+            good &= (coordinate > last) & (coordinate < self.dimensions) & self.coordinate_protocol.valid(answer)
+            last = coordinate
         return good
 
     @property
     def tally_size(self) -> int:
-        return self.dimensions * (self.part.tally_size + 1)
+        return self.dimensions * (self.coordinate_protocol.tally_size + 1)
 
     def tally(self, payloads: Payloads) -> NDArray[np.int64]:
-        table = np.zeros((self.dimensions, self.part.tally_size + 1), np.int64)
-        for place, answer in self._split(payloads):
-            table[:, -1] += np.bincount(place, minlength=self.dimensions)
-            if isinstance(self.part, OneBit):
-                table[:, 0] += np.bincount(place[answer[:, 0] == 1], minlength=self.dimensions)
+        table = np.zeros((self.dimensions, self.coordinate_protocol.tally_size + 1), np.int64)
+        for coordinate, answer in self._split_payloads(payloads):
+            table[:, -1] += np.bincount(coordinate, minlength=self.dimensions)
+            if isinstance(self.coordinate_protocol, OneBit):
+                table[:, 0] += np.bincount(coordinate[answer[:, 0] == 1], minlength=self.dimensions)
                 continue
-            for j in np.unique(place):
-                table[j, :-1] += self.part.tally(answer[place == j])
+            for j in np.unique(coordinate):
+                table[j, :-1] += self.coordinate_protocol.tally(answer[coordinate == j])
         return table.ravel()
 
     def debias(self, tally: NDArray[Any], reports: int) -> NDArray[Any]:
-        scale, part = Fraction(self.dimensions, self.sampled), self.part
-        table, factor = tally.reshape(self.dimensions, -1), scale if exactly(tally) else float(scale)
-        rows = [part.debias(row[:-1], row[-1])[0] * factor for row in table]
-        return np.array(rows, object if exactly(tally) else np.float64)
+        scale = Fraction(self.dimensions, self.sampled)
+        protocol = self.coordinate_protocol
+        table = tally.reshape(self.dimensions, -1)
+        factor = scale if is_exact(tally) else float(scale)
+        rows = [protocol.debias(row[:-1], row[-1])[0] * factor for row in table]
+        return np.array(rows, object if is_exact(tally) else np.float64)
 
     def target(self, value: Any) -> NDArray[Any]:
         return np.array([2 * self.share(x) - 1 for x in value], object)
@@ -148,23 +160,23 @@ class VectorMean(Mean):
     def user_variance(self, value: Any) -> NDArray[Any]:
         scale = Fraction(self.dimensions, self.sampled)
         shares = [self.share(x) for x in value]
-        return np.array([scale * self.part.second_moment(s) - (2 * s - 1) ** 2 for s in shares], object)
+        return np.array([scale * self.coordinate_protocol.second_moment(s) - (2 * s - 1) ** 2 for s in shares], object)
 
     def second_moment(self, share: Fraction) -> Fraction:
-        return Fraction(self.dimensions, self.sampled) * self.part.second_moment(share)
+        return Fraction(self.dimensions, self.sampled) * self.coordinate_protocol.second_moment(share)
 
     @property
     def rounding(self) -> Fraction:
-        return self.part.rounding
+        return self.coordinate_protocol.rounding
 
     @property
     def largest_move(self) -> Fraction:
-        return Fraction(self.dimensions, self.sampled) * self.part.largest_move
+        return Fraction(self.dimensions, self.sampled) * self.coordinate_protocol.largest_move
 
     def estimate(self, tally: NDArray[np.int64], reports: int) -> Estimate:
-        found = super().estimate(tally, reports)
-        spread = np.full(self.dimensions, found.variances[0])
-        return Estimate(found.values, spread, reports, found.largest_move, what="mean")
+        estimate = super().estimate(tally, reports)
+        spread = np.full(self.dimensions, estimate.variances[0])
+        return Estimate(estimate.values, spread, reports, estimate.largest_move, what="mean")
 
 
 @dataclass(frozen=True)
@@ -187,7 +199,8 @@ class VectorChoice:
 def best_vector(epsilon: Any, dimensions: int, low: Any = -1, high: Any = 1) -> VectorChoice:
     """Sample coordinates or split the budget? Compared exactly for k = 1..16 and k = dimensions."""
     whole_number(dimensions, "dimensions")
-    tried, epsilon = {}, read_epsilon(epsilon)
+    tried = {}
+    epsilon = read_epsilon(epsilon)
     for k in sorted({*range(1, min(dimensions, 16) + 1), dimensions}):
         if epsilon / k < SMALLEST:
             continue

@@ -46,8 +46,8 @@ class Window:
             return within
         outside: NDArray[np.int64] = uniform_below(self.cells - self.width, len(start), source=source)
         outside += np.where(outside >= start, self.width, 0)
-        found: NDArray[np.int64] = np.where(hit, within, outside)
-        return found
+        cells: NDArray[np.int64] = np.where(hit, within, outside)
+        return cells
 
     def weight(self, start: int, cell: int) -> Fraction:
         return (self.odds if start <= cell < start + self.width else 1) / self.total

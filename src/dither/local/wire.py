@@ -39,10 +39,10 @@ def put_int(values: NDArray[Any], width: int) -> Payloads:
 
 def get_int(columns: Payloads) -> NDArray[np.int64]:
     """The integers in the column bytes (at most seven)."""
-    found = np.zeros(len(columns), np.int64)
-    for place in range(columns.shape[1]):
-        found |= columns[:, place].astype(np.int64) << (8 * place)
-    return found
+    integers = np.zeros(len(columns), np.int64)
+    for byte_index in range(columns.shape[1]):
+        integers |= columns[:, byte_index].astype(np.int64) << (8 * byte_index)
+    return integers
 
 
 def seal(protocol: Protocol, payload: bytes) -> bytes:
@@ -76,7 +76,8 @@ def read_batch(protocol: Protocol, batch: bytes) -> Payloads:
         raise ParameterError(f"not a batch of reports in format {FORMAT}")
     if batch[8:40] != protocol.digest:
         raise ParameterError("the batch was made for another protocol: compare the digests of the protocol documents")
-    size, count = int.from_bytes(batch[40:44], "little"), int.from_bytes(batch[44:52], "little")
+    size = int.from_bytes(batch[40:44], "little")
+    count = int.from_bytes(batch[44:52], "little")
     if size != protocol.payload_bytes or len(batch) != _BATCH_HEADER_BYTES + size * count:
         raise ParameterError("the batch is cut short or has payloads of another size")
     return np.frombuffer(batch, np.uint8, offset=_BATCH_HEADER_BYTES).reshape(count, size)

@@ -38,7 +38,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Budget:
+class PotBalances:
     """Where the pots stand, in the order of their opening: the dataset's total first.
 
     `horizon` is the number of windows that one person may have rows in, for (person, window) units.

@@ -34,11 +34,11 @@ class Channel:
         matrix = np.asarray(self.matrix, np.float64)
         if matrix.ndim != 2 or (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1, atol=1e-9):
             raise ParameterError("a channel has one row for each secret, of probabilities that sum to 1")
-        given = np.full(len(matrix), 1 / len(matrix)) if self.prior is None else np.asarray(self.prior, np.float64)
-        if given.shape != (len(matrix),) or (given < 0).any() or not math.isclose(given.sum(), 1, abs_tol=1e-9):
+        prior = np.full(len(matrix), 1 / len(matrix)) if self.prior is None else np.asarray(self.prior, np.float64)
+        if prior.shape != (len(matrix),) or (prior < 0).any() or not math.isclose(prior.sum(), 1, abs_tol=1e-9):
             raise ParameterError("a prior has one probability for each secret; they sum to 1")
         object.__setattr__(self, "matrix", matrix)
-        object.__setattr__(self, "prior", given)
+        object.__setattr__(self, "prior", prior)
 
     @cached_property
     def _joint(self) -> Floats:
@@ -84,7 +84,8 @@ class Channel:
         pairs = combinations(range(len(self.matrix)), 2) if adjacent is None else adjacent
         worst = 0.0
         for s, t in pairs:
-            a, b = self.matrix[s], self.matrix[t]
+            a = self.matrix[s]
+            b = self.matrix[t]
             if ((a > 0) != (b > 0)).any():
                 return math.inf
             both = a > 0

@@ -47,7 +47,7 @@ def most_frequent(
     return np.where(best < 0, otherwise, kinds - 1 - best % kinds).astype(np.int64)
 
 
-def _winners(counts: Any) -> Integers:
+def _find_winners(counts: Any) -> Integers:
     """`most_frequent` of the rows of a sparse matrix (its own argmax goes row by row)."""
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     return most_frequent(rows, counts.indices.astype(np.int64), counts.data, *counts.shape)
@@ -57,57 +57,59 @@ class Trained:
     """Counts of secrets at each distinct output."""
 
     def __init__(self, secrets: Integers, outputs: NDArray[Any], kinds: int) -> None:
-        given = np.asarray(outputs, np.float64)
-        points = given[:, None] if given.ndim == 1 else given
-        self.points, place = np.unique(points, axis=0, return_inverse=True)
-        place = place.ravel()
-        ones = np.ones(len(secrets), np.int64)
-        self.counts = csr_matrix((ones, (place, secrets)), shape=(len(self.points), kinds))
-        self.totals = np.bincount(place, minlength=len(self.points))
+        array = np.asarray(outputs, np.float64)
+        points = array[:, None] if array.ndim == 1 else array
+        self.points, positions = np.unique(points, axis=0, return_inverse=True)
+        positions = positions.ravel()
+        unit_counts = np.ones(len(secrets), np.int64)
+        self.counts = csr_matrix((unit_counts, (positions, secrets)), shape=(len(self.points), kinds))
+        self.totals = np.bincount(positions, minlength=len(self.points))
         self.common = int(np.bincount(secrets, minlength=kinds).argmax())
         self._tree = cKDTree(self.points)
 
     def frequentist(self, outputs: NDArray[Any]) -> Integers:
         """The most frequent secret of an output that was seen; of another, the most frequent of all."""
-        points = _points(outputs)
-        distance, place = self._tree.query(points)
-        best = _winners(self.counts)
-        return np.where(distance == 0, best[place], self.common).astype(np.int64)
+        points = _as_points(outputs)
+        distance, positions = self._tree.query(points)
+        best = _find_winners(self.counts)
+        return np.where(distance == 0, best[positions], self.common).astype(np.int64)
 
     def nearest(self, outputs: NDArray[Any], k: int) -> Integers:
         """The vote of the k nearest examples, ties as the book says."""
-        points = _points(outputs)
-        found = np.empty(len(points), np.int64)
-        rows, columns = np.arange(len(points)), min(len(self.points), k + 8)
+        points = _as_points(outputs)
+        guesses = np.empty(len(points), np.int64)
+        rows = np.arange(len(points))
+        columns = min(len(self.points), k + 8)
         while len(rows):
             done, guess = self._vote(points[rows], k, columns)
-            found[rows[done]] = guess[done]
+            guesses[rows[done]] = guess[done]
             rows = rows[~done]
             columns = min(len(self.points), 4 * columns)
-        return found
+        return guesses
 
     def _vote(self, points: NDArray[np.float64], k: int, columns: int) -> tuple[NDArray[np.bool_], Integers]:
-        distance, place = self._tree.query(points, k=columns)
-        distance, place = distance.reshape(len(points), -1), place.reshape(len(points), -1)
-        reached = np.cumsum(self.totals[place], axis=1)
+        distance, positions = self._tree.query(points, k=columns)
+        distance = distance.reshape(len(points), -1)
+        positions = positions.reshape(len(points), -1)
+        reached = np.cumsum(self.totals[positions], axis=1)
         enough = reached[:, -1] >= k
-        at = np.where(enough, (reached >= k).argmax(axis=1), columns - 1)
-        edge = distance[np.arange(len(points)), at][:, None]
+        edge_column = np.where(enough, (reached >= k).argmax(axis=1), columns - 1)
+        edge = distance[np.arange(len(points)), edge_column][:, None]
         tied = np.abs(distance - edge) <= _SAME * np.maximum(edge, 1e-300)
         inside = (distance < edge) & ~tied
         whole = columns == len(self.points)
         done = (enough & ~tied[:, -1]) | whole
-        votes = self._sum(inside, place)
-        group = self._sum(tied, place)
+        votes = self._sum_counts(inside, positions)
+        group = self._sum_counts(tied, positions)
         left = np.maximum(k - np.asarray(votes.sum(axis=1)).ravel(), 0)
-        winner = _winners(group)
+        winner = _find_winners(group)
         extra = csr_matrix((left, (np.arange(len(points)), winner)), shape=votes.shape)
-        return done, _winners(votes + extra)
+        return done, _find_winners(votes + extra)
 
-    def _sum(self, chosen: NDArray[np.bool_], place: Integers) -> Any:
+    def _sum_counts(self, chosen: NDArray[np.bool_], positions: Integers) -> Any:
         row, column = np.nonzero(chosen)
         marks = csr_matrix(
-            (np.ones(len(row), np.int64), (row, place[row, column])), shape=(len(chosen), len(self.points))
+            (np.ones(len(row), np.int64), (row, positions[row, column])), shape=(len(chosen), len(self.points))
         )
         return marks @ self.counts
 
@@ -120,9 +122,9 @@ class Trained:
         )
 
 
-def _points(outputs: NDArray[Any]) -> NDArray[np.float64]:
-    given = np.asarray(outputs, np.float64)
-    return given[:, None] if given.ndim == 1 else given
+def _as_points(outputs: NDArray[Any]) -> NDArray[np.float64]:
+    array = np.asarray(outputs, np.float64)
+    return array[:, None] if array.ndim == 1 else array
 
 
 @dataclass(frozen=True)
@@ -164,20 +166,20 @@ def curve(
 ) -> Curve:
     """Train on growing prefixes (by a factor 1 + step) and let `risk` judge each classifier."""
     sizes: list[int] = []
-    found: list[float] = []
+    risks: list[float] = []
     size = first
     while size <= len(secrets):
         trained = Trained(secrets[:size], outputs[:size], kinds)
 
-        def classify(given: NDArray[Any], trained: Trained = trained, size: int = size) -> Integers:
-            return trained.guess(method, given, size)
+        def classify(points: NDArray[Any], trained: Trained = trained, size: int = size) -> Integers:
+            return trained.guess(method, points, size)
 
         sizes.append(size)
-        found.append(risk(classify))
-        if stop is not None and stop(sizes, found):
+        risks.append(risk(classify))
+        if stop is not None and stop(sizes, risks):
             break
         size = max(size + 1, int(size * (1 + step)))
-    return Curve(method, tuple(sizes), tuple(found))
+    return Curve(method, tuple(sizes), tuple(risks))
 
 
 @dataclass(frozen=True)
@@ -204,16 +206,17 @@ def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: floa
 
     >>> import numpy as np
     >>> s = np.arange(4000) % 2
-    >>> found = from_pairs(s, s * 10)
-    >>> found.risk, round(found.random_guess, 1)
+    >>> leakage = from_pairs(s, s * 10)
+    >>> leakage.risk, round(leakage.random_guess, 1)
     (0.0, 0.5)
     """
     names, labels = np.unique(np.asarray(secrets), return_inverse=True)
-    points = _points(np.asarray(outputs))
+    points = _as_points(np.asarray(outputs))
     if len(labels) != len(points) or len(names) < 2 or len(labels) < 40:
         raise ParameterError("leakage needs as many outputs as secrets, at least 40 pairs and two kinds of secret")
     train = int(len(labels) * (1 - held_out))
-    test_points, test_labels = points[train:], labels[train:]
+    test_points = points[train:]
+    test_labels = labels[train:]
 
     def risk(classify: Callable[[NDArray[Any]], Integers]) -> float:
         return float((classify(test_points) != test_labels).mean())
@@ -222,10 +225,10 @@ def from_pairs(secrets: Any, outputs: Any, *, held_out: float = 0.25, step: floa
         curve(method, labels[:train], points[:train], len(names), risk, step=step, first=max(5, train // 64))
         for method in METHODS
     )
-    best = min(curves, key=lambda each: each.last)
+    best = min(curves, key=lambda method_curve: method_curve.last)
     warnings = []
-    seen = len(np.unique(points[:train], axis=0))
-    if seen > train // 2:
+    distinct_outputs = len(np.unique(points[:train], axis=0))
+    if distinct_outputs > train // 2:
         warnings.append("outputs look continuous: the frequentist and NN estimates need not converge; trust k_n-NN")
     if len(test_labels) < 738:
         warnings.append("fewer than 738 held-out pairs: an estimate may be off by more than 0.05 at 95%")

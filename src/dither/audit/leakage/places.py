@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -48,7 +49,7 @@ PRINTED: dict[tuple[str, str, int], dict[float, Counts]] = {
 
 
 @dataclass(frozen=True)
-class Place:
+class LocationSystem:
     """One system: R* under our prior, our counts by delta, and how many distinct outputs came."""
 
     table: str
@@ -61,7 +62,8 @@ class Place:
     def to_json(self) -> dict[str, object]:
         printed = PRINTED[self.table, self.name, self.nu]
         rows = [
-            {"delta": delta, "printed": list(printed[delta]), "ours": list(ours)} for delta, ours in self.counts.items()
+            {"delta": delta, "printed": list(printed[delta]), "ours": list(our_counts)}
+            for delta, our_counts in self.counts.items()
         ]
         return {
             "table": self.table,
@@ -74,18 +76,19 @@ class Place:
 
 def reproduce(
     *, pairs: int = 100_000, step: float = 0.1, tick: Callable[[str, float], None] = lambda *_: None
-) -> Iterator[Place]:
+) -> Iterator[LocationSystem]:
     """Every system of tables 15.8 to 15.10, one run each."""
     for (table, name, nu), printed in PRINTED.items():
         plane = Plane(nu)
         prior = plane.hot_spots
-        truth, secrets, points = _drawn(plane, name, prior, pairs)
-        lines = curves(secrets, points, len(plane.places), step, lambda done, at=f"{name} {nu}": tick(at, done))  # type: ignore[misc]
+        truth, secrets, points = _draw_pairs(plane, name, prior, pairs)
+        tick_system = partial(tick, f"{name} {nu}")
+        lines = curves(secrets, points, len(plane.secret_centres), step, tick_system)
         counts = {delta: tuple(lines[method].converged(truth, delta) for method in METHODS) for delta in printed}
-        yield Place(table, name, nu, truth, counts, len(np.unique(points, axis=0)))
+        yield LocationSystem(table, name, nu, truth, counts, len(np.unique(points, axis=0)))
 
 
-def _drawn(plane: Plane, name: str, prior: Floats, pairs: int) -> tuple[float, Integers, Floats]:
+def _draw_pairs(plane: Plane, name: str, prior: Floats, pairs: int) -> tuple[float, Integers, Floats]:
     """R*, secrets and outputs."""
     if name == "planar geometric":
         return plane.risk_of_geometric(prior), *plane.geometric_pairs(pairs, prior)
@@ -103,8 +106,8 @@ def curves(
     grid = sizes(5, train, step)
     risks: dict[Method, list[float]] = {method: [] for method in METHODS}
     for size in grid:
-        seen = Trained(secrets[:size], points[:size], kinds)
+        trained = Trained(secrets[:size], points[:size], kinds)
         for method in METHODS:
-            risks[method].append(float((seen.guess(method, points[train:], size) != secrets[train:]).mean()))
+            risks[method].append(float((trained.guess(method, points[train:], size) != secrets[train:]).mean()))
         tick(1 / len(grid))
-    return {method: Curve(method, tuple(grid), tuple(found)) for method, found in risks.items()}
+    return {method: Curve(method, tuple(grid), tuple(method_risks)) for method, method_risks in risks.items()}

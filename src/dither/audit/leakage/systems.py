@@ -92,11 +92,12 @@ class Matrix:
     def pairs(self, count: int) -> tuple[Integers, Integers]:
         """Secrets and outputs."""
         secret = uniform_below(self.secrets, count)
-        u, cumulative = uniforms(count), np.cumsum(self.matrix, axis=1)
+        u = uniforms(count)
+        cumulative = np.cumsum(self.matrix, axis=1)
         output = np.empty(count, np.int64)
         for s in range(self.secrets):
-            mine = secret == s
-            output[mine] = np.minimum(np.searchsorted(cumulative[s], u[mine]), self.outputs - 1)
+            has_secret = secret == s
+            output[has_secret] = np.minimum(np.searchsorted(cumulative[s], u[has_secret]), self.outputs - 1)
         return secret, output
 
     def risk(self, guesses: Integers) -> float:
@@ -131,7 +132,7 @@ class Plane:
         return math.log(self.nu) / 100
 
     @cached_property
-    def places(self) -> Floats:
+    def secret_centres(self) -> Floats:
         """Centres of the secrets."""
         axis = (np.arange(self.side) + 0.5) * self.cell
         return np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -145,22 +146,22 @@ class Plane:
 
     def row(self, secret: int) -> Floats:
         """P(o | secret) of the planar geometric, row-normalised."""
-        distance = np.hypot(*(self.grid - self.places[secret]).T)
+        distance = np.hypot(*(self.grid - self.secret_centres[secret]).T)
         weight = np.exp(-self.rate * distance)
         return np.asarray(weight / weight.sum())
 
     @cached_property
     def bayes_risk(self) -> float:
         """Of the discrete planar geometric with a uniform prior."""
-        return self.risk_of_geometric(np.full(len(self.places), 1 / len(self.places)))
+        return self.risk_of_geometric(np.full(len(self.secret_centres), 1 / len(self.secret_centres)))
 
     @cached_property
     def hot_spots(self) -> Floats:
         """A prior that stands in for check-ins, which are not ours to ship: three hot spots over a thin floor."""
         side = self.side * self.cell
-        weight = np.full(len(self.places), 0.02)
+        weight = np.full(len(self.secret_centres), 0.02)
         for x, y, height, width in ((0.3, 0.35, 1.0, 0.12), (0.7, 0.6, 0.6, 0.08), (0.45, 0.8, 0.4, 0.05)):
-            away = np.hypot(*(self.places / side - (x, y)).T)
+            away = np.hypot(*(self.secret_centres / side - (x, y)).T)
             weight += height * np.exp(-((away / width) ** 2) / 2)
         return np.asarray(weight / weight.sum())
 
@@ -177,49 +178,52 @@ class Plane:
         axis = (np.arange(many) + 0.5) * fine - margin
         total = 0.0
         for x in axis:
-            away = np.hypot(x - self.places[:, :1], axis[None, :] - self.places[:, 1:])
+            away = np.hypot(x - self.secret_centres[:, :1], axis[None, :] - self.secret_centres[:, 1:])
             total += float((prior[:, None] * np.exp(-self.rate * away)).max(axis=0).sum())
         return 1 - total * fine * fine * self.rate**2 / (2 * math.pi)
 
-    def _secrets(self, count: int, prior: Floats | None) -> Integers:
+    def _draw_secrets(self, count: int, prior: Floats | None) -> Integers:
         if prior is None:
-            return np.asarray(uniform_below(len(self.places), count))
-        found = np.searchsorted(np.cumsum(prior), uniforms(count))
-        return np.minimum(found, len(prior) - 1).astype(np.int64)
+            return np.asarray(uniform_below(len(self.secret_centres), count))
+        cells = np.searchsorted(np.cumsum(prior), uniforms(count))
+        return np.minimum(cells, len(prior) - 1).astype(np.int64)
 
     def geometric_pairs(self, count: int, prior: Floats | None = None) -> tuple[Integers, Floats]:
         """Secrets and grid points of the planar geometric."""
-        secret, u = self._secrets(count, prior), uniforms(count)
+        secret = self._draw_secrets(count, prior)
+        u = uniforms(count)
         output = np.empty((count, 2))
         for s in np.unique(secret):
-            mine = np.flatnonzero(secret == s)
-            picked = np.searchsorted(np.cumsum(self.row(int(s))), u[mine])
-            output[mine] = self.grid[np.minimum(picked, len(self.grid) - 1)]
+            rows = np.flatnonzero(secret == s)
+            picked = np.searchsorted(np.cumsum(self.row(int(s))), u[rows])
+            output[rows] = self.grid[np.minimum(picked, len(self.grid) - 1)]
         return secret, output
 
     def laplace_pairs(self, count: int, prior: Floats | None = None) -> tuple[Integers, Floats]:
         """Secrets and points of the planar Laplace: a uniform angle, a radius of Gamma(2, 1/rate)."""
-        secret = self._secrets(count, prior)
+        secret = self._draw_secrets(count, prior)
         angle = 2 * math.pi * uniforms(count)
         radius = -np.log(uniforms(count) * uniforms(count)) / self.rate
-        return secret, self.places[secret] + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        return secret, self.secret_centres[secret] + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
     def channel_pairs(self, matrix: Floats, count: int, prior: Floats) -> tuple[Integers, Floats]:
         """Secrets and the centres of cells that a channel on the secrets' own cells gives."""
-        secret, u = self._secrets(count, prior), uniforms(count)
+        secret = self._draw_secrets(count, prior)
+        u = uniforms(count)
         picked = np.empty(count, np.int64)
         for s in np.unique(secret):
-            mine = np.flatnonzero(secret == s)
-            picked[mine] = np.searchsorted(np.cumsum(matrix[s]), u[mine])
-        return secret, self.places[np.minimum(picked, len(self.places) - 1)]
+            rows = np.flatnonzero(secret == s)
+            picked[rows] = np.searchsorted(np.cumsum(matrix[s]), u[rows])
+        return secret, self.secret_centres[np.minimum(picked, len(self.secret_centres) - 1)]
 
     def blahut_arimoto(self, prior: Floats, rounds: int = 200) -> Floats:
         """The channel on the secrets' own cells that leaks least Shannon information for its mean distance.
 
         P(o) = sum pi C and C[s, o] proportional to P(o) e^(-rate d), in turn; both steps never increase the leakage.
         """
-        distance = np.hypot(*(self.places[:, None] - self.places[None]).transpose(2, 0, 1))
-        weight, out = np.exp(-self.rate * distance), np.full(len(prior), 1 / len(prior))
+        distance = np.hypot(*(self.secret_centres[:, None] - self.secret_centres[None]).transpose(2, 0, 1))
+        weight = np.exp(-self.rate * distance)
+        out = np.full(len(prior), 1 / len(prior))
         matrix = weight
         for _ in range(rounds):
             matrix = out[None, :] * weight

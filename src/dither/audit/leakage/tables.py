@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from dither.audit.leakage.estimate import METHODS, Curve, Integers, Method
-from dither.audit.leakage.line import Line
+from dither.audit.leakage.line import LineClassifier
 from dither.audit.leakage.systems import Geometric, Matrix, random_system
 
 MOST = 500_000
@@ -153,20 +153,26 @@ class Reproduced:
     @property
     def misses(self) -> dict[float, tuple[str, ...]]:
         """By delta, the estimators or orders that disagree."""
-        return {delta: disagreements(self.experiment, delta, ours) for delta, ours in self.counts.items()}
+        return {delta: disagreements(self.experiment, delta, our_counts) for delta, our_counts in self.counts.items()}
 
     def to_json(self) -> dict[str, object]:
-        each = self.experiment
+        experiment = self.experiment
         rows = [
             {
                 "delta": delta,
-                "printed": list(each.counts[delta]),
-                "ours": list(ours),
+                "printed": list(experiment.counts[delta]),
+                "ours": list(our_counts),
                 "misses": list(self.misses[delta]),
             }
-            for delta, ours in self.counts.items()
+            for delta, our_counts in self.counts.items()
         ]
-        return {"table": each.table, "system": each.name, "risk_printed": each.risk, "risk": self.risk, "rows": rows}
+        return {
+            "table": experiment.table,
+            "system": experiment.name,
+            "risk_printed": experiment.risk,
+            "risk": self.risk,
+            "rows": rows,
+        }
 
 
 def sizes(first: int, last: int, step: float) -> list[int]:
@@ -175,10 +181,10 @@ def sizes(first: int, last: int, step: float) -> list[int]:
     >>> sizes(5, 12, 0.5)
     [5, 7, 10]
     """
-    found = [first]
-    while (following := max(found[-1] + 1, int(found[-1] * (1 + step)))) <= last:
-        found.append(following)
-    return found
+    grid = [first]
+    while (following := max(grid[-1] + 1, int(grid[-1] * (1 + step)))) <= last:
+        grid.append(following)
+    return grid
 
 
 def curves(
@@ -192,48 +198,54 @@ def curves(
     grid = sizes(5, len(secrets), step)
     risks: dict[Method, list[float]] = {method: [] for method in METHODS}
     for size in grid:
-        seen = Line(secrets[:size], outputs[:size], system.secrets, system.outputs)
+        classifier = LineClassifier(secrets[:size], outputs[:size], system.secrets, system.outputs)
         for method in METHODS:
-            risks[method].append(system.risk(seen.guess(method)))
+            risks[method].append(system.risk(classifier.guess(method)))
         tick(1 / len(grid))
-    return {method: Curve(method, tuple(grid), tuple(found)) for method, found in risks.items()}
+    return {method: Curve(method, tuple(grid), tuple(method_risks)) for method, method_risks in risks.items()}
 
 
 def reproduce(
     *, full: bool, runs: int = 3, step: float = 0.05, tick: Callable[[str, float], None] = lambda *_: None
 ) -> Iterator[Reproduced]:
     """Every experiment with its exact risk and the medians of our counts; `tick` gets a name and a share done."""
-    for each in EXPERIMENTS:
-        most = MOST if full else each.quick
+    for experiment in EXPERIMENTS:
+        most = MOST if full else experiment.quick
         if most is None:
             continue
-        found: list[dict[float, list[int]]] = []
+        run_counts: list[dict[float, list[int]]] = []
         for _ in range(runs):
-            system = each.build()  # the random system is drawn anew
-            lines = curves(system, *system.pairs(most), step, lambda done, each=each: tick(each.name, done / runs))  # type: ignore[misc]
-            found.append(
+            system = experiment.build()  # the random system is drawn anew
+
+            def tick_run(done: float, name: str = experiment.name) -> None:
+                tick(name, done / runs)
+
+            lines = curves(system, *system.pairs(most), step, tick_run)
+            run_counts.append(
                 {
                     delta: [
-                        lines[method].converged(system.bayes_risk, delta, absolute=each.absolute) or _NEVER
+                        lines[method].converged(system.bayes_risk, delta, absolute=experiment.absolute) or _NEVER
                         for method in METHODS
                     ]
-                    for delta in each.counts
+                    for delta in experiment.counts
                 }
             )
         counts = {
             delta: tuple(
-                _known(statistics.median_high(column)) for column in zip(*(run[delta] for run in found), strict=True)
+                _count_or_none(statistics.median_high(column))
+                for column in zip(*(run[delta] for run in run_counts), strict=True)
             )
-            for delta in each.counts
+            for delta in experiment.counts
         }
-        yield Reproduced(each, system.bayes_risk, counts)
+        yield Reproduced(experiment, system.bayes_risk, counts)
 
 
-def _known(count: float) -> int | None:
+def _count_or_none(count: float) -> int | None:
+    """A median count; none for an estimator that never converged."""
     return None if count >= _NEVER else int(count)
 
 
-def disagreements(each: Experiment, delta: float, ours: Counts) -> tuple[str, ...]:
+def disagreements(experiment: Experiment, delta: float, our_counts: Counts) -> tuple[str, ...]:
     """What lies outside the tolerance of the module's heading.
 
     >>> disagreements(EXPERIMENTS[3], 0.1, (8_000, 8_000, 7_000, 2_000))
@@ -241,25 +253,25 @@ def disagreements(each: Experiment, delta: float, ours: Counts) -> tuple[str, ..
     >>> disagreements(EXPERIMENTS[3], 0.1, (4_000, None, 7_000, 9_000))
     ('frequentist', 'nn', 'ln before frequentist', 'ln before log10')
     """
-    printed = dict(zip(METHODS, map(_number, each.counts[delta]), strict=True))
-    found = dict(zip(METHODS, map(_number, ours), strict=True))
+    printed = dict(zip(METHODS, map(_count_as_float, experiment.counts[delta]), strict=True))
+    measured = dict(zip(METHODS, map(_count_as_float, our_counts), strict=True))
     low, high = (0.7, 1.3) if delta >= 0.05 else (0.5, 2.0)
-    judged = [method for method in METHODS if (delta, method) not in each.loose]
+    judged = [method for method in METHODS if (delta, method) not in experiment.loose]
     far: list[str] = [
         method
         for method in judged
         if method in ("frequentist", "nn")
-        and printed[method] != found[method]
-        and not low * printed[method] <= found[method] <= high * printed[method] < math.inf
+        and printed[method] != measured[method]
+        and not low * printed[method] <= measured[method] <= high * printed[method] < math.inf
     ]
     far += [
-        f"{one} before {two}"
-        for one in judged
-        for two in judged
-        if printed[one] * 1.3 < printed[two] and found[one] > found[two]
+        f"{first} before {second}"
+        for first in judged
+        for second in judged
+        if printed[first] * 1.3 < printed[second] and measured[first] > measured[second]
     ]
     return tuple(far)
 
 
-def _number(count: int | None) -> float:
+def _count_as_float(count: int | None) -> float:
     return math.inf if count is None else float(count)

@@ -11,5 +11,5 @@ from dither.audit.zoo.bug import ALPHA, Bug, Catch
 __all__ = ["ALPHA", "BUGS", "Bug", "Catch"]
 
 BUGS: dict[str, Bug] = {
-    bug.name: bug for part in (floats, counting, sparse, laws, accounts, structures) for bug in part.bugs()
+    bug.name: bug for module in (floats, counting, sparse, laws, accounts, structures) for bug in module.bugs()
 }

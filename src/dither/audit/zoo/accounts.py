@@ -23,17 +23,21 @@ def mixed_orders(costs: list[tuple[int, float]]) -> float:
 
 def _needs_gaussian() -> str:
     """The best half-line starts near where the loss passes epsilon."""
-    sigma, found = float(CLASSIC), []
+    sigma = float(CLASSIC)
+    run_counts = []
     for step in range(6):
         t = sigma * sigma * 10 + 0.5 + step / 20
-        found.append(runs_needed(float(norm.sf((t - 1) / sigma)), float(norm.sf(t / sigma)), 10.0, 1e-5, ALPHA / 4))
-    best = min((each for each in found if each is not None), default=None)
+        run_counts.append(
+            runs_needed(float(norm.sf((t - 1) / sigma)), float(norm.sf(t / sigma)), 10.0, 1e-5, ALPHA / 4)
+        )
+    best = min((runs for runs in run_counts if runs is not None), default=None)
     return "more than 1e15 a side" if best is None else f"{best:.2g} a side"
 
 
 def _needs_laplace() -> str:
     """The loss of integer Laplace with sensitivity 1 is that of a coin: 100 coins at 1/10, best from 74 heads on."""
-    q, heads = 1 / (1 + math.exp(-0.1)), 74
+    q = 1 / (1 + math.exp(-0.1))
+    heads = 74
     p = float(binom.sf(heads - 1, 100, q)), float(binom.sf(heads - 1, 100, 1 - q))
     needed = runs_needed(*p, 4.69267, 1e-6, ALPHA / 4)
     return "more than 1e15 a side" if needed is None else f"{needed:.2g} a side"

@@ -76,8 +76,8 @@ def black_box(
         likely, rare = chances()
         strength = power(likely, rare, spend.testing, epsilon, delta, share)
         needed = runs_needed(likely, rare, epsilon, delta, share)
-        told = "" if needed is None else f"{needed:.2g} a side"
-        return Catch(verdict.violated, str(verdict), runs, ALPHA, strength, told, verdict)
+        needed_text = "" if needed is None else f"{needed:.2g} a side"
+        return Catch(verdict.violated, str(verdict), runs, ALPHA, strength, needed_text, verdict)
 
     claim = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
     return Bug(name, what, origin, claim, "black box", catch)
@@ -95,20 +95,20 @@ def exact_law(
     """A bug whose two laws can be written down; what a black box would need follows from the best set of outputs."""
 
     def catch() -> Catch:
-        one, two = laws()
-        found = judge(one, two, epsilon=epsilon, delta=delta)
-        needed = black_box_needs(one, two, epsilon, delta)
-        evidence = f"delta({epsilon:g}) >= {found.found.lower:.6g} > {delta:g}; worst output {found.worst!r}"
-        return Catch(found.outcome == "violated", evidence, needs=needed)
+        left, right = laws()
+        verdict = judge(left, right, epsilon=epsilon, delta=delta)
+        needed = black_box_needs(left, right, epsilon, delta)
+        evidence = f"delta({epsilon:g}) >= {verdict.delta_bounds.lower:.6g} > {delta:g}; worst output {verdict.worst!r}"
+        return Catch(verdict.outcome == "violated", evidence, needs=needed)
 
     claim = f"({epsilon:g}, {delta:g})" if delta else f"{epsilon:g}"
     return Bug(name, what, origin, claim, "exact law", catch)
 
 
-def black_box_needs(one: Law, two: Law, epsilon: float, delta: float) -> str:
+def black_box_needs(left: Law, right: Law, epsilon: float, delta: float) -> str:
     """Runs on each side with which the best event of two laws would be seen with power 0.99."""
     best: int | None = None
-    for a, b in ((one, two), (two, one)):
+    for a, b in ((left, right), (right, left)):
         order = sorted(a, key=lambda x: -float(a[x]) / max(float(b.get(x, 0)), 1e-300))
         p = np.cumsum([float(a[x]) for x in order])
         q = np.cumsum([float(b.get(x, 0)) for x in order])
@@ -132,8 +132,11 @@ def accountant(
     """A bug in arithmetic: the number claimed lies below the proved lower end of the bracket."""
 
     def catch() -> Catch:
-        said, truth = claimed(), true_lower()
-        return Catch(said < truth, f"claims {said:.6g}; the truth is at least {truth:.6g}", needs=needs())
+        claimed_value = claimed()
+        truth = true_lower()
+        return Catch(
+            claimed_value < truth, f"claims {claimed_value:.6g}; the truth is at least {truth:.6g}", needs=needs()
+        )
 
     return Bug(name, what, origin, claim, "accountant", catch)
 
@@ -142,8 +145,8 @@ def structure(name: str, what: str, origin: str, *, claim: str, faults: Callable
     """A bug that a property of the code shows: `faults` lists where the property fails."""
 
     def catch() -> Catch:
-        found = list(faults())
-        return Catch(bool(found), found[0] if found else "the property holds", needs=needs)
+        fault_list = list(faults())
+        return Catch(bool(fault_list), fault_list[0] if fault_list else "the property holds", needs=needs)
 
     return Bug(name, what, origin, claim, "structure", catch)
 
@@ -157,5 +160,6 @@ def laplace_tail(scale: float, t: Any) -> Any:
     """P(z >= t) of integer Laplace noise."""
     a = math.exp(-1 / scale)
     t = np.asarray(t, np.float64)
-    upper, below = np.exp(-np.maximum(t, 1) / scale) / (1 + a), np.exp(-np.maximum(1 - t, 0) / scale) / (1 + a)
+    upper = np.exp(-np.maximum(t, 1) / scale) / (1 + a)
+    below = np.exp(-np.maximum(1 - t, 0) / scale) / (1 + a)
     return np.where(t >= 1, upper, 1 - below)

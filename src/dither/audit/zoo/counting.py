@@ -127,17 +127,19 @@ def dawa_partition(counts: list[int], size: int) -> NDArray[np.bool_]:
     cost(B) = sum |x - mean| + 1/eps2, floored at 1/eps2; eps1 = 1, eps2 = 1/20. The noise of a bucket of length L has
     scale (2 - 1/L - 1/N) / eps1, half of what choosing the least of all partitions needs; single cells have none.
     """
-    x, n, each = np.array(counts, np.float64), len(counts), np.float32(20)
+    x = np.array(counts, np.float64)
+    n = len(counts)
+    floor_cost = np.float32(20)
     best: list[Any] = [np.zeros(size, np.float32)]
     long = best[0]
     for end in range(1, n + 1):
-        least = best[end - 1] + each
+        least = best[end - 1] + floor_cost
         length = 2
         while length <= end:
-            part = x[end - length : end]
-            exact = np.float32(np.abs(part - part.mean()).sum()) + each
+            bucket = x[end - length : end]
+            exact = np.float32(np.abs(bucket - bucket.mean()).sum()) + floor_cost
             noisy = exact + _laplace(size) * np.float32(2 - 1 / length - 1 / n)
-            long = best[end - length] + np.maximum(noisy, each)
+            long = best[end - length] + np.maximum(noisy, floor_cost)
             if end == n and length == n:
                 return np.asarray(long < least)
             least = np.minimum(least, long)
@@ -354,7 +356,7 @@ def bugs() -> list[Bug]:
             mechanism=failing,
             pair=([5, 11], [5]),
             epsilon=1.0,
-            named=("it raised", lambda outputs: np.array(["Raised" in str(each) for each in outputs])),
+            named=("it raised", lambda outputs: np.array(["Raised" in str(output) for output in outputs])),
             chances=lambda: (1.0, 0.0),
             runs=400,
         ),

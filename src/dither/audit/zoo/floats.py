@@ -29,18 +29,18 @@ def reachable(answers: Any, count: float) -> NDArray[np.bool_]:
     """Whether the sampler can give these answers for this count: some U near exp(-|answer - count| / scale) does."""
     y = np.asarray(answers, np.float64)
     middle = np.rint(np.exp(-np.abs(y - count) / SCALE) * 2.0**53)
-    found = np.zeros(len(y), np.bool_)
+    is_reachable = np.zeros(len(y), np.bool_)
     for step in range(-8, 9):  # the logarithm and the sum each move U by a few units
         u = np.clip(middle + step, 1, 2.0**53) * 2.0**-53
         noise = SCALE * np.log(u)
-        found |= (count + noise == y) | (count - noise == y)
-    return found
+        is_reachable |= (count + noise == y) | (count - noise == y)
+    return is_reachable
 
 
 def exact_noise_rounded_sum(count: float, size: int) -> Floats:
     """Noise on a grid of 2^-58 with the exact law, correctly rounded; then count + noise, which is rounded again."""
     fine = discrete_laplace(2**58, size)
-    noise = np.array([float(each) for each in fine]) * 2.0**-58
+    noise = np.array([float(draw) for draw in fine]) * 2.0**-58
     return np.asarray(count + noise)
 
 

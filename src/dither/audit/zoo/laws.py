@@ -25,8 +25,8 @@ def integer_gaussian() -> tuple[Law, Law]:
     x = np.arange(-160, 161)
     weight = np.exp(-(x.astype(np.float64) ** 2) / (2 * sigma * sigma))
     weight /= weight.sum()
-    one = dict(zip(x.tolist(), weight.tolist(), strict=True))
-    return one, {k + 1: p for k, p in one.items()}
+    law = dict(zip(x.tolist(), weight.tolist(), strict=True))
+    return law, {k + 1: p for k, p in law.items()}
 
 
 def renormalised_geometric() -> tuple[Law, Law]:
@@ -59,25 +59,32 @@ def permute_and_flip() -> tuple[Law, Law]:
 
 
 def _priced_as_bounded_range() -> Bug:
-    rho, order, times = 1 / 8, 1.5, 64
+    rho = 1 / 8
+    order = 1.5
+    times = 64
 
     def catch() -> Catch:
-        one, two = permute_and_flip()
-        found = renyi(one, two, order)
+        left, right = permute_and_flip()
+        divergence = renyi(left, right, order)
         # a black box sees it only after composition: `times` choices against the zCDP curve of their price
-        up, down = math.log(0.5 / float(two[0])), math.log(0.5 / float(two[1]))
-        price, options = times * rho, []
+        up = math.log(0.5 / float(right[0]))
+        down = math.log(0.5 / float(right[1]))
+        price = times * rho
+        options = []
         for ups in range(times + 1):
             epsilon = ups * up + (times - ups) * down - 1e-9
             if epsilon > price:
                 delta = math.exp(-((epsilon - price) ** 2) / (4 * price))
-                p, q = float(binom.sf(ups - 1, times, 0.5)), float(binom.sf(ups - 1, times, float(two[0])))
+                p = float(binom.sf(ups - 1, times, 0.5))
+                q = float(binom.sf(ups - 1, times, float(right[0])))
                 spread = math.sqrt(p + math.exp(2 * epsilon) * q)
                 options.append(((p - math.exp(epsilon) * q - delta) / spread, p, q, epsilon, delta))
         best = runs_needed(*max(options)[1:], ALPHA / 4)
-        told = "not visible at any composition tried" if best is None else f"{best:.2g} a side of {times} choices each"
-        evidence = f"Renyi divergence of order {order:g} is {found:.4f} > {order * rho:.4f} = order * eps^2/8"
-        return Catch(found > order * rho, evidence, needs=told)
+        needs_text = (
+            "not visible at any composition tried" if best is None else f"{best:.2g} a side of {times} choices each"
+        )
+        evidence = f"Renyi divergence of order {order:g} is {divergence:.4f} > {order * rho:.4f} = order * eps^2/8"
+        return Catch(divergence > order * rho, evidence, needs=needs_text)
 
     return Bug(
         "permute-and-flip-at-eps-squared-over-8",

@@ -38,7 +38,8 @@ class Variant:
         shift = discrete_laplace(self.threshold, size)
         for i, value in enumerate(queries):
             noise = 0 if self.query is None else discrete_laplace(self.query, size)
-            hit, going = value + noise >= shift, left > 0
+            hit = value + noise >= shift
+            going = left > 0
             shown: Any = value + noise if self.shows_value else HIT
             out[:, i] = np.where(going, np.where(hit, shown, MISS), OVER)
             left = left - (hit & going)
@@ -77,12 +78,12 @@ RESTARTED = Variant(Fraction(2), Fraction(4), 4, renews=True)  # AboveThreshold 
 UNNOISED = Variant(Fraction(1, 1000), Fraction(2), 1)  # the threshold has no noise worth the name
 
 
-def _bug(
+def _plant_bug(
     name: str,
     what: str,
     origin: str,
     variant: Variant,
-    one: list[int],
+    first_queries: list[int],
     answers: list[int],
     runs: int,
     shown_up_to: int | None = None,
@@ -95,7 +96,7 @@ def _bug(
     def mechanism(queries: list[int], size: int) -> Integers:
         return variant.run(queries, size)
 
-    two = [1 - each for each in one]
+    second_queries = [1 - query for query in first_queries]
     lasts = answers[-1:] if shown_up_to is None else list(range(shown_up_to - 60, shown_up_to + 1))
 
     def chance(queries: list[int]) -> float:
@@ -104,17 +105,17 @@ def _bug(
     def holds(rows: Any) -> Any:
         return (rows[:, :-1] == np.array(answers[:-1])).all(axis=1) & np.isin(rows[:, -1], lasts)
 
-    text = " ".join("no" if each == MISS else "yes" for each in answers)
-    told = text if shown_up_to is None else f"{text.removesuffix(' yes')}, then a value up to {shown_up_to}"
+    text = " ".join("no" if answer == MISS else "yes" for answer in answers)
+    answers_text = text if shown_up_to is None else f"{text.removesuffix(' yes')}, then a value up to {shown_up_to}"
     return black_box(
         name,
         what,
         origin,
         mechanism=mechanism,
-        pair=(one, two),
+        pair=(first_queries, second_queries),
         epsilon=1.0,
-        named=(f"the answers are {told}", holds),
-        chances=lambda: (chance(one), chance(two)),
+        named=(f"the answers are {answers_text}", holds),
+        chances=lambda: (chance(first_queries), chance(second_queries)),
         runs=runs,
     )
 
@@ -122,7 +123,7 @@ def _bug(
 def bugs() -> list[Bug]:
     figure = "Lyu, Su, Li 2017, figure 1, algorithm"
     return [
-        _bug(
+        _plant_bug(
             "svt-roth-2011",
             "sparse vector that answers a hit with the noise of the comparison",
             f"{figure} 3 (Roth, lecture notes 2011)",
@@ -132,7 +133,7 @@ def bugs() -> list[Bug]:
             250_000,
             shown_up_to=2,
         ),
-        _bug(
+        _plant_bug(
             "svt-lee-clifton-2014",
             "sparse vector whose query noise does not grow with the number of hits",
             f"{figure} 4 (Lee, Clifton 2014)",
@@ -141,7 +142,7 @@ def bugs() -> list[Bug]:
             [MISS] * 2 + [HIT] * 2,
             65_000,
         ),
-        _bug(
+        _plant_bug(
             "svt-stoddard-2014",
             "sparse vector without noise on the queries",
             f"{figure} 5 (Stoddard, Chen, Machanavajjhala 2014)",
@@ -150,7 +151,7 @@ def bugs() -> list[Bug]:
             [MISS, HIT],
             4_000,
         ),
-        _bug(
+        _plant_bug(
             "svt-chen-2015",
             "sparse vector that never stops",
             f"{figure} 6 (Chen, Xiao, Zhang, Xu 2015)",
@@ -159,7 +160,7 @@ def bugs() -> list[Bug]:
             [MISS] * 3 + [HIT] * 3,
             130_000,
         ),
-        _bug(
+        _plant_bug(
             "svt-gptt-2015",
             "generalised private threshold testing: never stops, any split of epsilon",
             "Chen, Machanavajjhala 2015",
@@ -168,7 +169,7 @@ def bugs() -> list[Bug]:
             [MISS] * 2 + [HIT] * 2,
             65_000,
         ),
-        _bug(
+        _plant_bug(
             "svt-bad-gap-2020",
             "sparse vector with gap that shows the noisy query, not its distance from the noisy threshold",
             "CheckDP (Wang, Ding, Kifer, Zhang 2020), BadGapSVT",
@@ -178,7 +179,7 @@ def bugs() -> list[Bug]:
             2_750_000,
             shown_up_to=2,
         ),
-        _bug(
+        _plant_bug(
             "svt-restarted-for-free",
             "AboveThreshold of one hit started anew after every hit, charged once",
             "Dwork, Roth 2014, algorithm 1 in a loop",
@@ -187,7 +188,7 @@ def bugs() -> list[Bug]:
             [MISS, HIT] * 4,
             1_550_000,
         ),
-        _bug(
+        _plant_bug(
             "un-noised-threshold",
             "sparse vector with noise on the queries only: misses are no longer free",
             "AboveThreshold read as: the threshold is public, so it needs no noise",

@@ -29,11 +29,11 @@ class Trusting:
 def refund_faults() -> Sequence[str]:
     """The positive charges that were granted may never exceed the total, whatever was asked in between."""
     budget = Trusting(total=1.0)
-    asked = [1.0, -1.0, 1.0, -1.0, 1.0]
-    answers = [budget.request(each) for each in asked]
-    paid = sum(each for each in budget.granted if each > 0)
+    requests = [1.0, -1.0, 1.0, -1.0, 1.0]
+    answers = [budget.request(epsilon) for epsilon in requests]
+    paid = sum(epsilon for epsilon in budget.granted if epsilon > 0)
     if paid > budget.total:
-        return [f"asking {asked} was granted {answers}: {paid:g} spent from a budget of {budget.total:g}"]
+        return [f"asking {requests} was granted {answers}: {paid:g} spent from a budget of {budget.total:g}"]
     return []
 
 
