@@ -24,13 +24,13 @@ from typing import Any
 
 from dither.answer.asked import Asked, Bound, bind_question, read_epsilon, read_price, read_question, read_rho
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, facts_of
-from dither.answer.explain import Explanation, explain, explained
+from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.history import History, history
 from dither.answer.preview import Preview, Terms, preview, preview_columns
 from dither.answer.price_for_accuracy import least_price, meets_widths, wanted_widths
 from dither.answer.quantile_intervals import Bands, rank_rows
 from dither.answer.result import Result, build_result
-from dither.answer.split import checked
+from dither.answer.split import check_weights
 from dither.answer.suggest import Suggestion, suggestion, wish
 from dither.builder import Question, table
 from dither.canonical import Number, fraction_text
@@ -130,7 +130,7 @@ class Connection:
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors. Reads no data."""
         asked = read_question(
-            explained(read_text(sql)) or sql,
+            strip_explain_prefix(read_text(sql)) or sql,
             epsilon=epsilon,
             rho=rho,
             confidence=confidence,
@@ -171,7 +171,7 @@ class Connection:
                 "delta is not the asker's to choose: a question takes what its pot states per question "
                 "(dither budget open --rule approx --delta-per-question)"
             )
-        if explained(read_text(sql)) is not None:
+        if strip_explain_prefix(read_text(sql)) is not None:
             shared: dict[str, Any] = {"group_size": group_size, "quantile_intervals": quantile_intervals}
             shared |= {"weights": weights, "max_groups": max_groups}
             return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)
@@ -293,7 +293,7 @@ class Connection:
 
     def _offer(self, bound: Bound, asked: Asked, price: Price, view: LedgerView) -> Offered:
         """The offer for a bound question; one made before stands while the terms of the pot do."""
-        weights = checked(asked.weights, bound.recipe)
+        weights = check_weights(asked.weights, bound.recipe)
         key = ("offered", bound.key, price, tuple(weights.items()), asked.ends)
         offered: Offered | None = self._remembered.get(key)
         if offered is None or offered.priced.view.path != view.path:

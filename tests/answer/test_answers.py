@@ -15,10 +15,10 @@ from scipy.stats import binom
 
 from dither.answer.asked import read_question
 from dither.answer.blocks import blocks
-from dither.answer.evaluate import evaluate, given
+from dither.answer.evaluate import evaluate, make_inputs
 from dither.answer.intervals import interval
 from dither.answer.result import build_result, noises_of
-from dither.answer.table import column, rows_shown
+from dither.answer.table import make_column, rows_shown
 from dither.privacy.kernel.release import Release
 from dither.privacy.kernel.request import Price
 from dither.question.expressions import Apply, KeyValue, Noisy
@@ -133,8 +133,8 @@ class TestCoverage:
             many = replace(truth[i], rows=500 * cells, atoms=atoms, keys={k: v * 500 for k, v in truth[i].keys.items()})
             for output in recipe.outputs:
                 if output.role == "value":
-                    wanted = np.tile(evaluate(output.formula, given(recipe, truth[i])), 500)
-                    low, high = interval(output.formula, given(recipe, many), noise, F(9, 10))
+                    wanted = np.tile(evaluate(output.formula, make_inputs(recipe, truth[i])), 500)
+                    low, high = interval(output.formula, make_inputs(recipe, many), noise, F(9, 10))
                     hits = ~((wanted < low - 1e-6) | (wanted > high + 1e-6)).reshape(500, cells)
                     assert (hits.sum(0) >= binom.ppf(1e-9, 500, 0.9)).all(), (output.name, hits.sum(0))
 
@@ -154,7 +154,7 @@ class TestCoverage:
             rows = rows_shown(recipe, values)
             assert rows.is_choice and (rows.shown, rows.of) == (10, cells)
             for level, add in ((F(9, 10), "plain"), (rows.level(F(9, 10)), "wide")):
-                found = column(recipe, recipe.outputs[1], rows, noises, [2**62] * 3, level)
+                found = make_column(recipe, recipe.outputs[1], rows, noises, [2**62] * 3, level)
                 hits = sum(low <= 100 <= high for low, high in zip(found.low, found.high, strict=True))
                 plain, wide = plain + hits * (add == "plain"), wide + hits * (add == "wide")
             shown += rows.shown

@@ -15,7 +15,7 @@ import pytest
 
 from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives
 from dither.answer.draws import law_of
-from dither.answer.evaluate import Given, evaluate
+from dither.answer.evaluate import FormulaInputs, evaluate
 from dither.answer.result import build_result
 from dither.answer.selection import pieces_of
 from dither.plan.norms import Sensitivity
@@ -240,13 +240,13 @@ def test_pieces_show_what_the_formula_shows(seed):
     for _ in range(60):
         formula = random_formula(draw, 3)
         numbers = tuple(draw.integers(-3, 5, 40).astype(float) for _ in range(3))
-        at = Given(numbers, {0: np.where(draw.random(40) < 0.3, np.nan, 2.0)}, {})
+        at = FormulaInputs(numbers, {0: np.where(draw.random(40) < 0.3, np.nan, 2.0)}, {})
         expected = np.broadcast_to(evaluate(formula, at), (40,))
         shown = np.full(40, -99.0)
         for piece in pieces_of(formula, at, 40):
             rows = np.arange(40) if piece.rows is None else piece.rows
             assert (shown[rows] == -99.0).all()  # every row shows one alternative
-            shown[rows] = evaluate(piece.value, piece.given(at))
+            shown[rows] = evaluate(piece.value, piece.select_inputs(at))
         np.testing.assert_array_equal(shown, expected)
         told_apart += len(alternatives(formula)) > 1
     assert told_apart > 30

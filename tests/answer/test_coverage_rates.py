@@ -12,7 +12,7 @@ from scipy.stats import binom, norm
 
 from dither.answer import draws
 from dither.answer.draws import law_of
-from dither.answer.evaluate import Given, evaluate
+from dither.answer.evaluate import FormulaInputs, evaluate
 from dither.answer.intervals import Noises, affine_half, interval, level_of
 from dither.answer.sums import sum_bound
 from dither.errors import ParameterError
@@ -82,11 +82,11 @@ def released(exact, errors, repetitions):
         draw = noise.discrete_laplace if isinstance(error, LaplaceErrorLaw) else noise.discrete_gaussian
         scale = error.scale if isinstance(error, LaplaceErrorLaw) else error.sigma
         columns.append((value + draw(scale, repetitions)).astype(np.float64))
-    return Given(tuple(columns), {}, {})
+    return FormulaInputs(tuple(columns), {}, {})
 
 
 def covered(formula, exact, at, noises, level) -> int:
-    truth = np.ravel(evaluate(formula, Given(tuple(np.array([float(v)]) for v in exact), {}, {})))[0]
+    truth = np.ravel(evaluate(formula, FormulaInputs(tuple(np.array([float(v)]) for v in exact), {}, {})))[0]
     low, high = interval(formula, at, noises, level)
     misses = (truth < low - 1e-9 * abs(truth)) | (truth > high + 1e-9 * abs(truth))  # NaN is no bound
     return int((~misses).sum())
@@ -155,21 +155,21 @@ def test_ratios_of_gaussian_noise_against_fiellers_closed_form():
     z = norm.ppf(0.975)
     roots = np.roots([d**2 - z**2 * t**2, -2 * n * d, n**2 - z**2 * s**2])
     noises = noises_for([GaussianErrorLaw(F(3000)), GaussianErrorLaw(F(500))])
-    at = Given((np.array([n]), np.array([d])), {}, {})
+    at = FormulaInputs((np.array([n]), np.array([d])), {}, {})
     low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, F(95, 100))
     assert low[0] == pytest.approx(min(roots), rel=0.01) and high[0] == pytest.approx(max(roots), rel=0.01)
 
 
 def test_a_denominator_that_may_be_zero_gives_no_bound():
     noises = noises_for([LaplaceErrorLaw(F(100)), LaplaceErrorLaw(F(10))])
-    at = Given((np.array([500.0, 500.0]), np.array([12.0, 400.0])), {}, {})
+    at = FormulaInputs((np.array([500.0, 500.0]), np.array([12.0, 400.0])), {}, {})
     low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, F(95, 100))
     assert np.isnan([low[0], high[0]]).all() and np.isfinite([low[1], high[1]]).all()
 
 
 def test_intervals_are_the_same_every_time_and_nest():
     noises = noises_for(laws("laplace"))
-    at = Given(tuple(np.array([float(v)]) for v in cell(500)), {}, {})
+    at = FormulaInputs(tuple(np.array([float(v)]) for v in cell(500)), {}, {})
     for formula in FORMULAS.values():
         ends = [interval(formula, at, noises, F(level, 1000)) for level in (500, 800, 900, 950, 990)]
         again = [interval(formula, at, noises, F(level, 1000)) for level in (500, 800, 900, 950, 990)]
@@ -234,7 +234,7 @@ def test_ratios_beyond_the_points_against_fiellers_closed_form():
     z = norm.isf(5e-7)
     roots = np.roots([d**2 - z**2 * t**2, -2 * n * d, n**2 - z**2 * s**2])
     noises = noises_for([GaussianErrorLaw(F(3000)), GaussianErrorLaw(F(500))])
-    at = Given((np.array([n]), np.array([d])), {}, {})
+    at = FormulaInputs((np.array([n]), np.array([d])), {}, {})
     low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, 1 - F(1, 10**6))
     assert low[0] <= min(roots) + 1e-3 and high[0] >= max(roots) - 1e-3
     assert low[0] == pytest.approx(min(roots), rel=0.02) and high[0] == pytest.approx(max(roots), rel=0.02)
@@ -252,7 +252,7 @@ def test_any_formula_beyond_a_million_points():
     """A variance at 1 - 2e-5: two million points in blocks. It holds what a normal approximation says, and has ends."""
     errors = laws("gaussian")
     noises, exact = noises_for(errors), cell(20_000)
-    at = Given(tuple(np.array([float(v)]) for v in exact), {}, {})
+    at = FormulaInputs(tuple(np.array([float(v)]) for v in exact), {}, {})
     half = {}
     for level in (F(95, 100), 1 - F(2, 10**5)):
         low, high = interval(FORMULAS["variance"], at, noises, level)

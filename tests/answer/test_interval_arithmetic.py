@@ -14,7 +14,7 @@ import pytest
 
 from dither.answer import interval_arithmetic as arithmetic
 from dither.answer.draws import law_of
-from dither.answer.evaluate import Given, evaluate
+from dither.answer.evaluate import FormulaInputs, evaluate
 from dither.answer.intervals import Noises, interval
 from dither.answer.result import build_result
 from dither.laws import LaplaceErrorLaw
@@ -85,14 +85,14 @@ def test_a_square_lies_between_the_squares_of_the_ends():
     assert all((low**2, high**2) == (square_low, square_high) for low, high, square_low, square_high in rows)
 
 
-def fixed_release(exact, errors, repetitions: int) -> Given:
+def fixed_release(exact, errors, repetitions: int) -> FormulaInputs:
     """Every number with the quantiles of its own law, in an order of its own."""
     shares = (np.arange(repetitions) + 0.5) / repetitions
     columns = []
     for seed, (value, error) in enumerate(zip(exact, errors, strict=True)):
         noise = law_of(error).inverse(shares)
         columns.append(value + np.random.default_rng(seed).permutation(noise))
-    return Given(tuple(columns), {}, {})
+    return FormulaInputs(tuple(columns), {}, {})
 
 
 def test_the_coefficient_of_determination_is_covered_where_nothing_is_correlated():
@@ -138,8 +138,8 @@ def test_every_value_between_the_inner_ends_lies_between_the_outer_ones(name, mo
         middle = (low + high) / 2
         monkeypatch.setattr("dither.answer.intervals.affine_half", lambda *_, half=high - middle: half)
         noises = rates.noises_for([LaplaceErrorLaw(F(1))])
-        outer_low, outer_high = interval(MAPPED[name], Given((np.array([middle]),), {}, {}), noises, LEVEL)
-        values = evaluate(MAPPED[name], Given((np.linspace(low, high, 1001),), {}, {}))
+        outer_low, outer_high = interval(MAPPED[name], FormulaInputs((np.array([middle]),), {}, {}), noises, LEVEL)
+        values = evaluate(MAPPED[name], FormulaInputs((np.linspace(low, high, 1001),), {}, {}))
         values = values[np.isfinite(values)]
         room = 1e-9 * np.abs(values).max(initial=1.0)
         assert not (values < outer_low - room).any() and not (values > outer_high + room).any()

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from dither import ParameterError
 from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms, families
-from dither.answer.split import demands, predicted_loss, split, weighted
+from dither.answer.split import demands, predicted_loss, split, weigh_steps
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.request import Price
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
@@ -47,7 +47,7 @@ def best(demand, family):
 def test_the_shares_are_those_of_the_least_loss(family, weights):
     kind = IntegerLaplace if family == "laplace" else IntegerGaussian
     wished = demands(RECIPE, mechanisms(3, 150_000, 3, family=kind), family, weights)
-    found = weighted(RECIPE.queries, arrange_alone(RECIPE).shares, wished, family, weights)
+    found = weigh_steps(RECIPE.queries, arrange_alone(RECIPE).shares, wished, family, weights)
     total = sum(step.weight for step in found)
     wanted = best(wished, family)
     assert [float(step.weight / total) for step in found] == pytest.approx(list(wanted), abs=2e-3)
@@ -55,7 +55,7 @@ def test_the_shares_are_those_of_the_least_loss(family, weights):
 
 def test_equal_demands_get_equal_shares_whatever_their_units():
     plain = handmade.by_ward()
-    found = weighted(
+    found = weigh_steps(
         plain.queries,
         arrange_alone(plain).shares,
         demands(plain, mechanisms(3, 150_000, 3), "laplace", {}),

@@ -175,6 +175,6 @@ def test_the_history_of_a_total_with_windows_tells_nothing_of_others(both: Place
     ledger.reserve(("total", first), Pure("0.9", unit="person"), HASH, {})
     mine = ledger.reserve(("total", second), Pure("0.5", unit="person"), HASH, {})
     ledger.commit(mine, b"42", {}, released_at=TIME)
-    (shown,) = history(ledger, "total").asked
+    (shown,) = history(ledger, "total").releases
     assert shown.charged == F(1, 2) == mine.charge
     assert ledger.history()[0].charges["total"].amount == 0  # what the steward's ledger holds

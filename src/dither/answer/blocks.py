@@ -43,21 +43,21 @@ def blocks(recipe: Recipe, values: tuple[Any, ...]) -> tuple[Block, ...]:
 def _block(recipe: Recipe, of: GroupingSet, values: tuple[Any, ...]) -> Block:
     listed = [key for key in of.keys if not recipe.keys[key].domain.undeclared]
     selected = [key for key in of.keys if recipe.keys[key].domain.undeclared]
-    found = [()] if of.selection is None else [tuple(labels) for labels in values[of.selection]]
+    selected_labels = [()] if of.selection is None else [tuple(labels) for labels in values[of.selection]]
     grid = list(product(*(listed_keys(recipe.keys[key]) for key in listed)))
-    rows = [(*labels, *cell) for labels in found for cell in grid]
+    rows = [(*labels, *cell) for labels in selected_labels for cell in grid]
     names = [*selected, *listed]
-    keys = {key: [row[place] for row in rows] for place, key in enumerate(names)}
+    keys = {key: [row[position] for row in rows] for position, key in enumerate(names)}
     atoms = tuple(_column(recipe, values, query, column, len(rows)) for query, column in of.places)
     return Block(of, len(rows), keys, atoms)
 
 
 def listed_keys(key: KeyColumn) -> list[Key]:
     """What a person sees for each code of a declared key, in order."""
-    found = shown_keys(key.domain)
+    labels = shown_keys(key.domain)
     if not key.dated:
-        return found
-    return [date.fromisoformat(label) if isinstance(label, str) else label for label in found]
+        return labels
+    return [date.fromisoformat(label) if isinstance(label, str) else label for label in labels]
 
 
 def cells_of(recipe: Recipe, of: GroupingSet) -> int | None:
@@ -69,8 +69,8 @@ def cells_of(recipe: Recipe, of: GroupingSet) -> int | None:
 
 def width(recipe: Recipe, query: int) -> int:
     """How many numbers a query releases for each cell."""
-    asked = recipe.queries[query]
-    return asked.width if isinstance(asked, Quantiles) else len(asked.columns)  # type: ignore[union-attr]
+    released_query = recipe.queries[query]
+    return released_query.width if isinstance(released_query, Quantiles) else len(released_query.columns)  # type: ignore[union-attr]
 
 
 def _column(recipe: Recipe, values: tuple[Any, ...], query: int, column: int, rows: int) -> NDArray[Any]:

@@ -32,7 +32,7 @@ MOST_SIZES = 1 << 18
 
 
 @dataclass(frozen=True)
-class Law:
+class NoiseLaw:
     """The law of the noise on one released number, in grid steps.
 
     `joint` is the query whose numbers share their noise (a box): it is uncorrelated, not independent.
@@ -52,9 +52,9 @@ class Law:
 
 
 @lru_cache(maxsize=256)
-def law_of(error: AdditiveErrorLaw) -> Law:
+def law_of(error: AdditiveErrorLaw) -> NoiseLaw:
     """The error law of a mechanism's number, with its deviation."""
-    return Law(error, math.sqrt(error.variance))
+    return NoiseLaw(error, math.sqrt(error.variance))
 
 
 @lru_cache(maxsize=8)
@@ -64,8 +64,8 @@ def points(count: int, dimension: int, start: int = 0) -> Floats:
     for _ in range(64):  # the root of x^(d+1) = x + 1
         ratio = (1 + ratio) ** (1 / (dimension + 1))
     steps = (1 / ratio) ** np.arange(1, dimension + 1)
-    places = np.arange(start // 2 + 1, start // 2 + count // 2 + 1, dtype=np.float64)
-    half = np.clip((0.5 + places[:, None] * steps) % 1.0, 1e-12, 1 - 1e-12)
+    ranks = np.arange(start // 2 + 1, start // 2 + count // 2 + 1, dtype=np.float64)
+    half = np.clip((0.5 + ranks[:, None] * steps) % 1.0, 1e-12, 1 - 1e-12)
     return np.concatenate([half, 1 - half])
 
 
@@ -91,18 +91,18 @@ def many(level: float, rows: int) -> int:
     return 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
 
 
-def blocks_of(laws: tuple[Law, ...], count: int) -> Iterator[Floats]:
+def blocks_of(laws: tuple[NoiseLaw, ...], count: int) -> Iterator[Floats]:
     """Noise at `count` points, at most `BLOCK` of them in memory at once."""
     for start in range(0, count, BLOCK):
         yield noise(laws, min(BLOCK, count - start), start, count)
 
 
-def sizes_at(laws: tuple[Law, ...], count: int) -> Floats:
+def sizes_at(laws: tuple[NoiseLaw, ...], count: int) -> Floats:
     """Noise at `count` points for the sizes of its sums: a mirror image has the same size, and is left out."""
     return noise(laws, 2 * count)[:count]
 
 
-def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> Floats:
+def noise(laws: tuple[NoiseLaw, ...], count: int, start: int = 0, total: int = 0) -> Floats:
     """Noise at the points, one row for every point: numbers that share their noise together, all others independent.
 
     The size of the first box rises from point to point (of `total`). Its tail is then a run of neighbours, which fill
@@ -116,7 +116,8 @@ def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> 
         rank = (start // 2 + np.arange(count // 2) + 0.5) / ((total or start + count) // 2)
         first = sum(map(_dimensions, itertools.takewhile(lambda group: group[0][1] < 0, groups)))
         shares = np.insert(shares, first, np.append(rank, rank), axis=1)
-    drawn, start_of_group = np.empty((count, len(laws))), 0
+    drawn = np.empty((count, len(laws)))
+    start_of_group = 0
     for group in groups:
         end_of_group = start_of_group + _dimensions(group)
         own_shares = shares[:, start_of_group:end_of_group]
@@ -130,7 +131,7 @@ def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> 
     return drawn
 
 
-def _groups(laws: tuple[Law, ...]) -> list[list[tuple[int, int]]]:
+def _groups(laws: tuple[NoiseLaw, ...]) -> list[list[tuple[int, int]]]:
     """The indices of laws that are drawn together, with their numbers of the cell; -1 for noise of its own."""
     groups: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
     for index, law in enumerate(laws):
@@ -150,8 +151,8 @@ def size_quantile(sums: Floats, level: float) -> float:
     leave open, half the square root of their number."""
     sizes = np.abs(sums)
     beyond = len(sizes) * (1 - outward(level))
-    place = min(len(sizes) - 1, math.ceil(len(sizes) - beyond + math.sqrt(beyond) / 2))
-    return float(np.partition(sizes, place)[place])
+    rank = min(len(sizes) - 1, math.ceil(len(sizes) - beyond + math.sqrt(beyond) / 2))
+    return float(np.partition(sizes, rank)[rank])
 
 
 def outward(level: float) -> float:

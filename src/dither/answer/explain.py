@@ -40,14 +40,14 @@ _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
 _AGGREGATES = {"Count", "CountValues", "CountDistinct", "CountUnits", "Sum", "Minimum", "Maximum"}
 
 
-def explained(sql: str) -> str | None:
+def strip_explain_prefix(sql: str) -> str | None:
     """The question inside EXPLAIN PRIVACY; None if the text is no such thing.
 
-    >>> explained("explain privacy SELECT COUNT(*) FROM visits")
+    >>> strip_explain_prefix("explain privacy SELECT COUNT(*) FROM visits")
     ' SELECT COUNT(*) FROM visits'
     """
-    found = _PREFIX.match(sql)
-    return None if found is None else sql[found.end() :]
+    prefix = _PREFIX.match(sql)
+    return None if prefix is None else sql[prefix.end() :]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,8 @@ def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses
     total = sum((calibrated.step.weight for calibrated in priced.steps), Fraction(0))
     steps = []
     for calibrated in priced.steps:
-        query, mechanism = calibrated.step.query, calibrated.mechanism
+        query = calibrated.step.query
+        mechanism = calibrated.mechanism
         steps.append(
             ExplainedStep(
                 asks(query),
@@ -137,8 +138,8 @@ def asks(query: Query) -> str:
     if isinstance(query, Keys):
         return f"the values of {', '.join(query.keys)}"
     if isinstance(query, Quantiles):
-        asked = f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
-        return asked if query.ends is None else f"{asked}, with ends ({query.ends[1]} of the share)"
+        words = f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
+        return words if query.ends is None else f"{words}, with ends ({query.ends[1]} of the share)"
     assert isinstance(query, Cells)
     return ", ".join(_called(aggregate) for aggregate in query.columns) + by
 
@@ -151,10 +152,12 @@ def _called(aggregate: Any) -> str:
 def tree(plan: Any, depth: int = 0) -> list[str]:
     """A plan as indented lines, the outermost node first."""
     inner = sources_of(plan)
-    parts = [
-        f"{item.name}={_short(getattr(plan, item.name))}" for item in fields(plan) if not _is_plan(plan, item.name)
+    settings = [
+        f"{setting.name}={_short(getattr(plan, setting.name))}"
+        for setting in fields(plan)
+        if not _is_plan(plan, setting.name)
     ]
-    lines = ["  " * depth + f"{type(plan).__name__} {' '.join(parts)}".rstrip()]
+    lines = ["  " * depth + f"{type(plan).__name__} {' '.join(settings)}".rstrip()]
     return lines + [line for source in inner for line in tree(source, depth + 1)]
 
 
@@ -194,7 +197,11 @@ def words(value: Any) -> str:
 def stability(query: Query, analyses: Analyses) -> str:
     """How far one unit reaches into the rows that the query reads."""
     node = analyses.analyse_rows(query.plan).node
-    parts = [f"{item.name} {getattr(node, item.name)}" for item in fields(node) if item.name in ("rows", "most")]
+    bounds = [
+        f"{attribute.name} {getattr(node, attribute.name)}"
+        for attribute in fields(node)
+        if attribute.name in ("rows", "most")
+    ]
     return f"{type(node).__name__.lower()} rows" + (
-        f", per {analyses.catalog.unit.label}: {', '.join(parts)}" if parts else ""
+        f", per {analyses.catalog.unit.label}: {', '.join(bounds)}" if bounds else ""
     )

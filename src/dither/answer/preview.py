@@ -21,7 +21,7 @@ from rich.table import Table as RichTable
 
 from dither.answer.alternatives import noisy_values
 from dither.answer.blocks import cells_of
-from dither.answer.evaluate import Given, evaluate, numbers
+from dither.answer.evaluate import FormulaInputs, evaluate, numbers
 from dither.answer.interval_notes import interval_notes
 from dither.answer.intervals import Noises, affine_half, interval
 from dither.answer.preview_selection import foresee, limited, listed_rows
@@ -100,7 +100,7 @@ class Balance:
 
 @stored(
     "preview",
-    asked="asked",
+    asked="price",
     measure="measure",
     charged="charged",
     charged_in="charged_in",
@@ -118,7 +118,7 @@ class Balance:
 class Preview:
     """What a question would cost and how far off its answers would be."""
 
-    asked: Fraction
+    price: Fraction
     measure: str
     charged: Amounts
     charged_in: str
@@ -144,50 +144,51 @@ class Preview:
         ]
         heads += ["relative"] if self.group_size else []
         shown = RichTable(*heads, "limits")
-        for each in self.columns:
-            parts = [each.scale, each.standard_error, each.half_width, each.joint_half_width]
-            cells = [each.name, *([each.by] if self._several else []), *map(_figure, parts)]
+        for column in self.columns:
+            figures = [column.scale, column.standard_error, column.half_width, column.joint_half_width]
+            cells = [column.name, *([column.by] if self._several else []), *map(_figure, figures)]
             if self.group_size:
-                cells.append("–" if each.relative_error is None else f"{each.relative_error:.2%}")
-            cells.append("; ".join(each.limits))
+                cells.append("–" if column.relative_error is None else f"{column.relative_error:.2%}")
+            cells.append("; ".join(column.limits))
             shown.add_row(*map(make_rich_cell, cells))
         yield shown
         yield from map(make_rich_text, self.lines())
 
     @property
     def _several(self) -> bool:
-        return len({each.by for each in self.columns}) > 1
+        return len({column.by for column in self.columns}) > 1
 
     def lines(self) -> list[str]:
         """What the table does not say."""
-        found = [self._price()]
+        lines = [self._price()]
         if self.within is not None:
             wanted = ", ".join(f"{name} ± {width:g}" for name, width in self.within.items())
-            found.append(f"this is the least price for {wanted}" + ("" if self.fits else "; it does not fit the pot"))
+            lines.append(f"this is the least price for {wanted}" + ("" if self.fits else "; it does not fit the pot"))
         elif not self.fits:
-            found.append("it does not fit the pot")
+            lines.append("it does not fit the pot")
         if self.group_size:
-            found.append(f"averages, ratios and relative errors are those of a group of {self.group_size:,} rows")
+            lines.append(f"averages, ratios and relative errors are those of a group of {self.group_size:,} rows")
             if self.rows != 1:
-                found.append("a row of the answer without a value (NULL) widens the intervals of the others a little")
-        elif any(each.needs_group_size and not each.is_quantile for each in self.columns):
-            found.append("a column without a figure errs by the size of the group: pass group_size=")
+                lines.append("a row of the answer without a value (NULL) widens the intervals of the others a little")
+        elif any(column.needs_group_size and not column.is_quantile for column in self.columns):
+            lines.append("a column without a figure errs by the size of the group: pass group_size=")
         if self.smallest_group is not None:
-            found.append(
+            lines.append(
                 f"keys are not declared: a group of {self.smallest_group:,} {self._unit} is shown with 95%, smaller "
                 "ones less often; how many are left out is not said"
             )
-        found += list(dict.fromkeys(f"{each.name}: {note}" for each in self.columns for note in each.notes))
+        lines += list(dict.fromkeys(f"{column.name}: {note}" for column in self.columns for note in column.notes))
         if self.stored:
-            found.append("asked before: sql() returns the stored answer and reads no data")
+            lines.append("asked before: sql() returns the stored answer and reads no data")
         if self.balance is None:
-            found.append("no pot is open yet: the data steward runs 'dither budget open'")
+            lines.append("no pot is open yet: the data steward runs 'dither budget open'")
         else:
-            left, after = float(self.balance.left), float(self.balance.left - self.charged.amount)
+            left = float(self.balance.left)
+            after = float(self.balance.left - self.charged.amount)
             more = f"enough for {self.questions_left} like this"
             whole = f"{self.charged_in} {left:g}, delta {float(self.balance.delta_left):g}, for one {self.unit}"
-            found.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
-        return found
+            lines.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
+        return lines
 
     @property
     def _unit(self) -> str:
@@ -199,7 +200,7 @@ class Preview:
         return f"; afterwards {after:g}, about {max(0, self.questions_left - 1)} more"
 
     def _price(self) -> str:
-        price = f"price: {self.measure} {float(self.asked):g} asked, {self.charged_in} {float(self.charged.amount):g}"
+        price = f"price: {self.measure} {float(self.price):g} asked, {self.charged_in} {float(self.charged.amount):g}"
         price += f" and delta {float(self.charged.delta):g} charged, for one {self.unit}"
         rows = "a row for every key that is shown" if self.rows is None else f"{self.rows} rows"
         return f"{price}; {rows}"
@@ -226,10 +227,10 @@ class Preview:
 
     def column(self, name: str) -> PreviewColumn:
         """A column by its name; the first of its grouping sets."""
-        for each in self.columns:
-            if each.name == name:
-                return each
-        raise ParameterError(f"no column {name!r}: there are {', '.join(each.name for each in self.columns)}")
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise ParameterError(f"no column {name!r}: there are {', '.join(column.name for column in self.columns)}")
 
     def _repr_html_(self) -> str:
         return write_element("pre", str(self))
@@ -262,7 +263,7 @@ def preview(
     within: dict[str, float] | None = None,
 ) -> Preview:
     """The preview of a priced question."""
-    mechanisms: list[Any] = [each.mechanism for each in priced.steps]
+    mechanisms: list[Any] = [calibrated.mechanism for calibrated in priced.steps]
     price = priced.request.price
     measure = price.name if pot is None else pot.filter.measure
     laws = [mechanism.error_law() for mechanism in mechanisms]
@@ -287,12 +288,12 @@ def preview(
 
 def preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
     """Every value column in every grouping set."""
-    found: list[PreviewColumn] = []
+    columns: list[PreviewColumn] = []
     for of, noises in zip(recipe.sets, noises_of(recipe, mechanisms, terms.bands), strict=True):
-        at = reference(recipe, of, terms)
+        inputs = reference(recipe, of, terms)
         values = [output for output in recipe.outputs if output.role == "value"]
-        found += [_column(recipe, of, output, mechanisms, noises, at, terms) for output in values]
-    return tuple(found)
+        columns += [_column(recipe, of, output, mechanisms, noises, inputs, terms) for output in values]
+    return tuple(columns)
 
 
 def _column(
@@ -301,22 +302,23 @@ def _column(
     output: Output,
     mechanisms: Sequence[Any],
     noises: Noises,
-    at: Given | None,
+    inputs: FormulaInputs | None,
     terms: Terms,
 ) -> PreviewColumn:
-    formula, read = output.formula, atoms_of(output.formula)
+    formula = output.formula
+    read = atoms_of(output.formula)
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
     values = tuple(noisy_values(formula))
     cells = (cells_of(recipe, of) or 0) * len(values)
     foreseen = foresee(recipe, formula, terms.level)
-    half = _widest(values, noises, at, foreseen.level)
+    half = _widest(values, noises, inputs, foreseen.level)
     scale = sensitivity = None
     law = noises.laws[formula.atom] if isinstance(formula, Noisy) else None
     if isinstance(formula, Noisy) and law is not None:
-        query, place = of.places[formula.atom]
+        query, column = of.places[formula.atom]
         unit = float(recipe.atoms[formula.atom].unit)
         scale = float(law.error.noise_scale) * unit
-        sensitivity = mechanisms[query].column_sensitivity(place).l1 * unit
+        sensitivity = mechanisms[query].column_sensitivity(column).l1 * unit
     notes = [output.note] if output.note else []
     level = foreseen.level or terms.level
     notes += interval_notes(formula, terms.bands, level, mechanisms)
@@ -328,17 +330,17 @@ def _column(
         sensitivity,
         limits,
         ", ".join(recipe.keys[key].column for key in of.keys) or "all",
-        None if not cells else _widest(values, noises, at, joint_level(terms.level, cells)),
-        _relative(half, formula, at),
+        None if not cells else _widest(values, noises, inputs, joint_level(terms.level, cells)),
+        _relative(half, formula, inputs),
         (*notes, *foreseen.notes),
         any(terms.bands.is_quantile(atom) for atom in read),
-        at is None and foreseen.level is not None and any(affine(value) is None for value in values),
+        inputs is None and foreseen.level is not None and any(affine(value) is None for value in values),
     )
 
 
-def _relative(half: float | None, formula: Formula, at: Given | None) -> float | None:
+def _relative(half: float | None, formula: Formula, inputs: FormulaInputs | None) -> float | None:
     """Half the length of an interval over the value at the reference cell."""
-    value = None if at is None else np.ravel(evaluate(formula, at))[0]
+    value = None if inputs is None else np.ravel(evaluate(formula, inputs))[0]
     if half is None or not isinstance(value, float) or not value or math.isnan(value):
         return None
     return half / abs(value)
@@ -356,23 +358,25 @@ def joint_level(level: Fraction, cells: int) -> Fraction:
     return 1 - Fraction(miss)
 
 
-def _widest(values: tuple[Formula, ...], noises: Noises, at: Given | None, level: Fraction | None) -> float | None:
+def _widest(
+    values: tuple[Formula, ...], noises: Noises, inputs: FormulaInputs | None, level: Fraction | None
+) -> float | None:
     """Half the length of the widest interval that a column may show; None where one of them is not known."""
-    halves = [None if level is None else _half(value, noises, at, level) for value in values]
-    known = [half for half in halves if half is not None]
-    return max(known, default=None) if len(known) == len(halves) else None
+    halves = [None if level is None else _half(value, noises, inputs, level) for value in values]
+    bounded_halves = [half for half in halves if half is not None]
+    return max(bounded_halves, default=None) if len(bounded_halves) == len(halves) else None
 
 
-def _half(formula: Formula, noises: Noises, at: Given | None, level: Fraction) -> float | None:
+def _half(formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction) -> float | None:
     """Half the length of an interval: known for affine functions, at the reference cell for others."""
     if any(noises.laws[atom] is None for atom in atoms_of(formula)):
         return None
     whole = affine(formula)
     if whole is not None:
         return affine_half(whole, noises, level)
-    if at is None:
+    if inputs is None:
         return None
-    low, high = interval(formula, at, noises, level)
+    low, high = interval(formula, inputs, noises, level)
     length = float(high[0] - low[0])
     return None if math.isnan(length) else length / 2
 
@@ -381,11 +385,11 @@ def _deviation(formula: Formula, noises: Noises) -> float | None:
     whole = affine(formula)
     if whole is None or any(noises.laws[atom] is None for atom, _ in whole.weights):
         return None
-    parts = [(weight * noises.atoms[atom].unit, noises.laws[atom]) for atom, weight in whole.weights]
-    return math.sqrt(sum((float(weight) * law.deviation) ** 2 for weight, law in parts if law is not None))
+    terms = [(weight * noises.atoms[atom].unit, noises.laws[atom]) for atom, weight in whole.weights]
+    return math.sqrt(sum((float(weight) * law.deviation) ** 2 for weight, law in terms if law is not None))
 
 
-def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
+def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> FormulaInputs | None:
     """The reference cell: counts of `group_size`, sums half-way between their bounds; None without a group size.
 
     Repeated as the answer repeats it, up to four rows: points that serve one row may be too few for several.
@@ -395,14 +399,15 @@ def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
     atoms = []
     rows = min(_ROWS, cells_of(recipe, of) or _ROWS)
     for atom, (query, column) in zip(recipe.atoms, of.places, strict=True):
-        asked, middle = recipe.queries[query], Fraction(1)
-        aggregate = asked.columns[column] if isinstance(asked, Cells) else None
-        if isinstance(asked, Cells) and isinstance(aggregate, Sum):
-            between = bounds_in(aggregate.column, terms.analyses.analyse_rows(asked.plan).columns)
+        released_query = recipe.queries[query]
+        middle = Fraction(1)
+        aggregate = released_query.columns[column] if isinstance(released_query, Cells) else None
+        if isinstance(released_query, Cells) and isinstance(aggregate, Sum):
+            between = bounds_in(aggregate.column, terms.analyses.analyse_rows(released_query.plan).columns)
             middle = Fraction(between.low + between.high, 2)
         atoms.append(numbers(atom, np.full(rows, float(middle * terms.group_size))))
     keys = {
         key: np.full(rows, np.nan) if key_kind(recipe.keys[key]) != "text" else np.full(rows, None, object)
         for key in range(len(recipe.keys))
     }
-    return Given(tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))})
+    return FormulaInputs(tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))})

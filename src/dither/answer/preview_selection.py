@@ -13,7 +13,7 @@ from fractions import Fraction
 from dither.answer.alternatives import alternatives, is_chosen_by_noise, noisy_values
 from dither.answer.blocks import cells_of, listed_keys, width
 from dither.answer.column_info import OF_WHAT_IS_SHOWN, TOO_MANY
-from dither.answer.selection import Selection, count_candidates
+from dither.answer.selection import IntervalSelection, count_candidates
 from dither.answer.table import chooses_rows_by_noise, conjuncts, rows_shown
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
@@ -47,17 +47,17 @@ def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
     return Foreseen(selection.level(level), notes)
 
 
-def fewest_shown(recipe: Recipe, formula: Formula) -> Selection:
+def fewest_shown(recipe: Recipe, formula: Formula) -> IntervalSelection:
     """The fewest intervals that a column over declared keys may show, and from how many candidates."""
     candidates = _count_candidates(recipe, formula)
-    is_fixed = not atoms_of(recipe.having) and all(each.is_noisy for each in alternatives(formula))
+    is_fixed = not atoms_of(recipe.having) and all(alternative.is_noisy for alternative in alternatives(formula))
     shown = limited(recipe, listed_rows(recipe)) if is_fixed else 1
-    return Selection(min(max(1, shown), candidates), candidates)
+    return IntervalSelection(min(max(1, shown), candidates), candidates)
 
 
 def _count_candidates(recipe: Recipe, formula: Formula) -> int:
     values = noisy_values(formula)
-    is_public = any(each.public_conditions() for same in values.values() for each in same)
+    is_public = any(alternative.public_conditions() for same in values.values() for alternative in same)
     if not is_public and _keeps_all(recipe):
         return len(values) * sum(cells_of(recipe, of) or 0 for of in recipe.sets)
     rows = rows_shown(recipe, _empty_cells(recipe))
@@ -67,13 +67,13 @@ def _count_candidates(recipe: Recipe, formula: Formula) -> int:
 def _keeps_all(recipe: Recipe) -> bool:
     """Whether no public condition or limit leaves a row out."""
     is_cut = recipe.limit is not None or recipe.offset > 0
-    by_keys = any(not atoms_of(part) for part in conjuncts(recipe.having))
+    by_keys = any(not atoms_of(condition) for condition in conjuncts(recipe.having))
     return not by_keys and (chooses_rows_by_noise(recipe) or not is_cut)
 
 
 def listed_rows(recipe: Recipe) -> int:
     """How many rows are listed: all declared keys, less those that a public condition leaves out."""
-    if not any(not atoms_of(part) for part in conjuncts(recipe.having)):
+    if not any(not atoms_of(condition) for condition in conjuncts(recipe.having)):
         return sum(cells_of(recipe, of) or 0 for of in recipe.sets)
     return rows_shown(recipe, _empty_cells(recipe)).of
 
@@ -90,5 +90,5 @@ def _empty_cells(recipe: Recipe) -> tuple[tuple[int, ...], ...]:
 
 
 def _zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
-    keys = next(of.keys for of in recipe.sets if any(place[0] == query for place in of.places))
+    keys = next(of.keys for of in recipe.sets if any(position[0] == query for position in of.places))
     return (0,) * (math.prod(len(listed_keys(recipe.keys[key])) for key in keys) * width(recipe, query))

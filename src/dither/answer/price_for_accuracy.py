@@ -22,14 +22,14 @@ from dither.question.shapes import affine, atoms_of
 def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
     """Half-widths by column: one number for all value columns, or one for each that is named."""
     names = [output.name for output in recipe.outputs if output.role == "value"]
-    asked = within if isinstance(within, dict) else dict.fromkeys(names, within)
-    for name in asked:
+    widths = within if isinstance(within, dict) else dict.fromkeys(names, within)
+    for name in widths:
         if name not in names:
             raise ParameterError(
                 f"within names the value columns of the question ({', '.join(names)}), got {quote(name)}"
             )
     formulas = {output.name: output.formula for output in recipe.outputs}
-    for name in asked:
+    for name in widths:
         if _is_quantile(recipe, formulas[name]):
             raise ParameterError(
                 f"the error of a quantile in values is not known beforehand: leave {name} out of within"
@@ -37,7 +37,7 @@ def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[s
         _check_foreseen(recipe, name, formulas[name])
         if group_size is None and any(affine(value) is None for value in noisy_values(formulas[name])):
             raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
-    return {name: _width(width, f"within for {name}") for name, width in asked.items()}
+    return {name: _width(width, f"within for {name}") for name, width in widths.items()}
 
 
 def _width(width: Number, name: str) -> float:
@@ -55,8 +55,8 @@ def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
 
 
 def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
-    places = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
-    return any(isinstance(recipe.queries[query], Quantiles) for query in places)
+    queries = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
+    return any(isinstance(recipe.queries[query], Quantiles) for query in queries)
 
 
 def least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)) -> Fraction:
@@ -67,7 +67,8 @@ def least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(
     """
     if not meets(largest):
         raise ParameterError(f"no price up to {largest} gives this accuracy: allow a wider interval")
-    low, high = Fraction(1, 10**6), largest
+    low = Fraction(1, 10**6)
+    high = largest
     if meets(low):
         return low
     while high / low > Fraction(1001, 1000):
@@ -85,7 +86,7 @@ def _up(price: Fraction) -> Fraction:
 
 def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
     """Whether every column, in all grouping sets, is at least as narrow as wished."""
-    for each in columns:
-        if each.name in wanted and (each.half_width is None or each.half_width > wanted[each.name]):
+    for column in columns:
+        if column.name in wanted and (column.half_width is None or column.half_width > wanted[column.name]):
             return False
     return True

@@ -75,8 +75,8 @@ class Suggestion:
         if self.what == "bounds":
             low = "" if self.low is None else f"{_plain(self.low)} to "
             return f"{low}{_plain(self.high)} keeps about {share} of the rows as they are; the rest is clamped"
-        thing = "rows" if self.what == "rows_per_unit" else "groups"
-        return f"{_plain(self.high)} keeps all {thing} of about {share} of the people; others lose some"
+        noun = "rows" if self.what == "rows_per_unit" else "groups"
+        return f"{_plain(self.high)} keeps all {noun} of about {share} of the people; others lose some"
 
     def __str__(self) -> str:
         return as_text(self)
@@ -95,21 +95,21 @@ def wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wi
         raise ParameterError(f"suggest for what? say table.column, as in 'visits.cost', got {type(of).__name__}")
     table, _, name = of.partition(".")
     try:
-        found = catalog.table(table)
+        private_table = catalog.table(table)
     except KeyError:
         raise ParameterError(f"no table {shorten(table)!r}: say table.column, as in 'visits.cost'") from None
-    if found.kind != "private":
+    if private_table.kind != "private":
         raise ParameterError(f"{table} is public: its bounds can be read off it")
     if what == "bounds":
-        return _bounds(of, found, name, share, facts)
+        return _bounds(of, private_table, name, share, facts)
     if what == "rows_per_unit":
-        plan: Plan = PerUnit(Scan(found.name), (), (Named(COUNTED, Count()),))
+        plan: Plan = PerUnit(Scan(private_table.name), (), (Named(COUNTED, Count()),))
         return Wish("rows_per_unit", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
     if what == "max_groups":
         if not name:
             raise ParameterError("max_groups of which column? say table.column, as in 'visits.county'")
-        _column(found, name)
-        once = PerUnit(Scan(found.name), (name,), (Named("rows_of_group", Count()),))
+        _column(private_table, name)
+        once = PerUnit(Scan(private_table.name), (name,), (Named("rows_of_group", Count()),))
         plan = PerUnit(once, (), (Named(COUNTED, Count()),))
         return Wish("max_groups", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
     raise ParameterError(f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}")
@@ -149,7 +149,9 @@ def magnitudes(low: int, high: int) -> tuple[int, ...]:
     (-2, -1, 0, 1, 2, 4, 8)
     """
     powers = [1 << power for power in range(max(abs(low), abs(high)).bit_length())]
-    return tuple(sorted(each for each in (0, *powers, *(-power for power in powers)) if low < each < high))
+    return tuple(
+        sorted(magnitude for magnitude in (0, *powers, *(-power for power in powers)) if low < magnitude < high)
+    )
 
 
 def _added(terms: tuple[Call, ...]) -> Call:
@@ -165,31 +167,33 @@ def _above(name: str, threshold: Fraction) -> Call:
 
 
 def _recipe(of: str, plan: Plan, column: str, shares: tuple[Fraction, ...], unit: Fraction, offset: Fraction) -> Recipe:
-    asked = Quantiles(plan, (), column, shares)
+    query = Quantiles(plan, (), column, shares)
     atoms = tuple(
         Atom(f"QUANTILE({column}, {float(share):g})", unit, offset, "integer" if unit == 1 else "number")
         for share in shares
     )
     outputs = tuple(Output(f"q{i}", Noisy(i), "value", atom.aggregate) for i, atom in enumerate(atoms))
-    places = tuple((0, i) for i in range(len(shares)))
-    return Recipe(f"suggest {of}", (asked,), (), atoms, (GroupingSet((), None, places),), outputs)
+    positions = tuple((0, i) for i in range(len(shares)))
+    return Recipe(f"suggest {of}", (query,), (), atoms, (GroupingSet((), None, positions),), outputs)
 
 
 def suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str) -> Suggestion:
     """What was bought, from the released quantiles; bounds are rounded outwards to two digits."""
-    found = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
+    quantiles = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
     low: Fraction | None = None
     if wished.what == "bounds":
         assert wished.declared is not None
         least, most = wished.declared
-        lowest, highest = found[0], found[-1]
+        lowest = quantiles[0]
+        highest = quantiles[-1]
         if wished.edges is not None:  # the quantile is how many edges lie below
-            lowest, highest = wished.edges[int(lowest)], wished.edges[min(len(wished.edges) - 1, int(highest) + 1)]
+            lowest = wished.edges[int(lowest)]
+            highest = wished.edges[min(len(wished.edges) - 1, int(highest) + 1)]
         high = min(most, rounded_up(highest) if highest > 0 else highest)
         if not wished.one_sided:
             low = max(least, -rounded_up(-lowest) if lowest < 0 else lowest)
     else:
-        high = max(Fraction(1), found[-1])
+        high = max(Fraction(1), quantiles[-1])
     delta = Fraction(info["charges"].get(info["pot"], ("0", "0"))[1])
     paid = f"{info['price_in']} {_plain(Fraction(info['price_asked']))}, delta {float(delta):g}, for one {info['unit']}"
     provenance = f"bought: release {info['release_id']}, {paid}, {float(wished.keep) * 100:.4g}% quantile"

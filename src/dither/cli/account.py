@@ -87,7 +87,8 @@ def account(
 
 
 def _show(ladder: Explanation, epsilon: str | None, at: Any, notes: list[str]) -> None:
-    console, unit = make_console(), ladder.loss.unit
+    console = make_console()
+    unit = ladder.loss.unit
     table = Table(
         title=f"epsilon at delta = {ladder.delta:g}, for one {unit}",
         caption="for a plan fixed in advance; filters add up otherwise",

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dither import connect, steward
-from dither.answer.explain import Explanation, explained
+from dither.answer.explain import Explanation, strip_explain_prefix
 from dither.answer.preview import Preview
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
@@ -75,7 +75,7 @@ def preview(
 
 def _told(found: Preview) -> dict[str, Any]:
     return {
-        "price": {"asked": found.asked, "in": found.measure, "charged": found.charged.amount,
+        "price": {"asked": found.price, "in": found.measure, "charged": found.charged.amount,
                   "delta": found.charged.delta, "charged_in": found.charged_in, "unit": found.unit},
         "fits": found.fits,
         "left": found.left,
@@ -147,8 +147,8 @@ def sql(
     }  # fmt: skip
     price: dict[str, Any] = {"epsilon": epsilon, "rho": rho}
     if within:  # the least price that the preview finds; whether the pot can pay is decided by asking
-        found = con.preview(explained(question) or question, within=_widths(within), **price, **terms)
-        price = {found.measure: found.asked}
+        found = con.preview(strip_explain_prefix(question) or question, within=_widths(within), **price, **terms)
+        price = {found.measure: found.price}
     result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
     if isinstance(result, Explanation):
         if as_json or output is Format.json:

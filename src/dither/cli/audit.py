@@ -253,7 +253,9 @@ class _Registrar:
     """
 
     def __init__(self, folder: Path, key: bytes | None = None) -> None:
-        self._folder, self._made, self._key = folder, 0, key or fresh_bytes(32)
+        self._folder = folder
+        self._made = 0
+        self._key = key or fresh_bytes(32)
 
     def __call__(self, catalog: str, files: dict[str, str]) -> _Place:
         self._made += 1

@@ -139,12 +139,14 @@ def _patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
 
 
 def _visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    people, age = len(patients["age"]), patients["age"]
+    people = len(patients["age"])
+    age = patients["age"]
     mean = 0.6 + age / 35 + 0.7 * patients["smoker"]
     often = np.floor(-mean * np.log1p(-draw.uniform(people))).astype(np.int64)  # geometric: most few, some many
     often = np.where(draw.uniform(people) < 0.002, often + 30, often)
     who = np.repeat(np.arange(people), np.minimum(often, 60))
-    count, mine = len(who), age[who]
+    count = len(who)
+    mine = age[who]
     woman = (patients["sex"][who] == "f") & (mine > 18) & (mine < 46)
     ward = draw.chosen((0.34, 0.26, 0.18, 0.0, 0.22), count)
     ward = np.where(patients["smoker"][who] & (draw.uniform(count) < 0.25), 2, ward)
@@ -178,7 +180,8 @@ def _visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[
     urgent = np.where((lost > 0.4) & (lost < 0.42), "", np.where(visits["urgent"], "true", "false"))
     wait = np.where((lost > 0.6) & (lost < 0.64), "", np.char.mod("%d", visits["wait"]))
     ids = [f"v{i}" for i in range(count)]
-    who, doctor = [f"p{i}" for i in visits["who"].tolist()], [f"d{i}" for i in draw.below(120, count).tolist()]
+    who = [f"p{i}" for i in visits["who"].tolist()]
+    doctor = [f"d{i}" for i in draw.below(120, count).tolist()]
     columns = (day.astype(str), ward, visits["age"], urgent, wait, cost)
     return zip(ids, who, doctor, *(column.tolist() for column in columns), strict=True)
 
@@ -193,7 +196,8 @@ def _rx_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any
     lost = draw.uniform(count)
     cost = np.where(lost < 0.02, "", np.char.mod("%.2f", price))
     names = np.where(lost > 0.995, "", np.array(DRUGS)[drug])
-    ids, of = [f"r{i}" for i in range(count)], [f"v{i}" for i in visit.tolist()]
+    ids = [f"r{i}" for i in range(count)]
+    of = [f"v{i}" for i in visit.tolist()]
     return zip(ids, of, names.tolist(), days.tolist(), cost.tolist(), strict=True)
 
 

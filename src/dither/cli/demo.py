@@ -31,7 +31,8 @@ from dither.state import State
 
 __all__ = ["CATALOG", "demo"]
 PRICE = Fraction(6, 1000)
-CAP, CEILING = "0.08", "0.1"
+CAP = "0.08"
+CEILING = "0.1"
 PURPOSE = {
     "question": "How busy are the wards, what do they cost, and who comes?",
     "population": "the invented residents of one county",

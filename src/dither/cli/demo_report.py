@@ -101,11 +101,12 @@ def demo_report(
     facts = deployment(place)
     meaning = of_pot(pot)
     inside = [covered(each) for each in told]
-    hits, of = sum(a for a, _ in inside), sum(b for _, b in inside)
+    hits = sum(a for a, _ in inside)
+    of = sum(b for _, b in inside)
     paid = Paid(
         pot.name, pot.filter.measure, format_number(float(pot.spent)), format_number(float(pot.cap)),
         format_number(float(pot.ceiling)),
-        tuple((f"release {each.release_id}: {each.asks}", float(each.charged)) for each in con.history().asked),
+        tuple((f"release {each.release_id}: {each.asks}", float(each.charged)) for each in con.history().releases),
         f"Whatever is asked, and whatever is raised later, all answers together stay within {meaning.stated}", refusal,
         f", delta {float(pot.delta_spent):g}, for one {pot.unit}",
     )  # fmt: skip
@@ -118,7 +119,7 @@ def demo_report(
         answered=tuple(map(_answered, told)),
         staged=_staged(place, file, told[1], told[9]),
         paid=paid,
-        releases=tuple((e.release_id, e.asks, e.paid) for e in con.history().asked),
+        releases=tuple((e.release_id, e.asks, e.paid) for e in con.history().releases),
         unprotected=UNPROTECTED,
         hazards=tuple(f"{each.name}: {each.message}" for each in hazards(facts)),
         certificate=certificate,
@@ -142,7 +143,8 @@ def _answered(told: Told) -> Answered:
         (p.label, format_number(p.value), format_number(p.low), format_number(p.high), format_number(p.truth))
         for p in told.points
     )
-    first, info = told.preview.columns[0], told.result.info
+    first = told.preview.columns[0]
+    info = told.result.info
     expected = "the error depends on the group's size"
     if first.half_width is not None:
         expected = f"the preview promised ± {format_number(first.half_width)} at 95% before anything was read"

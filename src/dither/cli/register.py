@@ -20,7 +20,9 @@ class _Shown:
     """The bar: which step it is, and how far the engine says it is within the step."""
 
     def __init__(self, progress: Progress) -> None:
-        self.progress, self.task, self.step = progress, progress.add_task("starting", total=1.0), 0
+        self.progress = progress
+        self.task = progress.add_task("starting", total=1.0)
+        self.step = 0
 
     def stage(self, text: str) -> None:
         self.step += 1

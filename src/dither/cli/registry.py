@@ -49,7 +49,8 @@ def export(
     What catalog and ledger know is filled in; what only a person knows is left as a prompt. Warns of known hazards.
     """
     found = deployment(State.beside(catalog, state))
-    filled, warned = entry(found), hazards(found)
+    filled = entry(found)
+    warned = hazards(found)
     left = prompts(filled)
     wrong = [each for each in problems(filled) if "PLEASE WRITE" not in each]
     if as_json:

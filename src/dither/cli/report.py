@@ -29,7 +29,8 @@ def report(
 ) -> None:
     """Write a page on what was asked and paid, what is promised and what is not. Reads no data and shows no value."""
     facts = deployment(State.beside(catalog, state))
-    total, name = facts.total, facts.catalog.dataset
+    total = facts.total
+    name = facts.catalog.dataset
     pots = {pot.name: pot for pot in facts.pots}
     releases = tuple((str(r.seq), asks(r.public.get("request", {})), _paid(r.charges, pots)) for r in facts.releases)
     paid = None

@@ -55,8 +55,11 @@ def body_of(
     The pots stand as they do when the certificate is made, by what was released until then: what is under way does not
     show (privacy-rules 17).
     """
-    priced, at, pot = release.priced, release.at, way[0]
-    catalog, price = at.catalog, priced.request.price
+    priced = release.priced
+    at = release.at
+    pot = way[0]
+    catalog = at.catalog
+    price = priced.request.price
     return {
         "release": {
             "id": release.release_id,
@@ -113,11 +116,15 @@ def plan_hash_of(release: Release) -> str:
 
 def number(value: Fraction) -> str:
     """A fraction as the shortest decimal that is exact, else as p/q: what a reader and a machine both take."""
-    denominator, twos, fives = value.denominator, 0, 0
+    denominator = value.denominator
+    twos = 0
+    fives = 0
     while denominator % 2 == 0:
-        denominator, twos = denominator // 2, twos + 1
+        denominator = denominator // 2
+        twos = twos + 1
     while denominator % 5 == 0:
-        denominator, fives = denominator // 5, fives + 1
+        denominator = denominator // 5
+        fives = fives + 1
     places = max(twos, fives)
     if denominator != 1 or places > 12:
         return fraction_text(value)
@@ -128,13 +135,15 @@ def number(value: Fraction) -> str:
 
 def _guarantee(release: Release, pot: Pot) -> dict[str, Any]:
     """Of this release alone: the rule's own parameters, and (epsilon, delta)."""
-    rule, taken = pot.filter, release.charges.get(pot.name)
+    rule = pot.filter
+    taken = release.charges.get(pot.name)
     priced = release.priced
     amount, delta = taken if taken is not None else charge_of(pot, priced.loss)
     native = {rule.measure: number(amount), "delta": number(delta)}
     native |= {"alpha": number(rule.alpha)} if rule.name == "rdp" else {}
     if rule.name in ("pure", "approx"):
-        epsilon, total = amount, delta
+        epsilon = amount
+        total = delta
     else:
         epsilon, total = rule.guarantee(amount)
         total = total - rule.delta_selection + delta
@@ -180,7 +189,8 @@ def _pot(pot: Pot, release: Release) -> dict[str, Any]:
 
 
 def _mechanism(calibrated: Calibrated) -> dict[str, Any]:
-    mechanism, step = calibrated.mechanism, calibrated.step
+    mechanism = calibrated.mechanism
+    step = calibrated.step
     document: dict[str, Any] = {
         "mechanism": mechanism.stored_name,
         "family": step.family,

@@ -16,7 +16,8 @@ from dither.catalog import Category, Date, Decimal, Integer, Text, Timestamp, Un
 from dither.publish.certificate import rounded_up
 from dither.publish.deployment import Deployment
 
-LARGE, EMPTY = Fraction(3), Fraction(10)
+LARGE = Fraction(3)
+EMPTY = Fraction(10)
 COMMON_DELTA = Fraction(1, 10**5)
 _READ_OFF = re.compile(r"\b(observed|the data|dataset|max(imum)? of|min(imum)? of|quantile|percentile|sample|tuned)\b")
 

@@ -71,7 +71,9 @@ class Meaning:
         """
         if not 0 <= false_positive <= 1:
             raise ParameterError(f"a false-positive rate lies in [0, 1], got {false_positive}")
-        e, d, a = _exp(self.epsilon), float(self.delta), false_positive
+        e = _exp(self.epsilon)
+        d = float(self.delta)
+        a = false_positive
         found = min(e * a + d, 1 - (1 - d - a) / e) * _UP
         if self.loss is not None:
             found = min(found, 1 - tradeoff(self.loss, [a]).false_negative[0].lower)
@@ -85,14 +87,16 @@ class Meaning:
         if not isinstance(size, int) or size < 1:
             raise ParameterError(f"a group has 1 or more members, got {quote(size)}")
         unit = self.unit if size == 1 else f"{size} x {self.unit}"
-        epsilon, delta = self.epsilon * size, _group_delta(self.epsilon, self.delta, size)
+        epsilon = self.epsilon * size
+        delta = _group_delta(self.epsilon, self.delta, size)
         loss = None
         if self.loss is not None:
             try:
                 loss = group(self.loss, size)
                 same = curve_epsilon(loss, self.delta).upper if self.delta else math.inf
                 if math.isfinite(same):  # stated at the delta of the unit, so that the two compare
-                    epsilon, delta = Fraction(same), self.delta
+                    epsilon = Fraction(same)
+                    delta = self.delta
             except RefusedError:
                 loss = None
         return Meaning(epsilon, delta, unit, self.neighbours, loss)
@@ -178,7 +182,8 @@ def interpret(
     epsilon: Number, delta: Number, *, unit: str, neighbours: Neighbours, loss: Loss | None = None
 ) -> Meaning:
     """The meaning of (epsilon, delta) for a unit; all four must be said, since none means anything without the rest."""
-    price, share = exact(epsilon, "epsilon"), exact(delta, "delta")
+    price = exact(epsilon, "epsilon")
+    share = exact(delta, "delta")
     as_float(price, "epsilon")
     as_float(share, "delta")
     if price < 0 or not 0 <= share <= 1:

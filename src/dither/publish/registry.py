@@ -36,7 +36,9 @@ _STATUS = ("Converted", "Draft", "Pending", "Changes Required", "Approved", "App
 _PRODUCT = ("Summary statistics", "Machine learning model", "Dataset", "Synthetic data", "Interactive API",
             "SQL queries")  # fmt: skip
 _SECTOR = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-TEXT, NUMBER, LIST = "text", "number", "list"
+TEXT = "text"
+NUMBER = "number"
+LIST = "list"
 SCHEMA: dict[str, Any] = {
     "url_slug": TEXT,
     "status": _STATUS,
@@ -72,7 +74,9 @@ SCHEMA: dict[str, Any] = {
 
 def entry(of: Deployment) -> dict[str, Any]:
     """The entry: every field that catalog and ledger know, prompts for the rest."""
-    catalog, total, found = of.catalog, of.total, of.guarantee()
+    catalog = of.catalog
+    total = of.total
+    found = of.guarantee()
     slug = re.sub(r"[^a-z0-9]+", "_", catalog.dataset.lower()).strip("_")
     parameters: dict[str, str] = {}
     if found is not None and total is not None:
@@ -244,7 +248,8 @@ def _unit(of: Deployment) -> str:
 
 
 def _parameters(of: Deployment) -> str:
-    total, found = of.total, of.guarantee()
+    total = of.total
+    found = of.guarantee()
     if total is None or found is None:
         return PROMPT + "no budget was opened yet"
     spent = rounded_up(total.spent + total.reissued)

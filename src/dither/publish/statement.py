@@ -34,7 +34,8 @@ def _intro(of: Deployment) -> Iterator[str]:
 
 def _sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
     filled = entry(of)["deployment"]
-    loss, model = filled["privacy_loss"], filled["deployment_model"]
+    loss = filled["privacy_loss"]
+    model = filled["deployment_model"]
     yield "a. Variant and parameters", _parameters(of)
     yield "b. Unit of privacy", [loss["privacy_unit_details"], *_not_protected(of)]
     yield "c. Trust", [model["model_name_details"], model["actors"]]
@@ -76,7 +77,8 @@ def _line(hazard: Hazard) -> str:
 
 
 def _parameters(of: Deployment) -> list[str]:
-    total, found = of.total, of.guarantee()
+    total = of.total
+    found = of.guarantee()
     if total is None or found is None:
         return [PROMPT + "no budget was opened yet: dither budget open"]
     cap = f"{total.filter.measure} {rounded_up(total.ceiling)}, all deltas together at most delta "

@@ -101,7 +101,8 @@ def _open_windows(
 
 
 def _sketch(name: str, told: dict[str, Any], version: int) -> Pot:
-    one, rule = Fraction(1), told["rule"]
+    one = Fraction(1)
+    rule = told["rule"]
     return Pot(name, one, one, rule, Fraction(0), told["neighbours"], told["unit"], "", "", "", "partition",
                told["inside"], column=told["column"], version=version)  # fmt: skip
 
@@ -170,7 +171,9 @@ def population_notes(place: State, catalog: Catalog) -> tuple[str, ...]:
         return ()
     this = _known(place, catalog)
     total = worst_case_of(place)
-    shares, lines, missing = [mine] if isinstance(mine, Share) else [], [], not isinstance(mine, Share)
+    shares = [mine] if isinstance(mine, Share) else []
+    lines = []
+    missing = not isinstance(mine, Share)
     for other in others:
         theirs = State(Path(other.ledger))
         root = worst_case_of(theirs)
@@ -207,7 +210,8 @@ def _share(place: State, lineage: str, relation: str) -> Share | str | None:
     root = worst_case(pots)
     if root.unit == "row":
         return "it protects rows, not people"
-    windows, most = horizon(_registered_catalog(place)) or 1, min(pot.ceiling for pot in (root, *_windows_pot(pots)))
+    windows = horizon(_registered_catalog(place)) or 1
+    most = min(pot.ceiling for pot in (root, *_windows_pot(pots)))
     sums = root.spent + root.reissued
     so_far = over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
     return Share(lineage, relation, root.neighbours, over_windows(root.filter, most, windows), so_far)

@@ -170,7 +170,8 @@ def _write_version(
     spilling: _Spilling,
     share: Callable[[float], None] | None,
 ) -> tuple[list[Repairs], Facts]:
-    new, spill = place.versions / "new", spilling.folder(place)
+    new = place.versions / "new"
+    spill = spilling.folder(place)
     remove_spilled(place, held=True)
     for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)

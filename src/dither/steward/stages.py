@@ -86,7 +86,8 @@ def stages(place: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Sta
         found = [[Stage("limits", _cells(measurer, query)) for query in queries]]
     for name, changed in (("clamps", _unlimited(needed)), ("file", _unclamped(_unlimited(needed)))):
         with tempfile.TemporaryDirectory(prefix="dither-stages-") as folder:
-            target, spill = Path(folder) / "data.duckdb", Path(folder) / "spill"
+            target = Path(folder) / "data.duckdb"
+            spill = Path(folder) / "spill"
             spill.mkdir()
             source = catalog_file.parent / catalog.source.location
             _, facts = write_copy_and_facts(changed, source, bytes(32), target, spill, lambda _: None)
