@@ -103,8 +103,8 @@ class TestPrices:
         """Laplace: epsilon = D ln(1/beta) / t, up to whole numbers and three digits (spec D1)."""
         shown = con.preview("SELECT COUNT(*) AS n FROM visits", within=within)
         assert shown.column("n").half_width <= within
-        assert float(shown.asked) == pytest.approx(20 * math.log(20) / within, rel=0.03)
-        cheaper = con.preview("SELECT COUNT(*) AS n FROM visits", epsilon=shown.asked * F(97, 100))
+        assert float(shown.price) == pytest.approx(20 * math.log(20) / within, rel=0.03)
+        cheaper = con.preview("SELECT COUNT(*) AS n FROM visits", epsilon=shown.price * F(97, 100))
         assert cheaper.column("n").half_width > within
         assert f"this is the least price for n ± {within}" in str(shown)
 
@@ -165,9 +165,9 @@ class TestHistory:
         res = con.sql(SQL, epsilon=1)
         con.sql(SQL, epsilon=1)
         shown = con.history()
-        assert len(shown) == 1 and shown.asked[0].release_id == res.info["release_id"]
+        assert len(shown) == 1 and shown.releases[0].release_id == res.info["release_id"]
         assert shown.raw(res.info["release_id"])[0] == tuple(res.raw["step_0"].drop_null().to_pylist())
-        assert "from visits by ward" in shown.asked[0].asks and "epsilon" in str(shown)
+        assert "from visits by ward" in shown.releases[0].asks and "epsilon" in str(shown)
         with pytest.raises(Exception, match="paid for no release"):
             shown.raw(999)
 
@@ -228,7 +228,7 @@ class TestChoices:
         assert set(con.sql(sql, **terms).to_dict()["v_high"]) == {None}
 
     def test_the_least_price_pays_for_the_widest(self, con):
-        plain, chosen = (con.preview(sql, within=200).asked for sql in (COUNTS, CHOICES["having"]))
+        plain, chosen = (con.preview(sql, within=200).price for sql in (COUNTS, CHOICES["having"]))
         assert chosen > plain
 
 

@@ -146,17 +146,17 @@ def _visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, NDArray
     often = np.where(draw.uniform(people) < 0.002, often + 30, often)
     who = np.repeat(np.arange(people), np.minimum(often, 60))
     count = len(who)
-    mine = age[who]
-    woman = (patients["sex"][who] == "f") & (mine > 18) & (mine < 46)
+    visit_age = age[who]
+    woman = (patients["sex"][who] == "f") & (visit_age > 18) & (visit_age < 46)
     ward = draw.chosen((0.34, 0.26, 0.18, 0.0, 0.22), count)
     ward = np.where(patients["smoker"][who] & (draw.uniform(count) < 0.25), 2, ward)
     ward = np.where(woman & (draw.uniform(count) < 0.3), 3, ward)
     base = np.array([180.0, 640.0, 310.0, 420.0, 90.0])[ward]
-    cost = base * np.exp(0.7 * draw.normal(count)) * (1 + mine / 150)
+    cost = base * np.exp(0.7 * draw.normal(count)) * (1 + visit_age / 150)
     cost = np.where(draw.uniform(count) < 0.003, cost * 40, cost)  # a few enormous bills
     urgent = draw.uniform(count) < np.where(ward == 0, 0.6, 0.12)
     wait = np.abs(35 + 30 * draw.normal(count)) * np.where(urgent, 0.4, 1.3)
-    return {"who": who, "age": mine, "ward": ward, "cost": cost, "urgent": urgent, "wait": wait}
+    return {"who": who, "age": visit_age, "ward": ward, "cost": cost, "urgent": urgent, "wait": wait}
 
 
 def _patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
@@ -197,8 +197,8 @@ def _rx_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any
     cost = np.where(lost < 0.02, "", np.char.mod("%.2f", price))
     names = np.where(lost > 0.995, "", np.array(DRUGS)[drug])
     ids = [f"r{i}" for i in range(count)]
-    of = [f"v{i}" for i in visit.tolist()]
-    return zip(ids, of, names.tolist(), days.tolist(), cost.tolist(), strict=True)
+    visit_ids = [f"v{i}" for i in visit.tolist()]
+    return zip(ids, visit_ids, names.tolist(), days.tolist(), cost.tolist(), strict=True)
 
 
 def _write(file: Path, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:

@@ -24,7 +24,7 @@ from dither.surfaces import escape_json
 app = typer.Typer(name="ledger", help="Check the durable record of everything that was spent.", no_args_is_help=True)
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     """How the ledger is exported."""
 
     json = "json"
@@ -79,14 +79,16 @@ def anchor(
 @app.command()
 def export(
     catalog: CatalogFile,
-    output: Annotated[Format, typer.Option("--format", help="JSON with pots, or CSV of the releases.")] = Format.json,
+    output: Annotated[
+        ExportFormat, typer.Option("--format", help="JSON with pots, or CSV of the releases.")
+    ] = ExportFormat.json,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Print parameters of every release for anyone to see; never a value."""
     ledger = steward.open_ledger(State.beside(catalog, state))
     try:
-        if as_json or output is Format.json:
+        if as_json or output is ExportFormat.json:
             print(escape_json(exports.as_json(ledger)))
         else:
             print(exports.as_csv(ledger).rstrip("\n"))

@@ -62,10 +62,10 @@ def register(
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         shown = _Shown(progress)
-        place = State.beside(catalog, state)
+        dataset_state = State.beside(catalog, state)
         done = steward.register(
             catalog,
-            state=place,
+            state=dataset_state,
             dev=dev,
             ledger_url=ledger,
             memory=memory,
@@ -74,7 +74,7 @@ def register(
             share=shown.share,
         )
     if as_json:
-        repaired = {each.table: dict(each.counts) for each in done.repairs}
+        repaired = {table_repairs.table: dict(table_repairs.counts) for table_repairs in done.repairs}
         print_json({"dataset": done.catalog.dataset, "version": done.version, "context": done.context,
                     "for_the_steward_only": repaired})  # fmt: skip
         return

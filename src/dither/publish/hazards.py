@@ -40,11 +40,11 @@ def hazards(of: Deployment) -> tuple[Hazard, ...]:
 
 
 def _parameters(of: Deployment) -> Iterator[Hazard]:
-    found = of.guarantee()
-    if found is None:
+    guarantee = of.guarantee()
+    if guarantee is None:
         yield Hazard("no-budget", "no pot is open, so nothing bounds what may be learned: dither budget open")
         return
-    epsilon, delta = found
+    epsilon, delta = guarantee
     stated = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)} for one {of.catalog.unit.label}"
     if epsilon > EMPTY:
         yield Hazard("large-epsilon", f"{stated}: odds may move by more than 20,000; attach evidence from attacks")
