@@ -8,7 +8,7 @@ import pytest
 
 from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms
-from dither.answer.split import demands, split, weigh_steps
+from dither.answer.split import compute_demands, split, weigh_steps
 from dither.privacy.kernel.request import Price, Request
 from tests.answer import asked
 
@@ -76,7 +76,7 @@ def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     boxed = choose_mechanisms(con.kernel, con.kernel.view("total"), recipe, price, "total", {})
     arranged = arrange_alone(recipe)
     equal = con.kernel.price(Request(split(recipe.queries, arranged.shares), price, "total"))
-    wanted = demands(arranged.recipe, [each.mechanism for each in equal.steps], "laplace", {})
+    wanted = compute_demands(arranged.recipe, [each.mechanism for each in equal.steps], "laplace", {})
     steps = weigh_steps(recipe.queries, arranged.shares, wanted, "laplace", {})
     alone = con.kernel.price(Request(steps, price, "total"))
     for one, other in zip(arranged.recipe.sets[0].places, boxed.recipe.sets[0].places, strict=True):

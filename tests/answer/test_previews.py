@@ -12,8 +12,8 @@ from scipy.stats import binom, norm
 from dither import ParameterError, canonical
 from dither.answer.documents import read_preview, write_preview
 from dither.answer.explain import Explanation
-from dither.answer.preview import joint_level
-from dither.answer.price_for_accuracy import least_price
+from dither.answer.preview import find_joint_level
+from dither.answer.price_for_accuracy import find_least_price
 from dither.builder import count
 from dither.data.measure import Measurer
 from dither.errors import DitherError
@@ -72,7 +72,7 @@ class TestFigures:
 
     def test_joint_intervals_hold_together(self):
         """4,000 times 50 cells: all inside at once as often as said."""
-        level = joint_level(F(9, 10), 50)
+        level = find_joint_level(F(9, 10), 50)
         from dither.laws import LaplaceErrorLaw
 
         half = LaplaceErrorLaw(F(30)).interval(level)
@@ -126,10 +126,10 @@ class TestPrices:
 
     def test_impossible_wishes(self):
         with pytest.raises(ParameterError, match="no price up to 1000"):
-            least_price(lambda price: False)
-        assert least_price(lambda price: True) == F(1, 10**6)
+            find_least_price(lambda price: False)
+        assert find_least_price(lambda price: True) == F(1, 10**6)
         for wish in (F(1, 7), F(22, 7), F(999)):
-            found = least_price(lambda price, wish=wish: price >= wish)
+            found = find_least_price(lambda price, wish=wish: price >= wish)
             assert wish <= found <= wish * F(1011, 1000)
 
 

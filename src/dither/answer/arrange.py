@@ -49,7 +49,7 @@ def arrange_together(recipe: Recipe, most: int = MOST_TOGETHER) -> Arranged | No
 
 def find_positions(alone: Arranged, together: Arranged) -> list[tuple[int, int]]:
     """For each number that has a noise of its own: its step among those that share one, and its place there."""
-    steps = _steps_of(together.shares)
+    steps = _list_steps(together.shares)
     return [steps[share.query, None if share.columns is None else share.columns[0]] for share in alone.shares]
 
 
@@ -75,7 +75,7 @@ def _share(recipe: Recipe, query: int, columns: list[int | None]) -> Share:
 
 
 def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
-    steps = _steps_of(shares)
+    steps = _list_steps(shares)
 
     def locate(query: int, column: int) -> tuple[int, int]:
         if isinstance(recipe.queries[query], Cells):
@@ -94,7 +94,7 @@ def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
     return Arranged(replace(recipe, queries=queries, sets=sets), shares)
 
 
-def _steps_of(shares: tuple[Share, ...]) -> dict[tuple[int, int | None], tuple[int, int]]:
+def _list_steps(shares: tuple[Share, ...]) -> dict[tuple[int, int | None], tuple[int, int]]:
     """Where each number is released: (step, place in a cell of it)."""
     return {
         (share.query, column): (step, position)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dither.answer.intervals import level_of
+from dither.answer.intervals import read_level
 from dither.answer.quantile_intervals import Ends, read_ends
 from dither.canonical import Number, positive
 from dither.catalog import Catalog
@@ -62,7 +62,7 @@ def read_question(
     read_text(sql)
     if within is not None and (epsilon is not None or rho is not None):
         raise ParameterError("within= finds the price: leave epsilon= and rho= out")
-    level = level_of(confidence)
+    level = read_level(confidence)
     if group_size is not None:
         whole_number(group_size, "group_size", remedy="a number of rows, such as 1000")
     if max_groups is not None:

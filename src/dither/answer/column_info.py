@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives, is_chosen_by_noise
-from dither.answer.interval_notes import interval_notes
+from dither.answer.alternatives import MOST_ALTERNATIVES, is_chosen_by_noise, list_alternatives
+from dither.answer.interval_notes import write_interval_notes
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.selection import IntervalSelection
 from dither.laws import AdditiveErrorLaw
@@ -42,7 +42,7 @@ class ResultColumn:
     notes: tuple[str, ...] = ()
 
 
-def describe(
+def describe_column(
     role: Literal["key", "value"],
     output: Output,
     recipe: Recipe,
@@ -60,8 +60,8 @@ def describe(
     mechanisms: list[Any] = [release.priced.steps[step].mechanism for step in steps]
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
     notes = [output.note] if output.note else []
-    notes += interval_notes(output.formula, bands, selection.level(level), mechanisms)
-    notes += _choice_notes(output, selection, level)
+    notes += write_interval_notes(output.formula, bands, selection.level(level), mechanisms)
+    notes += _write_choice_notes(output, selection, level)
     aggregate = output.aggregate or (recipe.atoms[read[0]].aggregate if read else "")
     common: dict[str, Any] = {
         "aggregate": aggregate,
@@ -71,7 +71,7 @@ def describe(
         "notes": tuple(dict.fromkeys(notes)),
     }
     names = " and ".join(dict.fromkeys(mechanism.stored_name for mechanism in mechanisms))
-    marginals = _marginals(output, recipe, release)
+    marginals = _list_marginals(output, recipe, release)
     if not isinstance(output.formula, Noisy) or not marginals:
         return ResultColumn(name, role, mechanism=names or None, **common)
     unit = recipe.atoms[output.formula.atom].unit
@@ -87,7 +87,7 @@ def describe(
     )
 
 
-def _marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
+def _list_marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
     """The law and the sensitivity of a column that is one count or sum, in every grouping set; none for others."""
     if not isinstance(output.formula, Noisy):
         return []
@@ -102,9 +102,9 @@ def _marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[A
     return marginals
 
 
-def _choice_notes(output: Output, selection: IntervalSelection, level: Fraction) -> list[str]:
+def _write_choice_notes(output: Output, selection: IntervalSelection, level: Fraction) -> list[str]:
     """What noisy values chose to show, and what that does to intervals."""
-    shown = alternatives(output.formula)
+    shown = list_alternatives(output.formula)
     if not shown:
         return [TOO_MANY]
     notes = []

@@ -16,11 +16,11 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 from scipy.special import ndtri
 
-from dither.answer.blocks import Block, blocks
+from dither.answer.blocks import Block, make_blocks
 from dither.answer.column_info import ResultColumn
-from dither.answer.evaluate import numbers
-from dither.answer.result import Result, column_named, names_of, noises_of
-from dither.answer.table import Rows, rows_shown
+from dither.answer.evaluate import scale_integers
+from dither.answer.result import Result, find_column, list_names, list_noises
+from dither.answer.table import Rows, choose_rows
 from dither.errors import RefusedError
 from dither.laws import AdditiveErrorLaw
 from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
@@ -34,7 +34,7 @@ _NEXT_TO_NOTHING = 1e-6
 """Of a grid step: a deviation that is as good as 0, and can be divided by."""
 
 
-def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
+def raise_negative_values(result: Result, columns: tuple[str, ...]) -> Result:
     """Values below 0, and ends of intervals, become 0.
 
     An interval covers as often as before, since the exact answer is not negative. The value is biased upwards: at an
@@ -42,7 +42,7 @@ def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
     deviation s; in empty cells by b/2 or 0.4 s each, (d+1)/4 b in a box of d numbers, which adds up when many cells are
     summed.
     """
-    chosen = [column_named(result, name).name for name in columns] or [
+    chosen = [find_column(result, name).name for name in columns] or [
         output.name for output in result._recipe.outputs if output.role == "value" and _is_count(output, result._recipe)
     ]
     table = result.table
@@ -50,11 +50,11 @@ def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
     for column in result.columns:
         if column.name not in chosen:
             continue
-        for name in names_of(result, column):
+        for name in list_names(result, column):
             index = table.schema.get_field_index(name)
             zero = [None if value is None else max(value, type(value)(0)) for value in table[name].to_pylist()]
             table = table.set_column(index, table.schema.field(index), pa.array(zero, table.schema.field(index).type))
-        bias = "" if column.scale is None else f", by {_empty_bias(result, column):,.4g} in an empty cell"
+        bias = "" if column.scale is None else f", by {_compute_empty_bias(result, column):,.4g} in an empty cell"
         notes.append(
             f"{column.name}: negative values were set to 0, which biases it upwards{bias}; do not add cells up"
         )
@@ -72,7 +72,7 @@ def _is_count(output: Output, recipe: Recipe) -> bool:
     return all(isinstance(query, Cells) and isinstance(query.columns[column], counts) for query, column in queries)
 
 
-def _empty_bias(result: Result, column: ResultColumn) -> float:
+def _compute_empty_bias(result: Result, column: ResultColumn) -> float:
     """E max(0, noise)."""
     assert column.scale is not None
     law = result._release.priced.steps[column.steps[0]].mechanism.error_law()
@@ -80,16 +80,16 @@ def _empty_bias(result: Result, column: ResultColumn) -> float:
     return float(column.scale) * law.positive_mean
 
 
-def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
+def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
     """Counts and sums that add up over a rollup: the weighted least squares fit to all grouping sets.
 
     Unbiased, and no cell is noisier than before. Only columns that are one additive number change; their intervals use
     the fit's own deviation with the wider of the normal quantile and that of the noise.
     """
-    finest = _finest(recipe)
-    all_blocks = blocks(recipe, release.values)
-    rows = rows_shown(recipe, release.values)
-    noises = noises_of(recipe, [calibrated.mechanism for calibrated in release.priced.steps])
+    finest = _find_finest(recipe)
+    all_blocks = make_blocks(recipe, release.values)
+    rows = choose_rows(recipe, release.values)
+    noises = list_noises(recipe, [calibrated.mechanism for calibrated in release.priced.steps])
     table = result.table
     changed = []
     for output in recipe.outputs:
@@ -97,11 +97,11 @@ def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
             continue
         atom = output.formula.atom
         laws = [noise.laws[atom] for noise in noises]
-        confidence = column_named(result, output.name).confidence
+        confidence = find_column(result, output.name).confidence
         assert confidence is not None and all(law is not None for law in laws)
         deviations = [max(law.deviation, _NEXT_TO_NOTHING) for law in laws if law is not None]
-        values = [numbers(recipe.atoms[atom], block.atoms[atom]) for block in all_blocks]
-        fits, after = _fitted(all_blocks, finest, values, deviations)
+        values = [scale_integers(recipe.atoms[atom], block.atoms[atom]) for block in all_blocks]
+        fits, after = _fit_cells(all_blocks, finest, values, deviations)
         level = _level_of_dependent(rows, confidence)
         unit = float(recipe.atoms[atom].unit)
         normal = float(ndtri(0.5 + float(level) / 2))
@@ -110,8 +110,8 @@ def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
             law = laws[i]
             assert law is not None
             half = after[i] * unit * max(normal, law.half_width(level) / deviations[i])
-            row_by_name = {key: row for row, key in enumerate(_names(all_blocks[i]))}
-            for position, name in zip(positions, _names(block), strict=True):
+            row_by_name = {key: row for row, key in enumerate(_list_row_names(all_blocks[i]))}
+            for position, name in zip(positions, _list_row_names(block), strict=True):
                 row = row_by_name[name]
                 for into, shift in zip(lists, (0.0, -half[row], half[row]), strict=True):
                     into[position] = float(fits[i][row] + shift)
@@ -134,7 +134,7 @@ def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
     return 1 - (1 - confidence) / rows.of if rows.is_choice else confidence
 
 
-def _finest(recipe: Recipe) -> int:
+def _find_finest(recipe: Recipe) -> int:
     """The set that all others are totals of."""
     if len(recipe.sets) < 2:
         raise RefusedError("consistent() needs totals beside parts: GROUP BY ROLLUP", rule="nothing to fit")
@@ -160,18 +160,18 @@ def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
     return not recipe.atoms[formula.atom].offset
 
 
-def _names(block: Block) -> list[tuple[Any, ...]]:
+def _list_row_names(block: Block) -> list[tuple[Any, ...]]:
     return list(zip(*(block.keys[key] for key in sorted(block.keys)), strict=True)) if block.keys else [()] * block.rows
 
 
-def _fitted(
+def _fit_cells(
     all_blocks: tuple[Block, ...], finest: int, values: list[NDArray[Any]], deviations: list[float]
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
     """x = (A' W A)^-1 A' W y for the finest cells; every set's totals of x, and their deviations in grid steps."""
     fine = all_blocks[finest]
     if fine.rows > MOST_CELLS:
         raise RefusedError(f"consistent() fits at most {MOST_CELLS} cells", rule="least squares in memory")
-    matrices = [_totals(fine, block) for block in all_blocks]
+    matrices = [_make_totals(fine, block) for block in all_blocks]
     weights = [1 / deviation**2 for deviation in deviations]
     normal = sum(weight * (matrix.T @ matrix) for weight, matrix in zip(weights, matrices, strict=True))
     right = sum(weight * (matrix.T @ y) for weight, matrix, y in zip(weights, matrices, values, strict=True))
@@ -187,10 +187,10 @@ def _fitted(
     return [matrix @ cells for matrix in matrices], after
 
 
-def _totals(fine: Block, coarse: Block) -> Any:
+def _make_totals(fine: Block, coarse: Block) -> Any:
     """Which finest cells add up to each coarse cell."""
     kept = sorted(coarse.keys)
     names = list(zip(*(fine.keys[key] for key in kept), strict=True)) if kept else [()] * fine.rows
-    row_by_name = {name: row for row, name in enumerate(_names(coarse))}
+    row_by_name = {name: row for row, name in enumerate(_list_row_names(coarse))}
     rows = [row_by_name[name] for name in names]
     return sparse.csr_matrix((np.ones(fine.rows), (rows, np.arange(fine.rows))), shape=(coarse.rows, fine.rows))

@@ -76,7 +76,7 @@ class History:
         return as_text(self, width=160)
 
 
-def history(ledger: Reports, pot: str) -> History:
+def read_history(ledger: Reports, pot: str) -> History:
     """What the pot paid for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which
@@ -96,7 +96,7 @@ def history(ledger: Reports, pot: str) -> History:
                     record.release_id,
                     record.released_at,
                     int(record.public.get("version", 0)),
-                    asks(record.public.get("request", {})),
+                    describe_request(record.public.get("request", {})),
                     taken.amount if taken else Fraction(0),
                     taken.delta if taken else Fraction(0),
                     "" if paying_pot is None else paying_pot.filter.measure,
@@ -107,28 +107,28 @@ def history(ledger: Reports, pot: str) -> History:
     return History(pot, tuple(releases), ledger)
 
 
-def asks(request: dict[str, Any]) -> str:
+def describe_request(request: dict[str, Any]) -> str:
     """A stored request in words."""
     aggregates = []
     tables = []
     keys = []
     for step in request.get("steps", ()):
         query = step["query"]
-        aggregates += [_aggregate(aggregate) for aggregate in query.get("columns", ())]
+        aggregates += [_describe_aggregate(aggregate) for aggregate in query.get("columns", ())]
         aggregates += [f"quantiles of {query['column']}"] if query["type"] == "quantiles" else []
         keys += [key for key in query.get("keys", ()) if key not in keys]
-        tables += [table for table in _tables(query["plan"]) if table not in tables]
+        tables += [table for table in _list_tables(query["plan"]) if table not in tables]
     words = ", ".join(dict.fromkeys(aggregates)) or "keys"
     return f"{words} from {', '.join(tables)}" + (f" by {', '.join(keys)}" if keys else "")
 
 
-def _aggregate(tree: dict[str, Any]) -> str:
+def _describe_aggregate(tree: dict[str, Any]) -> str:
     return str(tree["type"]) + (f"({tree['column']})" if tree.get("column") else "")
 
 
-def _tables(plan: Any) -> list[str]:
+def _list_tables(plan: Any) -> list[str]:
     if not isinstance(plan, dict):
         return []
     if plan.get("type") == "scan":
         return [plan["table"]]
-    return [table for value in plan.values() for table in _tables(value)]
+    return [table for value in plan.values() for table in _list_tables(value)]

@@ -28,8 +28,8 @@ from functools import cached_property, lru_cache, reduce
 import numpy as np
 
 from dither.answer import draws
-from dither.answer.draws import NoiseLaw, law_of
-from dither.answer.evaluate import Array, FormulaInputs, evaluate, rounded
+from dither.answer.draws import NoiseLaw, make_noise_law
+from dither.answer.evaluate import Array, FormulaInputs, evaluate, round_half_away
 from dither.answer.interval_arithmetic import (
     COMPARISONS,
     MONOTONE,
@@ -51,16 +51,16 @@ from dither.answer.interval_arithmetic import (
 )
 from dither.answer.interval_shapes import (
     BaseFacts,
-    base_level,
-    inner_values,
+    find_base_level,
     is_base,
+    list_inner_values,
     read_determination,
     read_remainder,
     read_truncation,
 )
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.ratios import FEW, ratio_ends
-from dither.answer.selection import pieces_of
+from dither.answer.selection import split_pieces
 from dither.answer.sums import sum_bound
 from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
@@ -70,7 +70,7 @@ from dither.question.recipe import Atom
 from dither.question.shapes import Affine, affine, atoms_of, ratio
 
 
-def level_of(confidence: Number) -> Fraction:
+def read_level(confidence: Number) -> Fraction:
     """A confidence level, checked."""
     level = exact(confidence, "confidence")
     if not 0 < level < 1 or not 0.0 < float(level) < 1.0:
@@ -102,7 +102,7 @@ class Noises:
         laws: list[NoiseLaw | None] = []
         for query, column in positions:
             error = mechanisms[query].error_law(column)
-            law = law_of(error) if isinstance(error, AdditiveErrorLaw) else None
+            law = make_noise_law(error) if isinstance(error, AdditiveErrorLaw) else None
             laws.append(replace(law, joint=query) if law is not None and law.error.is_joint else law)
         return cls(tuple(atoms), tuple(laws), tuple(positions), bands)
 
@@ -113,7 +113,7 @@ class Noises:
         return BaseFacts(quantiles, lambda whole: noise_deviation(whole, self))
 
 
-def interval(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
+def compute_interval(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     """Both ends for every row, in the units of the formula; NaN where there is no bound, or no value."""
     value = evaluate(formula, inputs)
     rows = int(np.prod(value.shape))
@@ -121,41 +121,45 @@ def interval(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fra
     high = np.full(value.shape, np.nan)
     if value.dtype == object:
         return low, high
-    for piece in pieces_of(formula, inputs, rows):
+    for piece in split_pieces(formula, inputs, rows):
         if piece.has_ends:
             chosen = ... if piece.rows is None else piece.rows
-            low[chosen], high[chosen] = _bounded_ends(piece.value, piece.select_inputs(inputs), noises, level)
+            low[chosen], high[chosen] = _compute_finite_ends(piece.value, piece.select_inputs(inputs), noises, level)
     return np.where(np.isnan(value), np.nan, low), np.where(np.isnan(value), np.nan, high)
 
 
-def _bounded_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
+def _compute_finite_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     with np.errstate(all="ignore"):
-        ends = _ends(formula, inputs, noises, base_level(formula, noises.base_facts, level))
+        ends = _compute_ends(formula, inputs, noises, find_base_level(formula, noises.base_facts, level))
     first, last = (np.where(np.isfinite(end), end, np.nan) for end in ends)
     return first, last
 
 
-def _ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
+def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     """The ends of a formula whose bases are each taken at this level."""
     value = evaluate(formula, inputs)
     if not atoms_of(formula):
         return (value, value) if value.dtype != object else no_ends()
     if not is_base(formula, noises.base_facts):
-        return _around(formula, inputs, noises, level)
+        return _apply_function(formula, inputs, noises, level)
     whole = affine(formula)
     if whole is not None and noises.base_facts.quantiles & set(atoms_of(formula)):
-        return _banded(whole, inputs, noises, level) or no_ends()
+        return _read_band(whole, inputs, noises, level) or no_ends()
     if whole is not None:
         half = affine_half(whole, noises, level)
         return value - half, value + half
     quotient = ratio(formula)
-    return _drawn(formula, inputs, noises, level) if quotient is None else _ratio(*quotient, inputs, noises, level)
+    return (
+        _draw_ends(formula, inputs, noises, level)
+        if quotient is None
+        else _compute_ratio_ends(*quotient, inputs, noises, level)
+    )
 
 
 # -- affine -------------------------------------------------------------------------------------------------------
 
 
-def _weights(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
+def _weigh_positions(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
     """Weight and law of every released number that an affine function reads, in grid steps."""
     by_position: dict[tuple[int, int], tuple[float, NoiseLaw]] = {}
     for atom, weight in of.weights:
@@ -169,27 +173,27 @@ def _weights(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, N
 
 def noise_deviation(of: Affine, noises: Noises) -> float:
     """The standard deviation of the noise of an affine function of atoms."""
-    squares = [(weight * law.deviation) ** 2 for weight, law in _weights(of, noises).values()]
+    squares = [(weight * law.deviation) ** 2 for weight, law in _weigh_positions(of, noises).values()]
     return math.sqrt(sum(squares))
 
 
 def affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
     """The half-width of an affine function of atoms: the same for every cell."""
-    return _half(tuple(_weights(of, noises).values()), level)
+    return _compute_half(tuple(_weigh_positions(of, noises).values()), level)
 
 
 @lru_cache(maxsize=256)
-def _half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) -> float:
+def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) -> float:
     laws = tuple(law for _, law in terms)
     weights = tuple(weight for weight, _ in terms)
-    count = draws.enough_sizes(float(level))
+    count = draws.count_size_points(float(level))
     is_joint = len(terms) > 1 and any(law.joint is not None for law in laws)
     if not is_joint or not count or len(terms) > FEW:  # points fill a cube of few dimensions, and few tails
         return sum_bound(laws, weights, level, 1 << 13 if len(terms) <= FEW else 0)
-    return draws.size_quantile(draws.sizes_at(laws, count) @ np.array(weights), float(level))
+    return draws.find_size_quantile(draws.draw_sizes(laws, count) @ np.array(weights), float(level))
 
 
-def _banded(of: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends | None:
+def _read_band(of: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends | None:
     """A quantile (or an affine function of one) between its ends, and never outside them."""
     if len(of.weights) != 1:
         return None
@@ -207,13 +211,13 @@ def _banded(of: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) 
 # -- ratios -------------------------------------------------------------------------------------------------------
 
 
-def _ratio(above: Affine, below: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    top = _weights(above, noises)
-    bottom = _weights(below, noises)
-    return ratio_ends(top, bottom, _affine_values(above, inputs), _affine_values(below, inputs), level)
+def _compute_ratio_ends(above: Affine, below: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
+    top = _weigh_positions(above, noises)
+    bottom = _weigh_positions(below, noises)
+    return ratio_ends(top, bottom, _evaluate_affine(above, inputs), _evaluate_affine(below, inputs), level)
 
 
-def _affine_values(of: Affine, inputs: FormulaInputs) -> Floats:
+def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
     total = np.zeros(1) + float(of.constant)
     for atom, weight in of.weights:
         total = total + float(weight) * inputs.atoms[atom]
@@ -223,9 +227,9 @@ def _affine_values(of: Affine, inputs: FormulaInputs) -> Floats:
 # -- around bases -------------------------------------------------------------------------------------------------
 
 
-def _around(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
+def _apply_function(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     """Interval arithmetic: the ends of the inner values, which hold together, through the function around them."""
-    ends = [open_ends(_ends(inner, inputs, noises, level)) for inner in inner_values(formula)]
+    ends = [open_ends(_compute_ends(inner, inputs, noises, level)) for inner in list_inner_values(formula)]
     if read_remainder(formula) is not None:
         return remainder_ends(ends[0], ends[1][0])
     if read_determination(formula) is not None:
@@ -241,13 +245,13 @@ def _around(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Frac
             return _raise_public(formula, inputs, ends[1])
         case Apply("round", (_, *decimals)):
             digits = ends[1][0] if decimals else np.zeros(1)
-            return rounded(ends[0][0], digits), rounded(ends[0][1], digits)
+            return round_half_away(ends[0][0], digits), round_half_away(ends[0][1], digits)
         case Apply("power", _):
             return raise_ends(ends[0], ends[1][0])
         case Apply(name, _) if name in MONOTONE:
             return MONOTONE[name](ends[0][0]), MONOTONE[name](ends[0][1])
         case Apply("least" | "greatest" as name, _):
-            return _extreme(name, formula.arguments, inputs, ends)
+            return _pick_extreme(name, formula.arguments, inputs, ends)
         case Apply(name, _) if name in COMPARISONS:
             return compare_ends(name, ends[0])
         case Apply("and" | "or" | "not" as name, _):
@@ -265,7 +269,7 @@ def _raise_public(formula: Apply, inputs: FormulaInputs, exponent: Ends) -> Ends
     return exponential_ends(evaluate(base, inputs), exponent)
 
 
-def _extreme(name: str, arguments: tuple[Formula, ...], inputs: FormulaInputs, ends: list[Ends]) -> Ends:
+def _pick_extreme(name: str, arguments: tuple[Formula, ...], inputs: FormulaInputs, ends: list[Ends]) -> Ends:
     """LEAST and GREATEST leave public nulls out."""
     pairs = []
     for argument, pair in zip(arguments, ends, strict=True):
@@ -290,11 +294,11 @@ def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> End
 # -- statistics with measured coverage ----------------------------------------------------------------------------
 
 
-def _drawn(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
+def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     """Equal tails of the formula over released minus noise, at fixed points."""
     value = evaluate(formula, inputs)
     rows = max((inputs.atoms[atom].shape[-1] for atom in atoms_of(formula)), default=1)
-    count = draws.enough(float(level), rows) or draws.many(float(level), rows)
+    count = draws.count_points(float(level), rows) or draws.count_block_points(float(level), rows)
     low = np.full(rows, np.nan)
     high = np.full(rows, np.nan)
     if not count or value.dtype == object:
@@ -303,26 +307,26 @@ def _drawn(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fract
     positions = sorted({noises.positions[atom] for atom in read})
     by_position = {noises.positions[atom]: noises.laws[atom] for atom in read}
     laws = tuple(law for position in positions if (law := by_position[position]) is not None)
-    beyond = math.floor(count * (1 - draws.outward(float(level))) / 2) - 1
+    beyond = math.floor(count * (1 - draws.raise_level(float(level))) / 2) - 1
     width = max(1, (1 << 22) // min(count, draws.BLOCK))
     for start in range(0, rows, width):
         chunk = slice(start, start + width)
         keys = {key: values[chunk] for key, values in inputs.keys.items()}
         tails: Ends | None = None
-        for drawn in draws.blocks_of(laws, count):
+        for drawn in draws.draw_blocks(laws, count):
             atoms = list(inputs.atoms)
             for atom in read:
                 steps = drawn[:, positions.index(noises.positions[atom])] * float(noises.atoms[atom].unit)
                 atoms[atom] = inputs.atoms[atom][None, chunk] - np.append(0.0, steps)[:, None]
             drawn_values = evaluate(formula, FormulaInputs(tuple(atoms), keys, inputs.absent, guarded=True))[1:]
-            tails = _tails(np.broadcast_to(drawn_values, (len(drawn), len(low[chunk]))), tails, beyond + 1)
+            tails = _keep_tails(np.broadcast_to(drawn_values, (len(drawn), len(low[chunk]))), tails, beyond + 1)
         assert tails is not None
         low[chunk] = tails[0].max(axis=0)
         high[chunk] = tails[1].min(axis=0)
     return low, high
 
 
-def _tails(values: Array, before: Ends | None, most: int) -> Ends:
+def _keep_tails(values: Array, before: Ends | None, most: int) -> Ends:
     """The `most` least and largest of a block and of those before; what has no value counts as beyond both ends."""
     unknown = np.isnan(values)
     least = np.where(unknown, -np.inf, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dither.answer.result import Result, column_named, names_of
+from dither.answer.result import Result, find_column, list_names
 from dither.errors import DitherError
 from dither.surfaces import PLOT_TEXT, escape_label
 
@@ -19,8 +19,8 @@ def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
         from matplotlib import pyplot
     except ImportError:
         raise DitherError("plot() needs matplotlib: pip install 'dither[plot]'") from None
-    chosen = column_named(result, column)
-    name, low, high = names_of(result, chosen)
+    chosen = find_column(result, column)
+    name, low, high = list_names(result, chosen)
     table = result.to_dict()
     keys = [result_column.name for result_column in result.columns if result_column.role == "key"]
     labels = [", ".join(str(table[key][row]) for key in keys) or name for row in range(result.table.num_rows)]

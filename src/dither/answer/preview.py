@@ -19,14 +19,14 @@ import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
-from dither.answer.alternatives import noisy_values
-from dither.answer.blocks import cells_of
-from dither.answer.evaluate import FormulaInputs, evaluate, numbers
-from dither.answer.interval_notes import interval_notes
-from dither.answer.intervals import Noises, affine_half, interval
-from dither.answer.preview_selection import foresee, limited, listed_rows
+from dither.answer.alternatives import list_noisy_values
+from dither.answer.blocks import count_cells
+from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
+from dither.answer.interval_notes import write_interval_notes
+from dither.answer.intervals import Noises, affine_half, compute_interval
+from dither.answer.preview_selection import count_listed_rows, foresee, limit_rows
 from dither.answer.quantile_intervals import NO_BANDS, Bands
-from dither.answer.result import noises_of
+from dither.answer.result import list_noises
 from dither.errors import ParameterError
 from dither.laws import KeyErrorLaw
 from dither.pages.html import write_element
@@ -146,7 +146,7 @@ class Preview:
         shown = RichTable(*heads, "limits")
         for column in self.columns:
             figures = [column.scale, column.standard_error, column.half_width, column.joint_half_width]
-            cells = [column.name, *([column.by] if self._several else []), *map(_figure, figures)]
+            cells = [column.name, *([column.by] if self._several else []), *map(_format_figure, figures)]
             if self.group_size:
                 cells.append("–" if column.relative_error is None else f"{column.relative_error:.2%}")
             cells.append("; ".join(column.limits))
@@ -239,7 +239,7 @@ class Preview:
         return as_text(self)
 
 
-def _figure(value: float | None) -> str:
+def _format_figure(value: float | None) -> str:
     return "–" if value is None else f"{value:,.4g}"
 
 
@@ -253,7 +253,7 @@ class Terms:
     bands: Bands = NO_BANDS
 
 
-def preview(
+def make_preview(
     priced: Priced,
     recipe: Recipe,
     terms: Terms,
@@ -268,15 +268,15 @@ def preview(
     measure = price.name if pot is None else pot.filter.measure
     laws = [mechanism.error_law() for mechanism in mechanisms]
     sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
-    cells = [cells_of(recipe, of) for of in recipe.sets]
+    cells = [count_cells(recipe, of) for of in recipe.sets]
     return Preview(
         price.value,
         price.name,
         Amounts(charged.amount, charged.delta),
         measure,
-        None if any(count is None for count in cells) else limited(recipe, listed_rows(recipe)),
+        None if any(count is None for count in cells) else limit_rows(recipe, count_listed_rows(recipe)),
         terms.level,
-        preview_columns(recipe, mechanisms, terms),
+        list_preview_columns(recipe, mechanisms, terms),
         None if pot is None else Balance(pot.left, pot.delta_left, pot.unit),
         stored,
         terms.group_size,
@@ -286,17 +286,17 @@ def preview(
     )
 
 
-def preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
+def list_preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
     """Every value column in every grouping set."""
     columns: list[PreviewColumn] = []
-    for of, noises in zip(recipe.sets, noises_of(recipe, mechanisms, terms.bands), strict=True):
-        inputs = reference(recipe, of, terms)
+    for of, noises in zip(recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True):
+        inputs = make_reference_cell(recipe, of, terms)
         values = [output for output in recipe.outputs if output.role == "value"]
-        columns += [_column(recipe, of, output, mechanisms, noises, inputs, terms) for output in values]
+        columns += [_preview_column(recipe, of, output, mechanisms, noises, inputs, terms) for output in values]
     return tuple(columns)
 
 
-def _column(
+def _preview_column(
     recipe: Recipe,
     of: GroupingSet,
     output: Output,
@@ -308,10 +308,10 @@ def _column(
     formula = output.formula
     read = atoms_of(output.formula)
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
-    values = tuple(noisy_values(formula))
-    cells = (cells_of(recipe, of) or 0) * len(values)
+    values = tuple(list_noisy_values(formula))
+    cells = (count_cells(recipe, of) or 0) * len(values)
     foreseen = foresee(recipe, formula, terms.level)
-    half = _widest(values, noises, inputs, foreseen.level)
+    half = _find_widest(values, noises, inputs, foreseen.level)
     scale = sensitivity = None
     law = noises.laws[formula.atom] if isinstance(formula, Noisy) else None
     if isinstance(formula, Noisy) and law is not None:
@@ -321,24 +321,24 @@ def _column(
         sensitivity = mechanisms[query].column_sensitivity(column).l1 * unit
     notes = [output.note] if output.note else []
     level = foreseen.level or terms.level
-    notes += interval_notes(formula, terms.bands, level, mechanisms)
+    notes += write_interval_notes(formula, terms.bands, level, mechanisms)
     return PreviewColumn(
         output.name,
         scale,
-        _deviation(values[0], noises) if len(values) == 1 else None,
+        _find_deviation(values[0], noises) if len(values) == 1 else None,
         half,
         sensitivity,
         limits,
         ", ".join(recipe.keys[key].column for key in of.keys) or "all",
-        None if not cells else _widest(values, noises, inputs, joint_level(terms.level, cells)),
-        _relative(half, formula, inputs),
+        None if not cells else _find_widest(values, noises, inputs, find_joint_level(terms.level, cells)),
+        _divide_by_value(half, formula, inputs),
         (*notes, *foreseen.notes),
         any(terms.bands.is_quantile(atom) for atom in read),
         inputs is None and foreseen.level is not None and any(affine(value) is None for value in values),
     )
 
 
-def _relative(half: float | None, formula: Formula, inputs: FormulaInputs | None) -> float | None:
+def _divide_by_value(half: float | None, formula: Formula, inputs: FormulaInputs | None) -> float | None:
     """Half the length of an interval over the value at the reference cell."""
     value = None if inputs is None else np.ravel(evaluate(formula, inputs))[0]
     if half is None or not isinstance(value, float) or not value or math.isnan(value):
@@ -346,10 +346,10 @@ def _relative(half: float | None, formula: Formula, inputs: FormulaInputs | None
     return half / abs(value)
 
 
-def joint_level(level: Fraction, cells: int) -> Fraction:
+def find_joint_level(level: Fraction, cells: int) -> Fraction:
     """The level of each of `cells` independent intervals that all hold together with the given one.
 
-    >>> round(float(joint_level(Fraction(95, 100), 100)) ** 100, 9)
+    >>> round(float(find_joint_level(Fraction(95, 100), 100)) ** 100, 9)
     0.95
     """
     if level < Fraction(1, 10**9):  # as a float 1 - level may be 1, and has no logarithm of its complement
@@ -358,16 +358,16 @@ def joint_level(level: Fraction, cells: int) -> Fraction:
     return 1 - Fraction(miss)
 
 
-def _widest(
+def _find_widest(
     values: tuple[Formula, ...], noises: Noises, inputs: FormulaInputs | None, level: Fraction | None
 ) -> float | None:
     """Half the length of the widest interval that a column may show; None where one of them is not known."""
-    halves = [None if level is None else _half(value, noises, inputs, level) for value in values]
+    halves = [None if level is None else _find_half(value, noises, inputs, level) for value in values]
     bounded_halves = [half for half in halves if half is not None]
     return max(bounded_halves, default=None) if len(bounded_halves) == len(halves) else None
 
 
-def _half(formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction) -> float | None:
+def _find_half(formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction) -> float | None:
     """Half the length of an interval: known for affine functions, at the reference cell for others."""
     if any(noises.laws[atom] is None for atom in atoms_of(formula)):
         return None
@@ -376,12 +376,12 @@ def _half(formula: Formula, noises: Noises, inputs: FormulaInputs | None, level:
         return affine_half(whole, noises, level)
     if inputs is None:
         return None
-    low, high = interval(formula, inputs, noises, level)
+    low, high = compute_interval(formula, inputs, noises, level)
     length = float(high[0] - low[0])
     return None if math.isnan(length) else length / 2
 
 
-def _deviation(formula: Formula, noises: Noises) -> float | None:
+def _find_deviation(formula: Formula, noises: Noises) -> float | None:
     whole = affine(formula)
     if whole is None or any(noises.laws[atom] is None for atom, _ in whole.weights):
         return None
@@ -389,7 +389,7 @@ def _deviation(formula: Formula, noises: Noises) -> float | None:
     return math.sqrt(sum((float(weight) * law.deviation) ** 2 for weight, law in terms if law is not None))
 
 
-def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> FormulaInputs | None:
+def make_reference_cell(recipe: Recipe, of: GroupingSet, terms: Terms) -> FormulaInputs | None:
     """The reference cell: counts of `group_size`, sums half-way between their bounds; None without a group size.
 
     Repeated as the answer repeats it, up to four rows: points that serve one row may be too few for several.
@@ -397,7 +397,7 @@ def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> FormulaInputs | 
     if terms.group_size is None:
         return None
     atoms = []
-    rows = min(_ROWS, cells_of(recipe, of) or _ROWS)
+    rows = min(_ROWS, count_cells(recipe, of) or _ROWS)
     for atom, (query, column) in zip(recipe.atoms, of.places, strict=True):
         released_query = recipe.queries[query]
         middle = Fraction(1)
@@ -405,7 +405,7 @@ def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> FormulaInputs | 
         if isinstance(released_query, Cells) and isinstance(aggregate, Sum):
             between = bounds_in(aggregate.column, terms.analyses.analyse_rows(released_query.plan).columns)
             middle = Fraction(between.low + between.high, 2)
-        atoms.append(numbers(atom, np.full(rows, float(middle * terms.group_size))))
+        atoms.append(scale_integers(atom, np.full(rows, float(middle * terms.group_size))))
     keys = {
         key: np.full(rows, np.nan) if key_kind(recipe.keys[key]) != "text" else np.full(rows, None, object)
         for key in range(len(recipe.keys))

@@ -106,7 +106,7 @@ class Bands:
 NO_BANDS = Bands()
 
 
-def quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
+def list_quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
     """Atoms that are quantiles, whichever set they are answered in."""
     return tuple(
         atom
@@ -119,7 +119,7 @@ def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
     """The grids of the quantiles asked for."""
     cells = []
     coarse = []
-    for atom in quantile_atoms(recipe):
+    for atom in list_quantile_atoms(recipe):
         query = recipe.queries[recipe.sets[0].places[atom][0]]
         assert isinstance(query, Quantiles)
         points = analyses.analyse_query(query).points
@@ -140,7 +140,7 @@ def rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
     return max(law.rows(cells, level) for law in rank_laws(mechanism))
 
 
-def bought_level(ends: Ends) -> Fraction:
+def find_bought_level(ends: Ends) -> Fraction:
     """The level at which ends are bought: the one asked for or 95 %, whichever is higher."""
     return max(ends.level, _USUAL)
 
@@ -149,9 +149,9 @@ def add_quantile_ends(
     recipe: Recipe, plain: Bands, ends: Ends, usable: frozenset[int] | None = None
 ) -> tuple[Recipe, Bands]:
     """The recipe with two ends for every quantile of a query with a usable one; None: all are usable."""
-    level = bought_level(ends)
+    level = find_bought_level(ends)
     price_share = ends.price_share
-    chosen = [atom for atom in quantile_atoms(recipe) if usable is None or atom in usable]
+    chosen = [atom for atom in list_quantile_atoms(recipe) if usable is None or atom in usable]
     paid = {of.places[atom][0] for of in recipe.sets for atom in chosen}
     queries = tuple(
         replace(query, ends=(level, price_share)) if index in paid and isinstance(query, Quantiles) else query
@@ -160,7 +160,7 @@ def add_quantile_ends(
     atoms = list(recipe.atoms)
     positions = [list(of.places) for of in recipe.sets]
     bands = []
-    for atom in quantile_atoms(recipe):
+    for atom in list_quantile_atoms(recipe):
         if all(of.places[atom][0] not in paid for of in recipe.sets):
             continue
         bands.append((atom, Band(len(atoms), len(atoms) + 1, level, price_share)))

@@ -81,10 +81,10 @@ def _sizes(laws: tuple[NoiseLaw, ...], upper: Floats, lower: Floats, level: Frac
     weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
     is_mirrored = not np.any(upper * lower)  # noise is symmetric: then an angle and its mirror image have one size
     kept = weights[_ANGLES:] if is_mirrored else weights
-    count = draws.enough_sizes(float(level))
+    count = draws.count_size_points(float(level))
     if len(laws) > 1 and any(law.joint is not None for law in laws) and count and len(laws) <= FEW:
-        drawn = draws.sizes_at(laws, count)
-        sizes = np.array([draws.size_quantile(drawn @ angle_weights, float(level)) for angle_weights in kept])
+        drawn = draws.draw_sizes(laws, count)
+        sizes = np.array([draws.find_size_quantile(drawn @ angle_weights, float(level)) for angle_weights in kept])
     else:
         sizes = np.array([sum_bound(laws, tuple(angle_weights), level, _CELLS) for angle_weights in kept])
     return np.concatenate([sizes[:0:-1], sizes]) if is_mirrored else sizes

@@ -23,11 +23,11 @@ import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
-from dither.answer.column_info import ResultColumn, describe
-from dither.answer.intervals import Noises, level_of
+from dither.answer.column_info import ResultColumn, describe_column
+from dither.answer.intervals import Noises, read_level
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.selection import IntervalSelection
-from dither.answer.table import Rows, make_column, rows_shown, selection_of
+from dither.answer.table import Rows, choose_rows, count_selection, make_column
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.laws import HasErrorLaws
@@ -65,14 +65,14 @@ class Result:
 
     @cached_property
     def _rows(self) -> Rows:
-        return rows_shown(self._recipe, self._release.values)
+        return choose_rows(self._recipe, self._release.values)
 
     @cached_property
     def _selections(self) -> dict[Output, IntervalSelection]:
         """What noisy values chose to show in every value column."""
         nothing = IntervalSelection(0, 0)
         return {
-            output: selection_of(self._recipe, output, self._rows) if output.role == "value" else nothing
+            output: count_selection(self._recipe, output, self._rows) if output.role == "value" else nothing
             for output in self._recipe.outputs
         }
 
@@ -83,7 +83,9 @@ class Result:
         for output in self._recipe.outputs:
             role: Literal["key", "value"] = "key" if output.role == "key" else "value"
             selection = self._selections[output]
-            value_column = describe(role, output, self._recipe, self._release, self._level, selection, self._bands)
+            value_column = describe_column(
+                role, output, self._recipe, self._release, self._level, selection, self._bands
+            )
             columns.append(value_column)
             if role == "value":
                 low, high = output.names[1:]
@@ -98,12 +100,12 @@ class Result:
     @cached_property
     def raw(self) -> pa.Table:
         """The released integers (and selected keys), one column per step."""
-        return raw_table(self._release)
+        return make_raw_table(self._release)
 
     def _build_table(self, *, intervals: bool) -> pa.Table:
         steps = self._release.priced.steps
-        noises = noises_of(self._recipe, [calibrated.mechanism for calibrated in steps], self._bands)
-        widths = _widths(self._recipe, steps)
+        noises = list_noises(self._recipe, [calibrated.mechanism for calibrated in steps], self._bands)
+        widths = _list_widths(self._recipe, steps)
         names: list[str] = []
         arrays: list[pa.Array] = []
         for output in self._recipe.outputs:
@@ -181,19 +183,19 @@ class Result:
 
     def nonnegative(self, *columns: str) -> Result:
         """Negative values of counts (or of the columns named) become 0; a new result that states its bias."""
-        from dither.answer.derive import nonnegative
+        from dither.answer.derive import raise_negative_values
 
         def derive(result: Result) -> Result:
-            return nonnegative(result, columns)
+            return raise_negative_values(result, columns)
 
         return replace(derive(self), _derived=(*self._derived, derive))
 
     def consistent(self) -> Result:
         """Rollups that add up: least squares over all grouping sets; a new result that says so."""
-        from dither.answer.derive import consistent
+        from dither.answer.derive import fit_totals
 
         def derive(result: Result) -> Result:
-            return consistent(result, result._release, result._recipe)
+            return fit_totals(result, result._release, result._recipe)
 
         return replace(derive(self), _derived=(*self._derived, derive))
 
@@ -310,10 +312,10 @@ def build_result(
     release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any], bands: Bands = NO_BANDS
 ) -> Result:
     """The result of a release by its recipe."""
-    return Result(info, release, recipe, level_of(confidence), bands)
+    return Result(info, release, recipe, read_level(confidence), bands)
 
 
-def _widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
+def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     """The public width of each atom: of its own number in a cell."""
     positions_by_atom = zip(*(of.places for of in recipe.sets), strict=True)
     own = [getattr(calibrated, "widths", ()) for calibrated in steps]
@@ -323,12 +325,12 @@ def _widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     ]
 
 
-def noises_of(recipe: Recipe, mechanisms: Sequence[HasErrorLaws], bands: Bands = NO_BANDS) -> list[Noises]:
+def list_noises(recipe: Recipe, mechanisms: Sequence[HasErrorLaws], bands: Bands = NO_BANDS) -> list[Noises]:
     """The noise of every grouping set."""
     return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
 
 
-def raw_table(release: Release) -> pa.Table:
+def make_raw_table(release: Release) -> pa.Table:
     """The released integers (and selected keys), one column per step; steps of fewer cells end in nulls.
 
     Where a step asks for several numbers of a cell, they follow each other, cell by cell.
@@ -346,7 +348,7 @@ def raw_table(release: Release) -> pa.Table:
     return pa.table(arrays, names=[f"step_{i}" for i in range(len(arrays))])
 
 
-def column_named(result: Result, name: str | None, role: str = "value") -> ResultColumn:
+def find_column(result: Result, name: str | None, role: str = "value") -> ResultColumn:
     """A column of a result, or the first of its role."""
     for column in result.columns:
         if column.role == role and (name is None or column.name == name):
@@ -355,7 +357,7 @@ def column_named(result: Result, name: str | None, role: str = "value") -> Resul
     raise ParameterError(f"no {role} column {name!r}: there are {names or 'none'}")
 
 
-def names_of(result: Result, column: ResultColumn) -> tuple[str, str, str]:
+def list_names(result: Result, column: ResultColumn) -> tuple[str, str, str]:
     """A value column and the ends of its interval, which the question may have named otherwise."""
     value, low, high = next(output.names for output in result._recipe.outputs if output.names[0] == column.name)
     return value, low, high

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.alternatives import alternatives, noisy_values, rows_by_alternative, rows_where
+from dither.answer.alternatives import group_rows, list_alternatives, list_noisy_values, select_rows
 from dither.answer.blocks import Block
 from dither.answer.evaluate import FormulaInputs, evaluate, is_null, make_inputs
 from dither.question.expressions import Formula
@@ -55,23 +55,23 @@ class Piece:
 
     def block(self, block: Block) -> Block:
         """The piece's rows of a block."""
-        return block if self.rows is None else block.taken(self.rows)
+        return block if self.rows is None else block.take_rows(self.rows)
 
     def select_inputs(self, inputs: FormulaInputs) -> FormulaInputs:
         """The piece's rows as a formula reads them."""
-        return inputs if self.rows is None else inputs.taken(self.rows)
+        return inputs if self.rows is None else inputs.take_rows(self.rows)
 
 
-def pieces_of(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Piece]:
+def split_pieces(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Piece]:
     """The rows by what they show. A constant or a key that noisy values chose is no estimate: it has no ends."""
-    shown = alternatives(formula)
+    shown = list_alternatives(formula)
     if not shown:
         return [Piece(formula, rows, has_ends=False)]
     if not shown[0].conditions:
         return [Piece(shown[0].value, rows)]
     return [
         Piece(alternative.value, len(chosen), alternative.is_noisy or not alternative.is_chosen_by_noise, chosen)
-        for alternative, chosen in rows_by_alternative(formula, inputs, rows)
+        for alternative, chosen in group_rows(formula, inputs, rows)
         if len(chosen)
     ]
 
@@ -79,7 +79,7 @@ def pieces_of(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Piece]
 def count_shown(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
     """How many rows show an estimate: a value that is made of released numbers, and is not null."""
     shown = 0
-    for piece in pieces_of(formula, inputs, rows):
+    for piece in split_pieces(formula, inputs, rows):
         if not piece.has_ends or not atoms_of(piece.value):
             continue
         if affine(piece.value) is not None:  # never null
@@ -93,7 +93,7 @@ def count_shown(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
 def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
     """How many estimates the rows of a block might show: different noisy values that public conditions allow."""
     count = 0
-    for same in noisy_values(formula).values():
+    for same in list_noisy_values(formula).values():
         conditions = [alternative.public_conditions() for alternative in same]
         if not all(conditions):
             count += block.rows
@@ -101,7 +101,7 @@ def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
             inputs = make_inputs(recipe, block)
             count += int(
                 np.any(
-                    [rows_where(alternative_conditions, inputs, block.rows) for alternative_conditions in conditions],
+                    [select_rows(alternative_conditions, inputs, block.rows) for alternative_conditions in conditions],
                     axis=0,
                 ).sum()
             )

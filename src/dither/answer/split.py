@@ -131,7 +131,9 @@ def join_demands(wanted: Sequence[float], positions: Sequence[tuple[int, int]], 
     return [joint_demand(demand, numbers) for demand, numbers in zip(totals, sides, strict=True)]
 
 
-def demands(recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]) -> list[float]:
+def compute_demands(
+    recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]
+) -> list[float]:
     """A_i of every query: how much of the loss its noise makes."""
     wanted = [0.0] * len(recipe.queries)
     read: set[int] = set()
@@ -186,7 +188,7 @@ def _moved(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
     return float(of.importance * of.unit) ** 2 * float(FAMILIES[family].squared_move(sensitivity))
 
 
-def predicted_loss(
+def predict_loss(
     recipe: Recipe,
     mechanisms: Sequence[Any],
     weights: Mapping[str, Fraction],
@@ -196,7 +198,7 @@ def predicted_loss(
 
     `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
     """
-    wanted = demands(recipe, mechanisms, "laplace", weights)
+    wanted = compute_demands(recipe, mechanisms, "laplace", weights)
     own = [mechanism.error_law() for mechanism in mechanisms] if laws is None else laws
     errors = [_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
     return sum(demand * error for demand, error in zip(wanted, errors, strict=True))

@@ -86,7 +86,7 @@ def _plain(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.10g}"
 
 
-def wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
+def read_wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
     """The question behind a suggestion; refused where nothing of the kind is declared."""
     share = exact(keep, "keep")
     if not 0 < share < 1 or not 0.0 < float(share) < 1.0:
@@ -134,7 +134,7 @@ def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> W
     if points.step <= _COARSEST:
         recipe = _recipe(of, Scan(table.name), name, shares, domain.step, Fraction(0))
         return Wish("bounds", of, keep, recipe, None, declared, one_sided)
-    thresholds = magnitudes(domain.low, domain.high)
+    thresholds = list_magnitudes(domain.low, domain.high)
     terms = tuple(_above(name, threshold * domain.step) for threshold in thresholds)
     magnitude = Project(Scan(table.name), (Named("magnitude", _added(terms)),))
     recipe = _recipe(of, magnitude, "magnitude", shares, Fraction(1), Fraction(0))
@@ -142,10 +142,10 @@ def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> W
     return Wish("bounds", of, keep, recipe, edges, declared, one_sided)
 
 
-def magnitudes(low: int, high: int) -> tuple[int, ...]:
+def list_magnitudes(low: int, high: int) -> tuple[int, ...]:
     """Zero and the powers of two on both sides of it, between two bounds, in order.
 
-    >>> magnitudes(-3, 9)
+    >>> list_magnitudes(-3, 9)
     (-2, -1, 0, 1, 2, 4, 8)
     """
     powers = [1 << power for power in range(max(abs(low), abs(high)).bit_length())]
@@ -177,7 +177,7 @@ def _recipe(of: str, plan: Plan, column: str, shares: tuple[Fraction, ...], unit
     return Recipe(f"suggest {of}", (query,), (), atoms, (GroupingSet((), None, positions),), outputs)
 
 
-def suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str) -> Suggestion:
+def make_suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str) -> Suggestion:
     """What was bought, from the released quantiles; bounds are rounded outwards to two digits."""
     quantiles = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
     low: Fraction | None = None
@@ -189,9 +189,9 @@ def suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank
         if wished.edges is not None:  # the quantile is how many edges lie below
             lowest = wished.edges[int(lowest)]
             highest = wished.edges[min(len(wished.edges) - 1, int(highest) + 1)]
-        high = min(most, rounded_up(highest) if highest > 0 else highest)
+        high = min(most, round_up_to_two_digits(highest) if highest > 0 else highest)
         if not wished.one_sided:
-            low = max(least, -rounded_up(-lowest) if lowest < 0 else lowest)
+            low = max(least, -round_up_to_two_digits(-lowest) if lowest < 0 else lowest)
     else:
         high = max(Fraction(1), quantiles[-1])
     delta = Fraction(info["charges"].get(info["pot"], ("0", "0"))[1])
@@ -200,10 +200,10 @@ def suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank
     return Suggestion(wished.what, wished.of, low, high, wished.keep, provenance, info, rank)
 
 
-def rounded_up(value: Fraction) -> Fraction:
+def round_up_to_two_digits(value: Fraction) -> Fraction:
     """A positive number rounded up to two digits, so that what is kept is at least what was bought.
 
-    >>> rounded_up(Fraction(4712, 10)), rounded_up(Fraction(30))
+    >>> round_up_to_two_digits(Fraction(4712, 10)), round_up_to_two_digits(Fraction(30))
     (Fraction(480, 1), Fraction(30, 1))
     """
     step = Fraction(1)

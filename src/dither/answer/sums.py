@@ -6,11 +6,11 @@ and is taken off too. So the bound holds for certain, and is too wide by at most
 symmetric: each side has half of the miss. Noises of one box are not independent: for them there is the union bound.
 Proof: docs/proofs/intervals.md#one-number-and-affine-functions.
 
->>> from dither.answer.draws import law_of
+>>> from dither.answer.draws import make_noise_law
 >>> from dither.laws import LaplaceErrorLaw
->>> one = law_of(LaplaceErrorLaw(Fraction(1000)))
->>> half = sum_bound((one, one), (1.0, 1.0), Fraction(999_999, 1_000_000))
->>> one.half_width(Fraction(999_999, 1_000_000)) < half < 2 * one.half_width(Fraction(1_999_999, 2_000_000))
+>>> law = make_noise_law(LaplaceErrorLaw(Fraction(1000)))
+>>> half = sum_bound((law, law), (1.0, 1.0), Fraction(999_999, 1_000_000))
+>>> law.half_width(Fraction(999_999, 1_000_000)) < half < 2 * law.half_width(Fraction(1_999_999, 2_000_000))
 True
 """
 

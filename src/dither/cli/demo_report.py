@@ -11,7 +11,7 @@ from typing import Any
 
 from dither.answer.preview import Preview
 from dither.answer.result import Result, build_result
-from dither.answer.shown_keys import shown_keys
+from dither.answer.shown_keys import list_shown_keys
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.registry import deployment
 from dither.pages.charts import ChartPoint, draw_dots, format_number
@@ -190,7 +190,7 @@ def _wards(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     recipe = _release_and_recipe(demo_answer.result)[1]
     unit = float(recipe.atoms[0].unit)
     cells_by_stage = [{cell: values[0] * unit for cell, values in stage.cells.items()} for stage in of]
-    labels = [_label(key) for key in shown_keys(recipe.keys[0].domain)]
+    labels = [_label(key) for key in list_shown_keys(recipe.keys[0].domain)]
     answers = {p.label: p for p in demo_answer.points}
     rows = []
     for code, label in enumerate(labels):

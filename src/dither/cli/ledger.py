@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from dither import steward
-from dither.answer.history import asks
+from dither.answer.history import describe_request
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
@@ -139,7 +139,7 @@ def _line(record: Record, pot: Pot) -> dict[str, Any]:
         "delta": taken.delta,
         "unit": pot.unit,
         "version": record.public.get("version"),
-        "asks": asks(record.public.get("request", {})),
+        "asks": describe_request(record.public.get("request", {})),
         "supersedes": record.supersedes,
         "superseded_by": record.superseded_by,
         "shared_by": list(record.shared_by),

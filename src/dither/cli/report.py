@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dither.answer.history import asks
+from dither.answer.history import describe_request
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
@@ -32,7 +32,9 @@ def report(
     total = facts.total
     name = facts.catalog.dataset
     pots = {pot.name: pot for pot in facts.pots}
-    releases = tuple((str(r.seq), asks(r.public.get("request", {})), _paid(r.charges, pots)) for r in facts.releases)
+    releases = tuple(
+        (str(r.seq), describe_request(r.public.get("request", {})), _paid(r.charges, pots)) for r in facts.releases
+    )
     paid = None
     if total is not None:
         charges = tuple(
