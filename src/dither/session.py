@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dither.answer.asked import Asked, Bound, bind_question, read_epsilon, read_price, read_question, read_rho
-from dither.answer.choose_mechanism import Offered, choose_mechanisms, facts_of
-from dither.answer.explain import Explanation, explain, explained
-from dither.answer.history import History, history
-from dither.answer.preview import Preview, Terms, preview, preview_columns
-from dither.answer.price_for_accuracy import least_price, meets_widths, wanted_widths
+from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
+from dither.answer.explain import Explanation, explain, strip_explain_prefix
+from dither.answer.history import History, read_history
+from dither.answer.preview import Preview, Terms, list_preview_columns, make_preview
+from dither.answer.price_for_accuracy import find_least_price, meets_widths, read_widths
 from dither.answer.quantile_intervals import Bands, rank_rows
 from dither.answer.result import Result, build_result
-from dither.answer.split import checked
-from dither.answer.suggest import Suggestion, suggestion, wish
+from dither.answer.split import check_weights
+from dither.answer.suggest import Suggestion, make_suggestion, read_wish
 from dither.builder import Question, table
 from dither.canonical import Number, fraction_text
 from dither.catalog import Catalog
@@ -132,7 +132,7 @@ class Connection:
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors. Reads no data."""
         asked = read_question(
-            explained(read_text(sql)) or sql,
+            strip_explain_prefix(read_text(sql)) or sql,
             epsilon=epsilon,
             rho=rho,
             confidence=confidence,
@@ -173,7 +173,7 @@ class Connection:
                 "delta is not the asker's to choose: a question takes what its pot states per question "
                 "(dither budget open --rule approx --delta-per-question)"
             )
-        if explained(read_text(sql)) is not None:
+        if strip_explain_prefix(read_text(sql)) is not None:
             shared: dict[str, Any] = {"group_size": group_size, "quantile_intervals": quantile_intervals}
             shared |= {"weights": weights, "max_groups": max_groups}
             return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)
@@ -212,12 +212,12 @@ class Connection:
         Also "rows_per_unit" of a table and "max_groups" of a column. The share kept is the one bought, never measured.
         """
         view = self._view()
-        wished = wish(what, of, keep, self.catalog, self._facts)
+        wished = read_wish(what, of, keep, self.catalog, self._facts)
         price = Price(read_epsilon(epsilon), read_rho(rho))
         offered = choose_mechanisms(self._kernel, view, wished.recipe, price, self._pot, {}, None)
         release = self._release(offered.priced, fresh)
         rank = _rank(offered.priced, offered.bands)
-        return suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
+        return make_suggestion(wished, release.values[0], self._info(release, offered.recipe), rank)
 
     def table(self, name: str) -> Question:
         """A question built step by step: `con.table("visits").group_by("ward").agg(n=count()).ask(epsilon=0.5)`."""
@@ -229,7 +229,7 @@ class Connection:
 
     def history(self) -> History:
         """What was asked from this pot, and what it paid: parameters and prices."""
-        return history(self._reports, self._pot)
+        return read_history(self._reports, self._pot)
 
     @property
     def catalog(self) -> Catalog:
@@ -271,7 +271,7 @@ class Connection:
 
     @property
     def _facts(self) -> Facts:
-        return facts_of(self._kernel)
+        return read_facts(self._kernel)
 
     def _view(self) -> LedgerView:
         """What the ledger says about this connection's pot, and the newest registered version with it."""
@@ -290,7 +290,7 @@ class Connection:
 
     def _offer(self, bound: Bound, asked: Asked, price: Price, view: LedgerView) -> Offered:
         """The offer for a bound question; one made before stands while the terms of the pot do."""
-        weights = checked(asked.weights, bound.recipe)
+        weights = check_weights(asked.weights, bound.recipe)
         key = ("offered", bound.key, price, tuple(weights.items()), asked.ends)
         offered: Offered | None = self._remembered.get(key)
         if offered is None or offered.priced.view.path != view.path:
@@ -312,13 +312,13 @@ class Connection:
         if asked.within is None:
             price = read_price(asked, bound.dialect)
         else:
-            wanted = wanted_widths(asked.within, bound.recipe, asked.group_size)
+            wanted = read_widths(asked.within, bound.recipe, asked.group_size)
             price = self._find_least_price(bound, asked, wanted, view, pot)
         offered = self._offer(bound, asked, price, view)
         terms = self._terms(offered.bands, asked)
         stored = pot is not None and ledger.has_answer(offered.priced.key)
         quote = _quote(pot, offered.priced)
-        return offered, preview(offered.priced, offered.recipe, terms, pot, quote, stored, wanted)
+        return offered, make_preview(offered.priced, offered.recipe, terms, pot, quote, stored, wanted)
 
     def _terms(self, bands: Bands, asked: Asked) -> Terms:
         return Terms(asked.level, self._kernel.at.analyses, asked.group_size, bands)
@@ -340,10 +340,10 @@ class Connection:
             except ParameterError:  # more noise than can be drawn
                 return False
             mechanisms = [step.mechanism for step in offered.priced.steps]
-            columns = preview_columns(offered.recipe, mechanisms, self._terms(offered.bands, asked))
+            columns = list_preview_columns(offered.recipe, mechanisms, self._terms(offered.bands, asked))
             return meets_widths(columns, wanted)
 
-        return make_price(least_price(meets))
+        return make_price(find_least_price(meets))
 
     def _release(self, priced: Priced, fresh: bool) -> Release:
         if not priced.view.path:

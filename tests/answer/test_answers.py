@@ -14,11 +14,11 @@ import pytest
 from scipy.stats import binom
 
 from dither.answer.asked import read_question
-from dither.answer.blocks import blocks
-from dither.answer.evaluate import evaluate, given
-from dither.answer.intervals import interval
-from dither.answer.result import build_result, noises_of
-from dither.answer.table import column, rows_shown
+from dither.answer.blocks import make_blocks
+from dither.answer.evaluate import evaluate, make_inputs
+from dither.answer.intervals import compute_interval
+from dither.answer.result import build_result, list_noises
+from dither.answer.table import choose_rows, make_column
 from dither.privacy.kernel.release import Release
 from dither.privacy.kernel.request import Price
 from dither.question.expressions import Apply, KeyValue, Noisy
@@ -121,20 +121,20 @@ class TestCoverage:
         found = con._offer(con._bind(question), question, exact_price, con._view())
         recipe, priced = found.recipe, found.priced
         assert {each.step.family for each in priced.steps} == {"gaussian" if "rho" in price else "box"}
-        noises = noises_of(recipe, [each.mechanism for each in priced.steps])
-        truth = blocks(recipe, asked.exact_values(con, priced))
+        noises = list_noises(recipe, [each.mechanism for each in priced.steps])
+        truth = make_blocks(recipe, asked.exact_values(con, priced))
         measurer = con._kernel.prepare(priced)
         exact = con._kernel.measure_with_retries(priced, measurer)
         measurer.close()
-        found = [blocks(recipe, con._kernel.randomise(priced, exact)) for _ in range(500)]
+        found = [make_blocks(recipe, con._kernel.randomise(priced, exact)) for _ in range(500)]
         for i, noise in enumerate(noises):
             atoms = tuple(np.concatenate([each[i].atoms[a] for each in found]) for a in range(len(recipe.atoms)))
             cells = truth[i].rows
             many = replace(truth[i], rows=500 * cells, atoms=atoms, keys={k: v * 500 for k, v in truth[i].keys.items()})
             for output in recipe.outputs:
                 if output.role == "value":
-                    wanted = np.tile(evaluate(output.formula, given(recipe, truth[i])), 500)
-                    low, high = interval(output.formula, given(recipe, many), noise, F(9, 10))
+                    wanted = np.tile(evaluate(output.formula, make_inputs(recipe, truth[i])), 500)
+                    low, high = compute_interval(output.formula, make_inputs(recipe, many), noise, F(9, 10))
                     hits = ~((wanted < low - 1e-6) | (wanted > high + 1e-6)).reshape(500, cells)
                     assert (hits.sum(0) >= binom.ppf(1e-9, 500, 0.9)).all(), (output.name, hits.sum(0))
 
@@ -144,17 +144,17 @@ class TestCoverage:
             Output("n", Noisy(0), "value"), keys=("day",), order=(Order(Noisy(0), descending=True),), limit=10
         )
         priced = SimpleNamespace(steps=[SimpleNamespace(mechanism=_laplace(20), width=2**62)] * 3)
-        noises = noises_of(recipe, [each.mechanism for each in priced.steps])
+        noises = list_noises(recipe, [each.mechanism for each in priced.steps])
         cells = 366 + 1
         from dither.privacy import noise
 
         plain = wide = shown = 0
         for _ in range(60):
             values = (tuple(int(v) for v in 100 + noise.discrete_laplace(20, cells)), (0,) * cells, (0,) * cells)
-            rows = rows_shown(recipe, values)
+            rows = choose_rows(recipe, values)
             assert rows.is_choice and (rows.shown, rows.of) == (10, cells)
             for level, add in ((F(9, 10), "plain"), (rows.level(F(9, 10)), "wide")):
-                found = column(recipe, recipe.outputs[1], rows, noises, [2**62] * 3, level)
+                found = make_column(recipe, recipe.outputs[1], rows, noises, [2**62] * 3, level)
                 hits = sum(low <= 100 <= high for low, high in zip(found.low, found.high, strict=True))
                 plain, wide = plain + hits * (add == "plain"), wide + hits * (add == "wide")
             shown += rows.shown
@@ -176,7 +176,7 @@ class TestRows:
 
     def test_a_choice_by_public_conditions_is_no_choice(self):
         recipe = handmade.by_ward(having=Apply("ne", (KeyValue(0), handmade.Constant("other"))), limit=1)
-        rows = rows_shown(recipe, ((1, 2, 3, 4),) * 3)
+        rows = choose_rows(recipe, ((1, 2, 3, 4),) * 3)
         assert (rows.shown, rows.is_choice, rows.level(F(1, 2))) == (1, False, F(1, 2))
 
     def test_order_is_stable_and_puts_nulls_where_asked(self):

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives
-from dither.answer.draws import law_of
-from dither.answer.evaluate import Given, evaluate
+from dither.answer.alternatives import MOST_ALTERNATIVES, list_alternatives
+from dither.answer.draws import make_noise_law
+from dither.answer.evaluate import FormulaInputs, evaluate
 from dither.answer.result import build_result
-from dither.answer.selection import pieces_of
+from dither.answer.selection import split_pieces
 from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import IntegerLaplace
 from dither.question.expressions import Constant, KeyValue
@@ -39,7 +39,7 @@ SMALL = apply("lt", VALUES, number(40))
 def fixed_noise(seed: int) -> list[int]:
     """One draw for each cell: the law's own quantiles, in an order of their own."""
     shares = (np.arange(CELLS) + 0.5) / CELLS
-    drawn = law_of(IntegerLaplace(F(SCALE), Sensitivity.of()).error_law()).inverse(shares)
+    drawn = make_noise_law(IntegerLaplace(F(SCALE), Sensitivity.of()).error_law()).inverse(shares)
     return [int(each) for each in np.random.default_rng(seed).permutation(drawn)]
 
 
@@ -185,12 +185,12 @@ def test_what_is_surely_true_is_said_so():
 def test_more_alternatives_than_are_told_apart_have_no_ends():
     conditions = [apply("gt", COUNT, number(each)) for each in range(MOST_ALTERNATIVES)]
     formula = apply("add", *(apply("case", each, COUNT, VALUES) for each in conditions))
-    assert alternatives(formula) == ()
+    assert list_alternatives(formula) == ()
     result = ask(formula)
     assert set(result.to_dict()["x_low"]) == {None} and None not in result.to_dict()["x"]
     assert "it has no intervals" in result.columns[2].notes[0]
     same = apply("add", *(apply("case", LARGE, COUNT, VALUES) for _ in range(MOST_ALTERNATIVES)))
-    assert len(alternatives(same)) == 2  # one condition decides all of them
+    assert len(list_alternatives(same)) == 2  # one condition decides all of them
 
 
 def test_limits_and_choices_multiply():
@@ -240,13 +240,13 @@ def test_pieces_show_what_the_formula_shows(seed):
     for _ in range(60):
         formula = random_formula(draw, 3)
         numbers = tuple(draw.integers(-3, 5, 40).astype(float) for _ in range(3))
-        at = Given(numbers, {0: np.where(draw.random(40) < 0.3, np.nan, 2.0)}, {})
+        at = FormulaInputs(numbers, {0: np.where(draw.random(40) < 0.3, np.nan, 2.0)}, {})
         expected = np.broadcast_to(evaluate(formula, at), (40,))
         shown = np.full(40, -99.0)
-        for piece in pieces_of(formula, at, 40):
+        for piece in split_pieces(formula, at, 40):
             rows = np.arange(40) if piece.rows is None else piece.rows
             assert (shown[rows] == -99.0).all()  # every row shows one alternative
-            shown[rows] = evaluate(piece.value, piece.given(at))
+            shown[rows] = evaluate(piece.value, piece.select_inputs(at))
         np.testing.assert_array_equal(shown, expected)
-        told_apart += len(alternatives(formula)) > 1
+        told_apart += len(list_alternatives(formula)) > 1
     assert told_apart > 30

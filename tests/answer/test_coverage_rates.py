@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from dither.answer import draws
-from dither.answer.draws import law_of
-from dither.answer.evaluate import Given, evaluate
-from dither.answer.intervals import Noises, affine_half, interval, level_of
+from dither.answer.draws import make_noise_law
+from dither.answer.evaluate import FormulaInputs, evaluate
+from dither.answer.intervals import Noises, affine_half, compute_interval, read_level
 from dither.answer.sums import sum_bound
 from dither.errors import ParameterError
 from dither.laws import GaussianErrorLaw, LaplaceErrorLaw
@@ -71,7 +71,7 @@ def laws(family: str):
 
 def noises_for(errors):
     return Noises(
-        tuple(Atom("x") for _ in errors), tuple(map(law_of, errors)), tuple((i, 0) for i in range(len(errors)))
+        tuple(Atom("x") for _ in errors), tuple(map(make_noise_law, errors)), tuple((i, 0) for i in range(len(errors)))
     )
 
 
@@ -82,12 +82,12 @@ def released(exact, errors, repetitions):
         draw = noise.discrete_laplace if isinstance(error, LaplaceErrorLaw) else noise.discrete_gaussian
         scale = error.scale if isinstance(error, LaplaceErrorLaw) else error.sigma
         columns.append((value + draw(scale, repetitions)).astype(np.float64))
-    return Given(tuple(columns), {}, {})
+    return FormulaInputs(tuple(columns), {}, {})
 
 
 def covered(formula, exact, at, noises, level) -> int:
-    truth = np.ravel(evaluate(formula, Given(tuple(np.array([float(v)]) for v in exact), {}, {})))[0]
-    low, high = interval(formula, at, noises, level)
+    truth = np.ravel(evaluate(formula, FormulaInputs(tuple(np.array([float(v)]) for v in exact), {}, {})))[0]
+    low, high = compute_interval(formula, at, noises, level)
     misses = (truth < low - 1e-9 * abs(truth)) | (truth > high + 1e-9 * abs(truth))  # NaN is no bound
     return int((~misses).sum())
 
@@ -111,7 +111,7 @@ def test_ends_are_not_just_far_away(family):
     for name, formula in FORMULAS.items():
         repetitions = 600 if name in DRAWN else 3000
         at = released(exact, errors, repetitions)
-        low, high = interval(formula, at, noises_for(errors), F(9, 10))
+        low, high = compute_interval(formula, at, noises_for(errors), F(9, 10))
         assert np.isfinite(low).all() and np.isfinite(high).all()
         if name not in ("count", "rounded"):  # whole numbers cover more than they must
             found = covered(formula, exact, at, noises_for(errors), F(9, 10))
@@ -132,7 +132,7 @@ def test_planted_an_average_whose_count_is_taken_as_exact_is_caught():
     """(sum ± half-width) / count forgets the noise of the count: far too narrow where the mean is near its bound."""
     exact, errors = (2000, 196_000), laws("laplace")[:2]
     at = released(exact, errors, 3000)
-    half = law_of(errors[1]).half_width(F(9, 10)) / at.atoms[0]
+    half = make_noise_law(errors[1]).half_width(F(9, 10)) / at.atoms[0]
     forgetful = (np.abs(at.atoms[1] / at.atoms[0] - 98) <= half).sum()
     ours = covered(FORMULAS["average"], exact, at, noises_for(errors), F(9, 10))
     assert forgetful < binom.ppf(1e-9, 3000, 0.9) <= ours
@@ -155,24 +155,24 @@ def test_ratios_of_gaussian_noise_against_fiellers_closed_form():
     z = norm.ppf(0.975)
     roots = np.roots([d**2 - z**2 * t**2, -2 * n * d, n**2 - z**2 * s**2])
     noises = noises_for([GaussianErrorLaw(F(3000)), GaussianErrorLaw(F(500))])
-    at = Given((np.array([n]), np.array([d])), {}, {})
-    low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, F(95, 100))
+    at = FormulaInputs((np.array([n]), np.array([d])), {}, {})
+    low, high = compute_interval(apply("divide", Noisy(0), Noisy(1)), at, noises, F(95, 100))
     assert low[0] == pytest.approx(min(roots), rel=0.01) and high[0] == pytest.approx(max(roots), rel=0.01)
 
 
 def test_a_denominator_that_may_be_zero_gives_no_bound():
     noises = noises_for([LaplaceErrorLaw(F(100)), LaplaceErrorLaw(F(10))])
-    at = Given((np.array([500.0, 500.0]), np.array([12.0, 400.0])), {}, {})
-    low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, F(95, 100))
+    at = FormulaInputs((np.array([500.0, 500.0]), np.array([12.0, 400.0])), {}, {})
+    low, high = compute_interval(apply("divide", Noisy(0), Noisy(1)), at, noises, F(95, 100))
     assert np.isnan([low[0], high[0]]).all() and np.isfinite([low[1], high[1]]).all()
 
 
 def test_intervals_are_the_same_every_time_and_nest():
     noises = noises_for(laws("laplace"))
-    at = Given(tuple(np.array([float(v)]) for v in cell(500)), {}, {})
+    at = FormulaInputs(tuple(np.array([float(v)]) for v in cell(500)), {}, {})
     for formula in FORMULAS.values():
-        ends = [interval(formula, at, noises, F(level, 1000)) for level in (500, 800, 900, 950, 990)]
-        again = [interval(formula, at, noises, F(level, 1000)) for level in (500, 800, 900, 950, 990)]
+        ends = [compute_interval(formula, at, noises, F(level, 1000)) for level in (500, 800, 900, 950, 990)]
+        again = [compute_interval(formula, at, noises, F(level, 1000)) for level in (500, 800, 900, 950, 990)]
         assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(ends, again, strict=True))
         lows = [-np.inf if np.isnan(low[0]) else low[0] for low, _ in ends]
         assert lows == sorted(lows, reverse=True)
@@ -180,7 +180,7 @@ def test_intervals_are_the_same_every_time_and_nest():
 
 def test_the_same_released_number_twice_is_one_noise():
     """Two atoms at one place: their difference has no noise at all."""
-    error = law_of(LaplaceErrorLaw(F(10)))
+    error = make_noise_law(LaplaceErrorLaw(F(10)))
     noises = Noises((Atom("a"), Atom("a")), (error, error), ((0, 0), (0, 0)))
     assert affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, F(95, 100)) == 0
 
@@ -191,13 +191,17 @@ ERRORS = [LaplaceErrorLaw(F(1, 2)), LaplaceErrorLaw(F(20)), GaussianErrorLaw(F(3
 @pytest.mark.parametrize("error", ERRORS)
 def test_points_follow_the_law(error):
     """Shares of the points against the exact distribution function, to 2 / sqrt(points) and far better in practice."""
-    found = draws.noise((law_of(error), law_of(error)), 8192)
+    found = draws.draw_noise((make_noise_law(error), make_noise_law(error)), 8192)
     for column in (0, 1):
         for z in (-3, -1, 0, 1, 5, 30):
             below = sum(error.pmf(k) for k in range(z - 4000, z + 1))
             assert abs((found[:, column] <= z).mean() - below) < 2e-3
     assert (
-        draws.enough(1 - 1e-9, 1) == draws.enough(1.0, 1) == draws.many(1 - 1e-9, 1) == draws.many(1 - 1e-6, 100) == 0
+        draws.count_points(1 - 1e-9, 1)
+        == draws.count_points(1.0, 1)
+        == draws.count_block_points(1 - 1e-9, 1)
+        == draws.count_block_points(1 - 1e-6, 100)
+        == 0
     )
 
 
@@ -215,7 +219,7 @@ def test_sums_of_many_noises_against_direct_convolution():
         for miss in (F(1, 10), F(1, 1000), F(1, 10**6), F(1, 10**7)):
             inside = np.cumsum(np.append(law[places], law[places + 1 :] + law[places - 1 :: -1]))
             exact = int(np.argmax(inside >= 1 - float(miss)))
-            found = sum_bound(tuple(map(law_of, errors)), (1.0,) * 9, 1 - miss)
+            found = sum_bound(tuple(map(make_noise_law, errors)), (1.0,) * 9, 1 - miss)
             assert exact <= found <= exact * 1.01 + 1
 
 
@@ -234,17 +238,17 @@ def test_ratios_beyond_the_points_against_fiellers_closed_form():
     z = norm.isf(5e-7)
     roots = np.roots([d**2 - z**2 * t**2, -2 * n * d, n**2 - z**2 * s**2])
     noises = noises_for([GaussianErrorLaw(F(3000)), GaussianErrorLaw(F(500))])
-    at = Given((np.array([n]), np.array([d])), {}, {})
-    low, high = interval(apply("divide", Noisy(0), Noisy(1)), at, noises, 1 - F(1, 10**6))
+    at = FormulaInputs((np.array([n]), np.array([d])), {}, {})
+    low, high = compute_interval(apply("divide", Noisy(0), Noisy(1)), at, noises, 1 - F(1, 10**6))
     assert low[0] <= min(roots) + 1e-3 and high[0] >= max(roots) - 1e-3
     assert low[0] == pytest.approx(min(roots), rel=0.02) and high[0] == pytest.approx(max(roots), rel=0.02)
 
 
 def test_blocks_are_the_same_points():
     """A block after the first holds the points that follow, and tails kept over blocks are those of all at once."""
-    law = (law_of(LaplaceErrorLaw(F(6))), law_of(GaussianErrorLaw(F(40))))
-    whole = draws.noise(law, 4096)
-    parts = [draws.noise(law, 1024, start) for start in range(0, 4096, 1024)]
+    law = (make_noise_law(LaplaceErrorLaw(F(6))), make_noise_law(GaussianErrorLaw(F(40))))
+    whole = draws.draw_noise(law, 4096)
+    parts = [draws.draw_noise(law, 1024, start) for start in range(0, 4096, 1024)]
     assert sorted(map(tuple, whole)) == sorted(map(tuple, np.concatenate(parts)))
 
 
@@ -252,10 +256,10 @@ def test_any_formula_beyond_a_million_points():
     """A variance at 1 - 2e-5: two million points in blocks. It holds what a normal approximation says, and has ends."""
     errors = laws("gaussian")
     noises, exact = noises_for(errors), cell(20_000)
-    at = Given(tuple(np.array([float(v)]) for v in exact), {}, {})
+    at = FormulaInputs(tuple(np.array([float(v)]) for v in exact), {}, {})
     half = {}
     for level in (F(95, 100), 1 - F(2, 10**5)):
-        low, high = interval(FORMULAS["variance"], at, noises, level)
+        low, high = compute_interval(FORMULAS["variance"], at, noises, level)
         half[level] = (high[0] - low[0]) / 2
     expected = norm.isf(1e-5) / norm.isf(0.025)
     assert half[1 - F(2, 10**5)] / half[F(95, 100)] == pytest.approx(expected, rel=0.05)
@@ -280,4 +284,4 @@ def test_shapes():
 @pytest.mark.parametrize("level", [0, 1, "x", 2, -1, True])
 def test_levels(level):
     with pytest.raises(ParameterError):
-        level_of(level)
+        read_level(level)

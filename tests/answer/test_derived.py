@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from dither import ParameterError, RefusedError
-from dither.answer.derive import _empty_bias
+from dither.answer.derive import _compute_empty_bias
 from dither.answer.result import build_result
 from dither.plan.norms import Sensitivity
 from dither.privacy import noise
@@ -66,7 +66,7 @@ class TestNonnegative:
         drawn = np.maximum(0, mechanism.release(cells)[:, 0].astype(np.float64))
         steps = [SimpleNamespace(mechanism=mechanism)]
         result = SimpleNamespace(_release=SimpleNamespace(priced=SimpleNamespace(steps=steps)))
-        stated = _empty_bias(result, SimpleNamespace(scale=F(40), steps=(0,)))
+        stated = _compute_empty_bias(result, SimpleNamespace(scale=F(40), steps=(0,)))
         assert drawn.mean() == pytest.approx(stated, abs=6 * drawn.std() / math.sqrt(200_000))
 
 

@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from dither.answer.evaluate import Given, evaluate
+from dither.answer.evaluate import FormulaInputs, evaluate
 from dither.question.expressions import FUNCTIONS, Apply, Constant, Grouping, KeyValue, Noisy
 
 A, B = Noisy(0), Noisy(1)
@@ -66,7 +66,7 @@ def test_a_formula_is_what_the_engine_says(formula, sql):
     first, second = (np.array(column) for column in zip(*pairs, strict=True))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = np.broadcast_to(evaluate(formula, Given((first, second), {}, {})), (len(pairs),))
+        found = np.broadcast_to(evaluate(formula, FormulaInputs((first, second), {}, {})), (len(pairs),))
     for got, want in zip(found, expected, strict=True):
         assert np.isnan(got) if want is None else got == pytest.approx(float(want), rel=1e-12), (got, want)
 
@@ -88,16 +88,16 @@ def test_what_has_no_value_is_null_and_never_an_error():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for name in ("exp", "ln", "sqrt", "abs", "floor"):
-            found = evaluate(Apply(name, (A,)), Given((wild,), {}, {}))
+            found = evaluate(Apply(name, (A,)), FormulaInputs((wild,), {}, {}))
             assert not np.isinf(found).any()
-        big = evaluate(Apply("power", (A, number(400))), Given((np.array([10.0, -2.0]),), {}, {}))
+        big = evaluate(Apply("power", (A, number(400))), FormulaInputs((np.array([10.0, -2.0]),), {}, {}))
         assert np.isnan(big[0])
 
 
 def test_keys_are_compared_as_what_they_are():
     days = np.array([datetime.date(2024, 1, 1), datetime.date(2025, 1, 1), None], object)
     words = np.array(["north", "south", None], object)
-    at = Given((), {0: days, 1: words}, {0: 0.0, 1: 1.0})
+    at = FormulaInputs((), {0: days, 1: words}, {0: 0.0, 1: 1.0})
     after = Apply("ge", (KeyValue(0), Constant("2024-06-01")))
     assert evaluate(after, at)[:2].tolist() == [0.0, 1.0] and np.isnan(evaluate(after, at)[2])
     by_day = Apply("lt", (KeyValue(0), number((datetime.date(2024, 6, 1) - datetime.date(1970, 1, 1)).days)))

@@ -22,7 +22,7 @@ from dither.cli.main import app
 from dither.errors import DitherError
 from dither.local import dashboard, plots
 from dither.local.direct import Direct
-from dither.pages.charts import Point, draw_dots, draw_meter
+from dither.pages.charts import ChartPoint, draw_dots, draw_meter
 from tests.datasets import clinic
 
 matplotlib.use("Agg")
@@ -181,7 +181,7 @@ def test_the_guarantee_of_a_catalog_is_harmless(asked, tmp_path):
 
 def test_charts_and_dashboards_hold_no_markup():
     pages = [
-        draw_dots([Point(LABEL, 3.0, 1.0, 5.0)], NAME),
+        draw_dots([ChartPoint(LABEL, 3.0, 1.0, 5.0)], NAME),
         draw_meter([(LABEL, 0.5)], 1.0, 1.0),
         dashboard.render(NAME, {LABEL: Direct(2, 2).estimate(np.array([60, 40]), 100).named([LABEL, "b"])}),
     ]

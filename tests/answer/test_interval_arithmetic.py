@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from dither.answer import interval_arithmetic as arithmetic
-from dither.answer.draws import law_of
-from dither.answer.evaluate import Given, evaluate
-from dither.answer.intervals import Noises, interval
+from dither.answer.draws import make_noise_law
+from dither.answer.evaluate import FormulaInputs, evaluate
+from dither.answer.intervals import Noises, compute_interval
 from dither.answer.result import build_result
 from dither.laws import LaplaceErrorLaw
 from dither.question.expressions import Constant
@@ -85,14 +85,14 @@ def test_a_square_lies_between_the_squares_of_the_ends():
     assert all((low**2, high**2) == (square_low, square_high) for low, high, square_low, square_high in rows)
 
 
-def fixed_release(exact, errors, repetitions: int) -> Given:
+def fixed_release(exact, errors, repetitions: int) -> FormulaInputs:
     """Every number with the quantiles of its own law, in an order of its own."""
     shares = (np.arange(repetitions) + 0.5) / repetitions
     columns = []
     for seed, (value, error) in enumerate(zip(exact, errors, strict=True)):
-        noise = law_of(error).inverse(shares)
+        noise = make_noise_law(error).inverse(shares)
         columns.append(value + np.random.default_rng(seed).permutation(noise))
-    return Given(tuple(columns), {}, {})
+    return FormulaInputs(tuple(columns), {}, {})
 
 
 def test_the_coefficient_of_determination_is_covered_where_nothing_is_correlated():
@@ -102,8 +102,8 @@ def test_the_coefficient_of_determination_is_covered_where_nothing_is_correlated
     exact = (2000, 100_000, 7_000_000, 100_000, 5_000_000, 7_000_000)
     errors = rates.laws("laplace")
     given, noises = fixed_release(exact, errors, 300), rates.noises_for(errors)
-    by_correlation = interval(rates.FORMULAS["correlation"], given, noises, F(9, 10))
-    low, high = interval(determination, given, noises, F(9, 10))
+    by_correlation = compute_interval(rates.FORMULAS["correlation"], given, noises, F(9, 10))
+    low, high = compute_interval(determination, given, noises, F(9, 10))
     assert np.isfinite(low).all() and np.isfinite(high).all()
     np.testing.assert_array_equal(low <= 0, (by_correlation[0] <= 0) & (by_correlation[1] >= 0))
     assert (low <= 0).mean() >= 0.87
@@ -113,8 +113,8 @@ def test_a_sum_less_a_square_is_covered_where_the_square_makes_the_noise():
     """It is written as a variance is, but its first number has next to no noise: points around it missed."""
     formula = apply("subtract", TOTAL, apply("divide", apply("multiply", COUNT, COUNT), VALUES))
     errors = [LaplaceErrorLaw(F(40)), LaplaceErrorLaw(F(1, 10)), LaplaceErrorLaw(F(1))]
-    noises = Noises((Atom("x"),) * 3, tuple(map(law_of, errors)), ((0, 0), (1, 0), (2, 0)))
-    low, high = interval(formula, fixed_release((0, 50, 100), errors, 400), noises, F(9, 10))
+    noises = Noises((Atom("x"),) * 3, tuple(map(make_noise_law, errors)), ((0, 0), (1, 0), (2, 0)))
+    low, high = compute_interval(formula, fixed_release((0, 50, 100), errors, 400), noises, F(9, 10))
     assert ((low <= 50) & (high >= 50)).mean() >= 0.9
 
 
@@ -138,8 +138,10 @@ def test_every_value_between_the_inner_ends_lies_between_the_outer_ones(name, mo
         middle = (low + high) / 2
         monkeypatch.setattr("dither.answer.intervals.affine_half", lambda *_, half=high - middle: half)
         noises = rates.noises_for([LaplaceErrorLaw(F(1))])
-        outer_low, outer_high = interval(MAPPED[name], Given((np.array([middle]),), {}, {}), noises, LEVEL)
-        values = evaluate(MAPPED[name], Given((np.linspace(low, high, 1001),), {}, {}))
+        outer_low, outer_high = compute_interval(
+            MAPPED[name], FormulaInputs((np.array([middle]),), {}, {}), noises, LEVEL
+        )
+        values = evaluate(MAPPED[name], FormulaInputs((np.linspace(low, high, 1001),), {}, {}))
         values = values[np.isfinite(values)]
         room = 1e-9 * np.abs(values).max(initial=1.0)
         assert not (values < outer_low - room).any() and not (values > outer_high + room).any()

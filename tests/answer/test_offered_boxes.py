@@ -8,7 +8,7 @@ import pytest
 
 from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms
-from dither.answer.split import demands, split, weighted
+from dither.answer.split import compute_demands, split, weigh_steps
 from dither.privacy.kernel.request import Price, Request
 from tests.answer import asked
 
@@ -76,8 +76,8 @@ def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     boxed = choose_mechanisms(con._kernel, con._kernel.view("total"), recipe, price, "total", {})
     arranged = arrange_alone(recipe)
     equal = con._kernel.price(Request(split(recipe.queries, arranged.shares), price, "total"))
-    wanted = demands(arranged.recipe, [each.mechanism for each in equal.steps], "laplace", {})
-    steps = weighted(recipe.queries, arranged.shares, wanted, "laplace", {})
+    wanted = compute_demands(arranged.recipe, [each.mechanism for each in equal.steps], "laplace", {})
+    steps = weigh_steps(recipe.queries, arranged.shares, wanted, "laplace", {})
     alone = con._kernel.price(Request(steps, price, "total"))
     for one, other in zip(arranged.recipe.sets[0].places, boxed.recipe.sets[0].places, strict=True):
         before, after = (
@@ -100,4 +100,4 @@ def test_averages_have_ends_at_any_price(con, epsilon):
     sql = "SELECT AVG(score) AS a, COUNT(*) AS n FROM visits"
     shown = con.preview(sql, epsilon=epsilon, group_size=10_000).column("a")
     assert shown.half_width is not None and 0 <= shown.half_width <= 0.2 / epsilon
-    assert con.preview(sql, within={"a": F(1, 50)}, group_size=10_000).asked < 50
+    assert con.preview(sql, within={"a": F(1, 50)}, group_size=10_000).price < 50

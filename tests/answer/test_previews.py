@@ -12,8 +12,8 @@ from scipy.stats import binom, norm
 from dither import ParameterError, canonical
 from dither.answer.documents import read_preview, write_preview
 from dither.answer.explain import Explanation
-from dither.answer.preview import joint_level
-from dither.answer.price_for_accuracy import least_price
+from dither.answer.preview import find_joint_level
+from dither.answer.price_for_accuracy import find_least_price
 from dither.builder import count
 from dither.data.measure import Measurer
 from dither.errors import DitherError
@@ -72,7 +72,7 @@ class TestFigures:
 
     def test_joint_intervals_hold_together(self):
         """4,000 times 50 cells: all inside at once as often as said."""
-        level = joint_level(F(9, 10), 50)
+        level = find_joint_level(F(9, 10), 50)
         from dither.laws import LaplaceErrorLaw
 
         half = LaplaceErrorLaw(F(30)).interval(level)
@@ -103,8 +103,8 @@ class TestPrices:
         """Laplace: epsilon = D ln(1/beta) / t, up to whole numbers and three digits (spec D1)."""
         shown = con.preview("SELECT COUNT(*) AS n FROM visits", within=within)
         assert shown.column("n").half_width <= within
-        assert float(shown.asked) == pytest.approx(20 * math.log(20) / within, rel=0.03)
-        cheaper = con.preview("SELECT COUNT(*) AS n FROM visits", epsilon=shown.asked * F(97, 100))
+        assert float(shown.price) == pytest.approx(20 * math.log(20) / within, rel=0.03)
+        cheaper = con.preview("SELECT COUNT(*) AS n FROM visits", epsilon=shown.price * F(97, 100))
         assert cheaper.column("n").half_width > within
         assert f"this is the least price for n ± {within}" in str(shown)
 
@@ -126,10 +126,10 @@ class TestPrices:
 
     def test_impossible_wishes(self):
         with pytest.raises(ParameterError, match="no price up to 1000"):
-            least_price(lambda price: False)
-        assert least_price(lambda price: True) == F(1, 10**6)
+            find_least_price(lambda price: False)
+        assert find_least_price(lambda price: True) == F(1, 10**6)
         for wish in (F(1, 7), F(22, 7), F(999)):
-            found = least_price(lambda price, wish=wish: price >= wish)
+            found = find_least_price(lambda price, wish=wish: price >= wish)
             assert wish <= found <= wish * F(1011, 1000)
 
 
@@ -165,9 +165,9 @@ class TestHistory:
         res = con.sql(SQL, epsilon=1)
         con.sql(SQL, epsilon=1)
         shown = con.history()
-        assert len(shown) == 1 and shown.asked[0].release_id == res.info["release_id"]
+        assert len(shown) == 1 and shown.releases[0].release_id == res.info["release_id"]
         assert shown.raw(res.info["release_id"])[0] == tuple(res.raw["step_0"].drop_null().to_pylist())
-        assert "from visits by ward" in shown.asked[0].asks and "epsilon" in str(shown)
+        assert "from visits by ward" in shown.releases[0].asks and "epsilon" in str(shown)
         with pytest.raises(Exception, match="paid for no release"):
             shown.raw(999)
 
@@ -228,7 +228,7 @@ class TestChoices:
         assert set(con.sql(sql, **terms).to_dict()["v_high"]) == {None}
 
     def test_the_least_price_pays_for_the_widest(self, con):
-        plain, chosen = (con.preview(sql, within=200).asked for sql in (COUNTS, CHOICES["having"]))
+        plain, chosen = (con.preview(sql, within=200).price for sql in (COUNTS, CHOICES["having"]))
         assert chosen > plain
 
 

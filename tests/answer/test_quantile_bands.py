@@ -10,13 +10,13 @@ import pytest
 from scipy.stats import binom
 
 from dither import ParameterError, connect, steward
-from dither.answer.blocks import blocks
+from dither.answer.blocks import make_blocks
 from dither.answer.choose_mechanism import choose_mechanisms
-from dither.answer.evaluate import given
-from dither.answer.intervals import interval
-from dither.answer.quantile_intervals import Ends, rank_rows, widened, without_bands
-from dither.answer.result import noises_of
-from dither.answer.suggest import rounded_up
+from dither.answer.evaluate import make_inputs
+from dither.answer.intervals import compute_interval
+from dither.answer.quantile_intervals import Ends, add_quantile_ends, rank_rows, read_quantile_grids
+from dither.answer.result import list_noises
+from dither.answer.suggest import round_up_to_two_digits
 from dither.plan.analysed_query import Analyses
 from dither.privacy.charges.rules import charge_pure
 from dither.privacy.kernel.request import Price
@@ -57,14 +57,14 @@ def covered(folder, ages, shares, repetitions, epsilon):
         measurer = kernel.prepare(found.priced)
         measured = kernel.measure_with_retries(found.priced, measurer)
         measurer.close()
-        (noises,) = noises_of(found.recipe, [each.mechanism for each in found.priced.steps], found.bands)
+        (noises,) = list_noises(found.recipe, [each.mechanism for each in found.priced.steps], found.bands)
         hits = np.zeros(len(shares))
         for _ in range(repetitions):
-            (block,) = blocks(found.recipe, kernel.randomise(found.priced, measured))
+            (block,) = make_blocks(found.recipe, kernel.randomise(found.priced, measured))
             for i, (least, largest) in enumerate(exact):
-                at = given(found.recipe, block)
+                at = make_inputs(found.recipe, block)
                 band = found.bands.get(i)
-                low, high = interval(handmade.Noisy(i), at, noises, F(95, 100))
+                low, high = compute_interval(handmade.Noisy(i), at, noises, F(95, 100))
                 assert low[0] <= at.atoms[band.low][0] and at.atoms[band.high][0] <= high[0]
                 hits[i] += at.atoms[band.low][0] <= least and largest <= at.atoms[band.high][0]
     return hits
@@ -149,7 +149,8 @@ class TestBands:
 
     def test_places_follow_the_shares(self):
         recipe = handmade.median(F(1, 4), F(3, 4))
-        wide, bands = widened(recipe, without_bands(recipe, Analyses(clinic.catalog())), Ends(F(99, 100)))
+        plain = read_quantile_grids(recipe, Analyses(clinic.catalog()))
+        wide, bands = add_quantile_ends(recipe, plain, Ends(F(99, 100)))
         assert wide.queries[0].shares == (F(1, 4), F(3, 4)) and wide.queries[0].ends == (F(99, 100), F(1, 8))
         places = wide.sets[0].places
         assert [places[atom] for atom in (0, 1, 2)] == [(0, 0), (0, 1), (1, 0)]
@@ -257,4 +258,4 @@ class TestSuggest:
 
     def test_rounding_is_outward(self):
         for value in (F(1, 1000), F(7), F(99), F(101), F(123456)):
-            assert value <= rounded_up(value) <= value * F(11, 10)
+            assert value <= round_up_to_two_digits(value) <= value * F(11, 10)

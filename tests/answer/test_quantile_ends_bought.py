@@ -9,7 +9,7 @@ import pytest
 
 from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.interval_notes import NO_INTERVAL
-from dither.answer.quantile_intervals import Ends, widened, without_bands
+from dither.answer.quantile_intervals import Ends, add_quantile_ends, read_quantile_grids
 from dither.privacy.kernel.request import Price
 from dither.question.expressions import Noisy
 from dither.question.recipe import Output
@@ -65,9 +65,9 @@ def test_questions_that_use_ends_are_asked_as_before(kernel):
     for name, formula in USED.items():
         recipe = recipe_of(formula)
         bought = price(kernel, recipe, Ends(F(95, 100)))
-        plain = without_bands(recipe, kernel.at.analyses)
+        plain = read_quantile_grids(recipe, kernel.at.analyses)
         level = F(975, 1000) if name == "one of two" else F(95, 100)
-        assert bought.recipe == widened(recipe, plain, Ends(level))[0], name
+        assert bought.recipe == add_quantile_ends(recipe, plain, Ends(level))[0], name
         assert bought.bands.of, name
 
 

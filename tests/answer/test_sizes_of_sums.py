@@ -9,8 +9,8 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from dither.answer.draws import law_of
-from dither.answer.intervals import _half
+from dither.answer.draws import make_noise_law
+from dither.answer.intervals import _compute_half
 from dither.answer.ratios import _angles, _bounds
 from dither.laws import LaplaceErrorLaw
 from dither.privacy.mechanisms import IntegerBox
@@ -35,7 +35,7 @@ def missed(sums, weights, half: float) -> float:
 @pytest.mark.parametrize(("sides", "scale"), [((1, 1), F(1)), ((1, 5), F(4))])
 def test_ratios_and_sums_of_one_box_hold_as_often_as_said(sides, scale, level):
     box = IntegerBox(scale, sides, 1)
-    laws = tuple(replace(law_of(box.error_law(i)), joint=0) for i in range(2))
+    laws = tuple(replace(make_noise_law(box.error_law(i)), joint=0) for i in range(2))
     (one, two), weights = lattice(sides, scale)
     deviations = [law.deviation for law in laws]
     bounds = _bounds(laws, (1 / deviations[0], 0.0), (0.0, 1 / deviations[1]), level)
@@ -44,7 +44,7 @@ def test_ratios_and_sums_of_one_box_hold_as_often_as_said(sides, scale, level):
         sums = math.cos(angle) * one / deviations[0] - math.sin(angle) * two / deviations[1]
         assert missed(sums, weights, max(bounds[place], bounds[place + 1])) <= OPEN * float(1 - level), place
     for times in ((1.0, 1.0), (1.0, -1.0), (5.0, 1.0)):
-        half = _half(tuple(zip(times, laws, strict=True)), level)
+        half = _compute_half(tuple(zip(times, laws, strict=True)), level)
         assert missed(times[0] * one + times[1] * two, weights, half) <= OPEN * float(1 - level)
 
 
@@ -58,6 +58,6 @@ def test_sums_of_independent_noises_hold_for_certain(level):
             wide = np.zeros(2 * reach * abs(weight) + 1)
             wide[:: abs(weight)] = [error.pmf(z) for z in range(-reach, reach + 1)]
             sums = np.convolve(sums, wide)
-        half = _half(tuple((float(weight), law_of(error)) for weight in times), level)
+        half = _compute_half(tuple((float(weight), make_noise_law(error)) for weight in times), level)
         at = np.arange(len(sums)) - len(sums) // 2
         assert missed(at, sums, half) <= float(1 - level) * (1 + 1e-9)

@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 
 from dither import ParameterError
 from dither.answer.arrange import arrange_alone
-from dither.answer.choose_mechanism import choose_mechanisms, families
-from dither.answer.split import demands, predicted_loss, split, weighted
+from dither.answer.choose_mechanism import choose_mechanisms, list_families
+from dither.answer.split import compute_demands, predict_loss, split, weigh_steps
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.request import Price
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
@@ -46,8 +46,8 @@ def best(demand, family):
 @pytest.mark.parametrize("weights", [{}, {"n": F(4)}, {"mean": F(1, 9), "cost": F(2)}])
 def test_the_shares_are_those_of_the_least_loss(family, weights):
     kind = IntegerLaplace if family == "laplace" else IntegerGaussian
-    wished = demands(RECIPE, mechanisms(3, 150_000, 3, family=kind), family, weights)
-    found = weighted(RECIPE.queries, arrange_alone(RECIPE).shares, wished, family, weights)
+    wished = compute_demands(RECIPE, mechanisms(3, 150_000, 3, family=kind), family, weights)
+    found = weigh_steps(RECIPE.queries, arrange_alone(RECIPE).shares, wished, family, weights)
     total = sum(step.weight for step in found)
     wanted = best(wished, family)
     assert [float(step.weight / total) for step in found] == pytest.approx(list(wanted), abs=2e-3)
@@ -55,10 +55,10 @@ def test_the_shares_are_those_of_the_least_loss(family, weights):
 
 def test_equal_demands_get_equal_shares_whatever_their_units():
     plain = handmade.by_ward()
-    found = weighted(
+    found = weigh_steps(
         plain.queries,
         arrange_alone(plain).shares,
-        demands(plain, mechanisms(3, 150_000, 3), "laplace", {}),
+        compute_demands(plain, mechanisms(3, 150_000, 3), "laplace", {}),
         "laplace",
         {},
     )
@@ -68,7 +68,7 @@ def test_equal_demands_get_equal_shares_whatever_their_units():
 def test_an_average_gives_to_sum_and_count_what_they_contribute():
     """SUM moves by 1500.00 and COUNT by 3, worth 500 each: equal. With a count worth 50 the sum takes the more."""
     mean = handmade.by_ward(Output("mean", handmade.apply("divide", handmade.TOTAL, handmade.VALUES), "value"))
-    found = demands(mean, mechanisms(3, 150_000, 3), "laplace", {})
+    found = compute_demands(mean, mechanisms(3, 150_000, 3), "laplace", {})
     assert found[1] == pytest.approx(found[2])
 
 
@@ -102,14 +102,14 @@ def test_the_family_is_the_one_with_less_error(tmp_path):
     assert {s.family for s in con.request("SELECT COUNT(*) FROM patients", epsilon=1).steps} == {"laplace"}
     many = ", ".join(f"COUNT_IF(age > {10 + i}) AS c{i}" for i in range(40))
     assert {s.family for s in con.request(f"SELECT {many} FROM patients", epsilon=1).steps} == {"gaussian"}
-    assert families(con._kernel.view("total"), Price(None, F(1))) == ["gaussian"]
+    assert list_families(con._kernel.view("total"), Price(None, F(1))) == ["gaussian"]
 
 
 def test_families_are_compared_by_the_same_measure():
     laplace = [IntegerLaplace.for_epsilon(1, Sensitivity.of(cells=100)) for _ in range(3)]
     gaussian = [IntegerGaussian.for_rho(F(1, 10), Sensitivity.of(cells=100)) for _ in range(3)]
     plain = handmade.by_ward()
-    assert predicted_loss(plain, gaussian, {}) < predicted_loss(plain, laplace, {})
+    assert predict_loss(plain, gaussian, {}) < predict_loss(plain, laplace, {})
 
 
 def test_weights_name_columns(tmp_path):

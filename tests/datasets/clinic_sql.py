@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 
-from dither.answer.shown_keys import shown_keys
+from dither.answer.shown_keys import list_shown_keys
 from dither.audit import naive
 from dither.audit.naive_plans import Label, decode_value, grouped
 from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse, scalars
@@ -248,7 +248,7 @@ def _set_rows(recipe: Recipe, one: Any, found: hospital.Registered) -> list[dict
             first, last = domain.listed
             natural = [hospital.natural(domain, code) for code in range(first, last + 1)]
             natural = [*natural, None] if domain.nullable else natural
-            names = shown_keys(key.domain)
+            names = list_shown_keys(key.domain)
             assert len(natural) == len(names), (natural[:5], names[:5])
             names = [datetime.date.fromisoformat(v) if key.dated and v else v for v in names]
             listed.append(list(zip(natural, names, strict=True)))

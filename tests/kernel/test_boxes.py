@@ -11,7 +11,7 @@ from scipy.stats import binom
 from dither import RefusedError
 from dither.answer import draws
 from dither.answer.arrange import _divide
-from dither.answer.draws import law_of
+from dither.answer.draws import make_noise_law
 from dither.answer.sums import sum_bound
 from dither.plan import sensitivity
 from dither.plan.algebra import (
@@ -201,21 +201,21 @@ class TestIntervals:
     WEIGHTS = np.array([1.0, -1.0, 0.05])
 
     def laws(self, joint):
-        found = [law_of(self.BOX.error_law(column)) for column in range(3)]
+        found = [make_noise_law(self.BOX.error_law(column)) for column in range(3)]
         return tuple(type(law)(law.error, law.deviation, joint(i)) for i, law in enumerate(found))
 
     @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
     def test_points_have_the_joint_law(self, level):
         """The half-width at points holds the noise of real releases as often as said (binomial, 1e-9), and no oftener
         than a little."""
-        half = draws.size_quantile(draws.noise(self.laws(lambda _: 0), 1 << 14) @ self.WEIGHTS, level)
+        half = draws.find_size_quantile(draws.draw_noise(self.laws(lambda _: 0), 1 << 14) @ self.WEIGHTS, level)
         sums = self.BOX.release(np.zeros((60_000, 3), np.int64)) @ self.WEIGHTS
         inside = int((np.abs(sums) <= half).sum())
         assert binom.ppf(1e-10, 60_000, level) <= inside <= binom.isf(1e-10, 60_000, 1 - 0.9 * (1 - level))
 
     def test_points_of_independent_numbers_are_caught(self):
         """Taken for independent, the numbers would seem to cancel more often than they do: at 0.99 that misses."""
-        half = draws.size_quantile(draws.noise(self.laws(lambda i: i), 1 << 14) @ self.WEIGHTS, 0.99)
+        half = draws.find_size_quantile(draws.draw_noise(self.laws(lambda i: i), 1 << 14) @ self.WEIGHTS, 0.99)
         sums = self.BOX.release(np.zeros((60_000, 3), np.int64)) @ self.WEIGHTS
         assert int((np.abs(sums) <= half).sum()) < binom.ppf(1e-10, 60_000, 0.99)
 

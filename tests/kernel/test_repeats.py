@@ -154,5 +154,5 @@ def test_the_name_of_a_release_does_not_count_the_questions_of_others(clinic: Cl
     names = [clinic.connect().sql(f"{COUNT} WHERE age > {age}", epsilon="0.01").info["release_id"] for age in range(4)]
     assert len(set(names)) == 4 and not any(name.isdigit() and len(name) < 9 for name in names)
     history = clinic.connect().history()
-    assert [each.release_id for each in history.asked] == names
+    assert [each.release_id for each in history.releases] == names
     assert history.raw(names[2]) is not None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dither.answer.history import history
+from dither.answer.history import read_history
 from dither.errors import BudgetError
 from dither.privacy.ledger import Pot, pot_tree, pots
 from dither.privacy.ledger.settled import UnderWay, names_inside, settle
@@ -175,6 +175,6 @@ def test_the_history_of_a_total_with_windows_tells_nothing_of_others(both: Place
     ledger.reserve(("total", first), Pure("0.9", unit="person"), HASH, {})
     mine = ledger.reserve(("total", second), Pure("0.5", unit="person"), HASH, {})
     ledger.commit(mine, b"42", {}, released_at=TIME)
-    (shown,) = history(ledger, "total").asked
+    (shown,) = read_history(ledger, "total").releases
     assert shown.charged == F(1, 2) == mine.charge
     assert ledger.history()[0].charges["total"].amount == 0  # what the steward's ledger holds

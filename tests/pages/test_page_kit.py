@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dither.pages.charts import Point, draw_dots, draw_meter, draw_signed_bar
+from dither.pages.charts import ChartPoint, draw_dots, draw_meter, draw_signed_bar
 from dither.pages.html import Html, join, join_lines, write_details, write_element, write_list
 from dither.pages.page import PageSection, write_card, write_page
-from dither.pages.plots import Axis, Line, draw_curves, draw_lengths
-from dither.pages.tables import Cell, Row, write_facts, write_table
+from dither.pages.plots import Axis, ChartLine, draw_curves, draw_lengths
+from dither.pages.tables import Cell, TableRow, write_facts, write_table
 
 SOURCE = Path(__file__).parents[2] / "src" / "dither"
 HOSTILE = "<script>'\"&\u202e"
@@ -22,11 +22,11 @@ PARTS = {
     "lines": join_lines([HOSTILE, HOSTILE]),
     "details": write_details(HOSTILE, HOSTILE),
     "card": write_card(HOSTILE, HOSTILE),
-    "table": write_table([HOSTILE], [[HOSTILE], Row([Cell(HOSTILE, "bad")], [HOSTILE])]),
+    "table": write_table([HOSTILE], [[HOSTILE], TableRow([Cell(HOSTILE, "bad")], [HOSTILE])]),
     "facts": write_facts([(HOSTILE, HOSTILE)]),
-    "dots": draw_dots([Point(HOSTILE, 1.0, 0.0, 2.0, 1.5)], HOSTILE),
+    "dots": draw_dots([ChartPoint(HOSTILE, 1.0, 0.0, 2.0, 1.5)], HOSTILE),
     "meter": draw_meter([(HOSTILE, 1.0)], 2.0, 3.0),
-    "curves": draw_curves([Line([(0.0, 1.0)], "shown")], Axis(HOSTILE, 1.0), Axis(HOSTILE, 1.0), HOSTILE),
+    "curves": draw_curves([ChartLine([(0.0, 1.0)], "shown")], Axis(HOSTILE, 1.0), Axis(HOSTILE, 1.0), HOSTILE),
     "lengths": draw_lengths([(HOSTILE, 1.0, "claim")], 2.0, HOSTILE),
     "page": write_page(HOSTILE, [PageSection(HOSTILE, write_list([HOSTILE]), "a")], lead=write_element("p", HOSTILE)),
 }
@@ -57,7 +57,7 @@ def test_sections_without_a_body_are_left_out_and_those_with_an_anchor_are_linke
 @pytest.mark.parametrize(
     "chart",
     [
-        draw_dots([Point("a", 1.0, 0.0, 2.0)], "name"),
+        draw_dots([ChartPoint("a", 1.0, 0.0, 2.0)], "name"),
         draw_meter([("a", 1.0)], 2.0, 3.0),
         draw_curves([], Axis("x", 1.0), Axis("y", 1.0), "note"),
         draw_lengths([("a", 1.0, "claim")], 2.0, "note"),

@@ -137,7 +137,7 @@ def test_what_is_shown_is_the_document_that_was_checked(tmp_path, monkeypatch):
     forged_text = seal.to_text(seal.sign(forged, STRANGER))
     check = seal.check
 
-    def check_and_replace(text: str, trusted: Any = ()) -> seal.Verdict:
+    def check_and_replace(text: str, trusted: Any = ()) -> seal.SealVerdict:
         verdict = check(text, trusted)
         file.write_text(forged_text)
         return verdict

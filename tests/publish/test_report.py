@@ -14,16 +14,16 @@ from typer.testing import CliRunner
 from dither import RefusedError, connect, steward
 from dither.cli.clinic import write_clinic
 from dither.cli.main import app
-from dither.pages.charts import Point, draw_dots, draw_meter, draw_signed_bar, format_number
+from dither.pages.charts import ChartPoint, draw_dots, draw_meter, draw_signed_bar, format_number
 from dither.plan.algebra import Cells, Count, Scan, Sum
 from dither.publish.harms import FORBIDDEN, HARMS
-from dither.publish.report import Answered, Paid, Report, Staged, page
+from dither.publish.report import AnsweredQuestion, Paid, ReportPage, Staged, page
 from dither.state import State
 from dither.steward.stages import stages, truth_of
 from tests.datasets import clinic
 
 VOID = {"meta", "line", "circle", "rect", "br", "link", "img"}
-POINTS = (Point("a", 10.0, 8.0, 12.0, 9.0), Point("<b>", -3.0, None, 1.0, None), Point("c", math.nan))
+POINTS = (ChartPoint("a", 10.0, 8.0, 12.0, 9.0), ChartPoint("<b>", -3.0, None, 1.0, None), ChartPoint("c", math.nan))
 
 
 class Checker(HTMLParser):
@@ -61,15 +61,17 @@ def checked(text: str) -> None:
     assert [word for word in FORBIDDEN if word in visible] == []
 
 
-def report(**changes) -> Report:
+def report(**changes) -> ReportPage:
     whole = {
         "title": "T <script>", "lead": "l & l", "context": "dev", "meaning": ("m",),
-        "answered": (Answered("q", "SELECT '<'", "p", "e", draw_dots(POINTS, "q"), (("", "a"), (("x", "<1>"),)), "l"),),
+        "questions": (
+            AnsweredQuestion("q", "SELECT '<'", "p", "e", draw_dots(POINTS, "q"), (("", "a"), (("x", "<1>"),)), "l"),
+        ),
         "staged": (Staged("s", ("clamps", "noise"), (("a", 10.0, (-1.0, 0.5), 9.5, 2.0),), "n"),),
         "paid": Paid("total", "rho", "0.1", "0.2", "0.4", (("r", 0.1),), "g", "no <more>"),
         "releases": (("1", "asks", "rho 1"),), "unprotected": ("u",), "hazards": ("h",),
     }  # fmt: skip
-    return Report(**(whole | changes))
+    return ReportPage(**(whole | changes))
 
 
 def test_a_page_is_whole_escaped_and_fetches_nothing():
@@ -79,7 +81,7 @@ def test_a_page_is_whole_escaped_and_fetches_nothing():
 
 
 def test_empty_sections_are_left_out():
-    text = page(report(answered=(), staged=(), paid=None, meaning=()))
+    text = page(report(questions=(), staged=(), paid=None, meaning=()))
     checked(text)
     assert "What was paid" not in text and "What was asked" not in text
 
@@ -93,20 +95,22 @@ def test_every_harm_of_the_matrix_is_shown_and_few_are_covered():
 
 
 def test_dots_are_where_the_numbers_are():
-    text = draw_dots((Point("a", 50.0, 40.0, 60.0, 55.0), Point("b", 100.0, 90.0, 110.0)), "x")
+    text = draw_dots((ChartPoint("a", 50.0, 40.0, 60.0, 55.0), ChartPoint("b", 100.0, 90.0, 110.0)), "x")
     places = [float(x) for x in re.findall(r"cx='([0-9.]+)%'", text)]
     assert places == pytest.approx([1 + 98 * 50 / 110, 1 + 98 * 100 / 110], abs=0.01)
     truth = float(re.search(r"class='truth' x1='([0-9.]+)%'", text)[1])
     assert truth == pytest.approx(1 + 98 * 55 / 110, abs=0.01)
 
 
-@pytest.mark.parametrize("points", [(), (Point("a", math.nan),), (Point("a", 0.0),), (Point("a", -5.0, -9.0, -1.0),)])
+@pytest.mark.parametrize(
+    "points", [(), (ChartPoint("a", math.nan),), (ChartPoint("a", 0.0),), (ChartPoint("a", -5.0, -9.0, -1.0),)]
+)
 def test_charts_of_nothing_zero_and_negatives(points):
     checked(f"<div>{draw_dots(points, 'x')}</div>")
 
 
 def test_a_whisker_far_longer_than_all_answers_does_not_hide_them():
-    text = draw_dots((Point("a", 10.0, 9.0, 11.0), Point("b", 1.0, -1e9, 1e9)), "x")
+    text = draw_dots((ChartPoint("a", 10.0, 9.0, 11.0), ChartPoint("b", 1.0, -1e9, 1e9)), "x")
     places = [float(x) for x in re.findall(r"cx='([0-9.]+)%'", text)]
     assert abs(places[0] - places[1]) > 10
 

@@ -4,7 +4,7 @@ An alternative's value holds no choice any more. Every row shows exactly one of 
 
 >>> from fractions import Fraction
 >>> large = Apply("gt", (Noisy(0), Constant(Fraction(100))))
->>> for each in alternatives(Apply("case", (large, Noisy(0), Constant(None)))):
+>>> for each in list_alternatives(Apply("case", (large, Noisy(0), Constant(None)))):
 ...     print(each.value, [is_true for _, is_true in each.conditions], each.is_noisy)
 Noisy(atom=0) [True] True
 Constant(value=None, kind=None) [False] False
@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.evaluate import Given, evaluate
+from dither.answer.evaluate import FormulaInputs, evaluate
 from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula, Noisy
 from dither.question.shapes import atoms_of
 
@@ -57,7 +57,7 @@ class _TooMany(Exception):
 
 
 @lru_cache(maxsize=256)
-def alternatives(formula: Formula) -> tuple[Alternative, ...]:
+def list_alternatives(formula: Formula) -> tuple[Alternative, ...]:
     """All that the formula may show; empty where there are more than 64, whose intervals are not made."""
     splitter = _Splitter()
     try:
@@ -71,40 +71,40 @@ def alternatives(formula: Formula) -> tuple[Alternative, ...]:
     )
 
 
-def noisy_values(formula: Formula) -> dict[Formula, tuple[Alternative, ...]]:
+def list_noisy_values(formula: Formula) -> dict[Formula, tuple[Alternative, ...]]:
     """The different estimates that the formula may show, each with the alternatives that show it."""
-    found: dict[Formula, tuple[Alternative, ...]] = {}
-    for each in alternatives(formula):
-        if each.is_noisy:
-            found[each.value] = (*found.get(each.value, ()), each)
-    return found
+    by_value: dict[Formula, tuple[Alternative, ...]] = {}
+    for alternative in list_alternatives(formula):
+        if alternative.is_noisy:
+            by_value[alternative.value] = (*by_value.get(alternative.value, ()), alternative)
+    return by_value
 
 
 def is_chosen_by_noise(formula: Formula) -> bool:
     """Whether released numbers decide what the formula shows, or how many alternatives it has is not known."""
-    shown = alternatives(formula)
-    return not shown or any(each.is_chosen_by_noise for each in shown)
+    shown = list_alternatives(formula)
+    return not shown or any(alternative.is_chosen_by_noise for alternative in shown)
 
 
-def rows_where(conditions: Conditions, at: Given, rows: int) -> NDArray[np.bool_]:
+def select_rows(conditions: Conditions, inputs: FormulaInputs, rows: int) -> NDArray[np.bool_]:
     """Which rows meet all conditions."""
     kept = np.ones(rows, np.bool_)
     for condition, is_true in conditions:
-        kept &= np.broadcast_to((evaluate(condition, at) == 1) == is_true, (rows,))
+        kept &= np.broadcast_to((evaluate(condition, inputs) == 1) == is_true, (rows,))
     return kept
 
 
-def rows_by_alternative(formula: Formula, at: Given, rows: int) -> list[tuple[Alternative, NDArray[np.int64]]]:
+def group_rows(formula: Formula, inputs: FormulaInputs, rows: int) -> list[tuple[Alternative, NDArray[np.int64]]]:
     """Every alternative with the rows that show it; each condition is evaluated once."""
-    shown = alternatives(formula)
-    conditions = dict.fromkeys(condition for each in shown for condition, _ in each.conditions)
-    true = {condition: rows_where(((condition, True),), at, rows) for condition in conditions}
+    shown = list_alternatives(formula)
+    conditions = dict.fromkeys(condition for alternative in shown for condition, _ in alternative.conditions)
+    true = {condition: select_rows(((condition, True),), inputs, rows) for condition in conditions}
     pairs = []
-    for each in shown:
+    for alternative in shown:
         kept = np.ones(rows, np.bool_)
-        for condition, is_true in each.conditions:
+        for condition, is_true in alternative.conditions:
             kept &= true[condition] if is_true else ~true[condition]
-        pairs.append((each, np.flatnonzero(kept)))
+        pairs.append((alternative, np.flatnonzero(kept)))
     return pairs
 
 
@@ -129,9 +129,9 @@ class _Splitter:
                 return self.split(Apply("divide", (above, below)))  # null where below is 0, with NULLIF or without
             case Apply("nullif", (inner, other)):
                 equal = self._number(Apply("eq", (inner, other)))
-                return _checked([(_NULL, {equal: True}), *_given({equal: False}, self.split(inner))])
+                return _checked([(_NULL, {equal: True}), *_add_conditions({equal: False}, self.split(inner))])
             case Apply(name, arguments):
-                return _of_function(name, [self.split(each) for each in arguments])
+                return _split_function(name, [self.split(argument) for argument in arguments])
         return [(formula, {})]
 
     def _number(self, condition: Formula) -> int:
@@ -144,25 +144,25 @@ class _Splitter:
         for condition, value in zip(arguments[:-1:2], arguments[1::2], strict=False):
             number = self._number(condition)
             if number not in skipped:
-                shown = _checked([*shown, *_given({**skipped, number: True}, self.split(value))])
+                shown = _checked([*shown, *_add_conditions({**skipped, number: True}, self.split(value))])
                 skipped = {**skipped, number: False}
-        return _checked([*shown, *_given(skipped, self.split(otherwise))])
+        return _checked([*shown, *_add_conditions(skipped, self.split(otherwise))])
 
     def _coalesce(self, arguments: tuple[Formula, ...]) -> _Shown:
         shown: _Shown = []
         skipped: _Chosen = {}
         for value in arguments[:-1]:
             if isinstance(value, Noisy) or (isinstance(value, Constant) and value != _NULL):  # never null
-                return _checked([*shown, *_given(skipped, self.split(value))])
+                return _checked([*shown, *_add_conditions(skipped, self.split(value))])
             missing = self._number(Apply("is_null", (value,)))
             if missing not in skipped:
                 values = [pair for pair in self.split(value) if pair[0] != _NULL]
-                shown = _checked([*shown, *_given({**skipped, missing: False}, values)])
+                shown = _checked([*shown, *_add_conditions({**skipped, missing: False}, values)])
                 skipped = {**skipped, missing: True}
-        return _checked([*shown, *_given(skipped, self.split(arguments[-1]))])
+        return _checked([*shown, *_add_conditions(skipped, self.split(arguments[-1]))])
 
 
-def _of_function(name: str, arguments: list[_Shown]) -> _Shown:
+def _split_function(name: str, arguments: list[_Shown]) -> _Shown:
     """A function of choices is a choice among the function's values."""
     combined: list[tuple[tuple[Formula, ...], _Chosen]] = [((), {})]
     for argument in arguments:
@@ -170,7 +170,7 @@ def _of_function(name: str, arguments: list[_Shown]) -> _Shown:
             ((*values, value), together)
             for values, before in combined
             for value, chosen in argument
-            if (together := _joined(before, chosen)) is not None
+            if (together := _join_conditions(before, chosen)) is not None
         ]
         if len(combined) > MOST_ALTERNATIVES:
             raise _TooMany
@@ -178,13 +178,13 @@ def _of_function(name: str, arguments: list[_Shown]) -> _Shown:
     return [(_NULL if is_strict and _NULL in values else Apply(name, values), chosen) for values, chosen in combined]
 
 
-def _given(conditions: _Chosen, shown: _Shown) -> _Shown:
+def _add_conditions(conditions: _Chosen, shown: _Shown) -> _Shown:
     """Alternatives that show under more conditions; those that contradict them never do."""
-    joined = ((value, _joined(conditions, chosen)) for value, chosen in shown)
+    joined = ((value, _join_conditions(conditions, chosen)) for value, chosen in shown)
     return [(value, together) for value, together in joined if together is not None]
 
 
-def _joined(first: _Chosen, second: _Chosen) -> _Chosen | None:
+def _join_conditions(first: _Chosen, second: _Chosen) -> _Chosen | None:
     """All conditions at once; None if they contradict each other."""
     if any(first.get(number, is_true) != is_true for number, is_true in second.items()):
         return None

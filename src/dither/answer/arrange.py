@@ -47,9 +47,9 @@ def arrange_together(recipe: Recipe, most: int = MOST_TOGETHER) -> Arranged | No
     return _arrange_shares(recipe, tuple(_share(recipe, query, run) for query, run in shares))
 
 
-def find_places(alone: Arranged, together: Arranged) -> list[tuple[int, int]]:
+def find_positions(alone: Arranged, together: Arranged) -> list[tuple[int, int]]:
     """For each number that has a noise of its own: its step among those that share one, and its place there."""
-    steps = _steps_of(together.shares)
+    steps = _list_steps(together.shares)
     return [steps[share.query, None if share.columns is None else share.columns[0]] for share in alone.shares]
 
 
@@ -75,9 +75,9 @@ def _share(recipe: Recipe, query: int, columns: list[int | None]) -> Share:
 
 
 def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
-    steps = _steps_of(shares)
+    steps = _list_steps(shares)
 
-    def place(query: int, column: int) -> tuple[int, int]:
+    def locate(query: int, column: int) -> tuple[int, int]:
         if isinstance(recipe.queries[query], Cells):
             return steps[query, column]
         return steps[query, None][0], column
@@ -86,7 +86,7 @@ def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
         replace(
             grouping,
             selection=None if grouping.selection is None else steps[grouping.selection, None][0],
-            places=tuple(place(query, column) for query, column in grouping.places),
+            places=tuple(locate(query, column) for query, column in grouping.places),
         )
         for grouping in recipe.sets
     )
@@ -94,12 +94,12 @@ def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
     return Arranged(replace(recipe, queries=queries, sets=sets), shares)
 
 
-def _steps_of(shares: tuple[Share, ...]) -> dict[tuple[int, int | None], tuple[int, int]]:
+def _list_steps(shares: tuple[Share, ...]) -> dict[tuple[int, int | None], tuple[int, int]]:
     """Where each number is released: (step, place in a cell of it)."""
     return {
-        (share.query, column): (step, place)
+        (share.query, column): (step, position)
         for step, share in enumerate(shares)
-        for place, column in enumerate(share.columns if share.columns is not None else (None,))
+        for position, column in enumerate(share.columns if share.columns is not None else (None,))
     }
 
 

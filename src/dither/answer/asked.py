@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dither.answer.intervals import level_of
-from dither.answer.quantile_intervals import Ends, ends_asked
+from dither.answer.intervals import read_level
+from dither.answer.quantile_intervals import Ends, read_ends
 from dither.canonical import Number, positive
 from dither.catalog import Catalog
 from dither.catalog.owners import owner_names
@@ -62,20 +62,20 @@ def read_question(
     read_text(sql)
     if within is not None and (epsilon is not None or rho is not None):
         raise ParameterError("within= finds the price: leave epsilon= and rho= out")
-    level = level_of(confidence)
+    level = read_level(confidence)
     if group_size is not None:
         whole_number(group_size, "group_size", remedy="a number of rows, such as 1000")
     if max_groups is not None:
         whole_number(max_groups, "max_groups", remedy="a number of groups, such as 3")
-    ends = ends_asked(quantile_intervals, level)
+    ends = read_ends(quantile_intervals, level)
     return Asked(sql, epsilon, rho, level, ends, within, group_size, weights, max_groups)
 
 
-def bind_question(asked: Asked, key: tuple[Any, ...], catalog: Catalog, facts: Facts) -> Bound:
+def bind_question(question: Asked, key: tuple[Any, ...], catalog: Catalog, facts: Facts) -> Bound:
     """The queries and output columns of a question. Reads the catalog and its public facts, no data."""
-    dialect = spoken(asked.sql)
+    dialect = spoken(question.sql)
     _check_unit(dialect, catalog)
-    limits = [limit for limit in (asked.max_groups, dialect.max_groups) if limit is not None]
+    limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
     with dialect.placed():
         recipe = bind(dialect.sql, catalog, facts, min(limits) if limits else None)
         if dialect.public_groups and any(grouping.selection is not None for grouping in recipe.sets):
@@ -83,17 +83,17 @@ def bind_question(asked: Asked, key: tuple[Any, ...], catalog: Catalog, facts: F
                 "PUBLIC_GROUPS, but some keys are in no list: join from the public table that lists them, or list "
                 "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
             )
-        return Bound(key, dialect, with_ends(replace(recipe, sql=asked.sql), dialect))
+        return Bound(key, dialect, with_ends(replace(recipe, sql=question.sql), dialect))
 
 
-def read_price(asked: Asked, dialect: Spoken) -> Price:
+def read_price(question: Asked, dialect: Spoken) -> Price:
     """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
-    epsilon = asked.epsilon
+    epsilon = question.epsilon
     if dialect.epsilon is not None:
-        if epsilon is not None or asked.rho is not None:
+        if epsilon is not None or question.rho is not None:
             raise ParameterError("the price is in OPTIONS(epsilon=...) already: leave epsilon= and rho= out")
         epsilon = dialect.epsilon
-    return Price(read_epsilon(epsilon), read_rho(asked.rho))
+    return Price(read_epsilon(epsilon), read_rho(question.rho))
 
 
 def read_epsilon(epsilon: Number | None) -> Fraction | None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.shown_keys import Key, shown_keys
+from dither.answer.shown_keys import Key, list_shown_keys
 from dither.plan.algebra import Quantiles
 from dither.question.recipe import GroupingSet, KeyColumn, Recipe
 
@@ -29,53 +29,53 @@ class Block:
     keys: dict[int, list[Key]]
     atoms: tuple[NDArray[Any], ...]
 
-    def taken(self, rows: NDArray[Any]) -> Block:
+    def take_rows(self, rows: NDArray[Any]) -> Block:
         """Some of the rows, in the given order."""
         keys = {key: [values[row] for row in rows] for key, values in self.keys.items()}
         return Block(self.of, len(rows), keys, tuple(atom[rows] for atom in self.atoms))
 
 
-def blocks(recipe: Recipe, values: tuple[Any, ...]) -> tuple[Block, ...]:
+def make_blocks(recipe: Recipe, values: tuple[Any, ...]) -> tuple[Block, ...]:
     """The rows of every grouping set of a release."""
-    return tuple(_block(recipe, of, values) for of in recipe.sets)
+    return tuple(_make_block(recipe, of, values) for of in recipe.sets)
 
 
-def _block(recipe: Recipe, of: GroupingSet, values: tuple[Any, ...]) -> Block:
+def _make_block(recipe: Recipe, of: GroupingSet, values: tuple[Any, ...]) -> Block:
     listed = [key for key in of.keys if not recipe.keys[key].domain.undeclared]
     selected = [key for key in of.keys if recipe.keys[key].domain.undeclared]
-    found = [()] if of.selection is None else [tuple(labels) for labels in values[of.selection]]
-    grid = list(product(*(listed_keys(recipe.keys[key]) for key in listed)))
-    rows = [(*labels, *cell) for labels in found for cell in grid]
+    selected_labels = [()] if of.selection is None else [tuple(labels) for labels in values[of.selection]]
+    grid = list(product(*(list_keys(recipe.keys[key]) for key in listed)))
+    rows = [(*labels, *cell) for labels in selected_labels for cell in grid]
     names = [*selected, *listed]
-    keys = {key: [row[place] for row in rows] for place, key in enumerate(names)}
-    atoms = tuple(_column(recipe, values, query, column, len(rows)) for query, column in of.places)
+    keys = {key: [row[position] for row in rows] for position, key in enumerate(names)}
+    atoms = tuple(_read_column(recipe, values, query, column, len(rows)) for query, column in of.places)
     return Block(of, len(rows), keys, atoms)
 
 
-def listed_keys(key: KeyColumn) -> list[Key]:
+def list_keys(key: KeyColumn) -> list[Key]:
     """What a person sees for each code of a declared key, in order."""
-    found = shown_keys(key.domain)
+    labels = list_shown_keys(key.domain)
     if not key.dated:
-        return found
-    return [date.fromisoformat(label) if isinstance(label, str) else label for label in found]
+        return labels
+    return [date.fromisoformat(label) if isinstance(label, str) else label for label in labels]
 
 
-def cells_of(recipe: Recipe, of: GroupingSet) -> int | None:
+def count_cells(recipe: Recipe, of: GroupingSet) -> int | None:
     """How many rows a grouping set has; None if its keys are selected from the data."""
     if of.selection is not None:
         return None
-    return math.prod(len(listed_keys(recipe.keys[key])) for key in of.keys)
+    return math.prod(len(list_keys(recipe.keys[key])) for key in of.keys)
 
 
-def width(recipe: Recipe, query: int) -> int:
+def count_numbers(recipe: Recipe, query: int) -> int:
     """How many numbers a query releases for each cell."""
-    asked = recipe.queries[query]
-    return asked.width if isinstance(asked, Quantiles) else len(asked.columns)  # type: ignore[union-attr]
+    released_query = recipe.queries[query]
+    return released_query.width if isinstance(released_query, Quantiles) else len(released_query.columns)  # type: ignore[union-attr]
 
 
-def _column(recipe: Recipe, values: tuple[Any, ...], query: int, column: int, rows: int) -> NDArray[Any]:
+def _read_column(recipe: Recipe, values: tuple[Any, ...], query: int, column: int, rows: int) -> NDArray[Any]:
     """One number per row; int64, or Python integers where they do not fit."""
-    flat = values[query][column :: width(recipe, query)]
+    flat = values[query][column :: count_numbers(recipe, query)]
     if len(flat) != rows:
         raise AssertionError(f"query {query} released {len(flat)} cells for {rows} rows")
     try:

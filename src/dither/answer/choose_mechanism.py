@@ -8,12 +8,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from dither.answer.alternatives import is_chosen_by_noise, noisy_values
-from dither.answer.arrange import MOST_TOGETHER, arrange_alone, arrange_together, find_places
-from dither.answer.blocks import cells_of
-from dither.answer.interval_notes import usable_quantiles
-from dither.answer.quantile_intervals import NO_BANDS, Bands, Ends, bought_level, widened, without_bands
-from dither.answer.split import boxed, demands, predicted_loss, split, weighted
+from dither.answer.alternatives import is_chosen_by_noise, list_noisy_values
+from dither.answer.arrange import MOST_TOGETHER, arrange_alone, arrange_together, find_positions
+from dither.answer.blocks import count_cells
+from dither.answer.interval_notes import find_usable_quantiles
+from dither.answer.quantile_intervals import (
+    NO_BANDS,
+    Bands,
+    Ends,
+    add_quantile_ends,
+    find_bought_level,
+    read_quantile_grids,
+)
+from dither.answer.split import compute_demands, join_demands, predict_loss, split, weigh_steps
 from dither.errors import DitherError
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_request
@@ -36,10 +43,10 @@ class Offered:
     bands: Bands = NO_BANDS
 
 
-def facts_of(kernel: Kernel) -> Facts:
+def read_facts(kernel: Kernel) -> Facts:
     """The public facts of the registered version."""
-    found = getattr(kernel.at, "facts", NO_FACTS)
-    return found if isinstance(found, Facts) else NO_FACTS
+    facts = getattr(kernel.at, "facts", NO_FACTS)
+    return facts if isinstance(facts, Facts) else NO_FACTS
 
 
 def choose_mechanisms(
@@ -52,30 +59,30 @@ def choose_mechanisms(
     ends: Ends | None = None,
 ) -> Offered:
     """The priced request for a recipe, by what the ledger says; quantiles are asked for with such ends, if any."""
-    plain = without_bands(recipe, kernel.at.analyses)
+    plain = read_quantile_grids(recipe, kernel.at.analyses)
     if not plain.cells or ends is None:
-        return Offered(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
-    raised = replace(ends, level=_of_each(recipe, ends.level))
+        return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
+    raised = replace(ends, level=_level_of_shown_value(recipe, ends.level))
     quantiles = frozenset(atom for atom, _ in plain.cells)
-    usable = usable_quantiles(recipe, quantiles, ends.level, bought_level(raised))
+    usable = find_usable_quantiles(recipe, quantiles, ends.level, find_bought_level(raised))
     if not usable:
-        return Offered(*_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
-    wide, bands = widened(recipe, plain, raised, usable)
-    return Offered(*_cheapest(kernel, view, recipe, wide, price, pot, weights), bands)
+        return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
+    wide, bands = add_quantile_ends(recipe, plain, raised, usable)
+    return Offered(*_choose_cheapest(kernel, view, recipe, wide, price, pot, weights), bands)
 
 
-def _of_each(recipe: Recipe, level: Fraction) -> Fraction:
+def _level_of_shown_value(recipe: Recipe, level: Fraction) -> Fraction:
     """The level of what is shown where noisy values choose it: one of m values is shown at 1 - (1 - level) / m."""
     formulas = [output.formula for output in recipe.outputs if output.role == "value"]
     is_cut = recipe.having is not None or recipe.limit is not None or bool(recipe.offset)
     if not is_cut and not any(map(is_chosen_by_noise, formulas)):
         return level
-    cells = [cells_of(recipe, of) for of in recipe.sets]
-    values = max((len(noisy_values(formula)) for formula in formulas), default=1)
-    return 1 - (1 - level) / max(1, values * sum(_UNKNOWN if each is None else each for each in cells))
+    cells = [count_cells(recipe, of) for of in recipe.sets]
+    values = max((len(list_noisy_values(formula)) for formula in formulas), default=1)
+    return 1 - (1 - level) / max(1, values * sum(_UNKNOWN if count is None else count for count in cells))
 
 
-def _cheapest(
+def _choose_cheapest(
     kernel: Kernel,
     view: LedgerView,
     recipe: Recipe,
@@ -99,23 +106,23 @@ def _cheapest(
         request = Request(steps, price, pot)
         return request, [step.mechanism for step in calibrate_request(request, kernel.at.analyses, delta)]
 
-    for family in families(view, price):
+    for family in list_families(view, price):
         try:
             _, equal = calibrate_all(split(wide.queries, alone.shares, family, adds_epsilons))
-            wanted = demands(plain, equal, family, weights)
-            steps = weighted(wide.queries, alone.shares, wanted, family, weights, adds_epsilons)
+            wanted = compute_demands(plain, equal, family, weights)
+            steps = weigh_steps(wide.queries, alone.shares, wanted, family, weights, adds_epsilons)
             request, mechanisms = calibrate_all(steps)
-            offers.append((predicted_loss(plain, mechanisms, weights), alone.recipe, request))
+            offers.append((predict_loss(plain, mechanisms, weights), alone.recipe, request))
             for joint in joint_families("epsilon", adds_epsilons) if family == "laplace" else ():
                 together = arrange_together(wide, joint.numbers[1] or MOST_TOGETHER)
                 if together is None:
                     continue
-                places = find_places(alone, together)
-                joint_wanted = boxed(wanted, places, joint.name)
-                steps = weighted(wide.queries, together.shares, joint_wanted, joint.name, weights, adds_epsilons)
+                positions = find_positions(alone, together)
+                joint_wanted = join_demands(wanted, positions, joint.name)
+                steps = weigh_steps(wide.queries, together.shares, joint_wanted, joint.name, weights, adds_epsilons)
                 request, mechanisms = calibrate_all(steps)
-                laws = [mechanisms[step].error_law(column) for step, column in places]
-                offers.append((predicted_loss(plain, equal, weights, laws), together.recipe, request))
+                laws = [mechanisms[step].error_law(column) for step, column in positions]
+                offers.append((predict_loss(plain, equal, weights, laws), together.recipe, request))
         except DitherError as error:
             refused.append(error)
     if not offers:
@@ -129,7 +136,7 @@ def adds_up_epsilons(view: LedgerView) -> bool:
     return all(pot.rule in ("pure", "approx") for pot in view.path)
 
 
-def families(view: LedgerView, price: Price) -> list[Family]:
+def list_families(view: LedgerView, price: Price) -> list[Family]:
     """Laplace noise is priced in epsilon; Gaussian noise in rho, or in epsilon where the pot states a delta.
 
     A pure pot cannot pay for Gaussian noise, wherever it stands on the way up.

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives, is_chosen_by_noise
-from dither.answer.interval_notes import interval_notes
+from dither.answer.alternatives import MOST_ALTERNATIVES, is_chosen_by_noise, list_alternatives
+from dither.answer.interval_notes import write_interval_notes
 from dither.answer.quantile_intervals import NO_BANDS, Bands
-from dither.answer.selection import Selection
+from dither.answer.selection import IntervalSelection
 from dither.laws import AdditiveErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.kernel import Release
@@ -42,13 +42,13 @@ class ResultColumn:
     notes: tuple[str, ...] = ()
 
 
-def describe(
+def describe_column(
     role: Literal["key", "value"],
     output: Output,
     recipe: Recipe,
     release: Release,
     level: Fraction,
-    selection: Selection,
+    selection: IntervalSelection,
     bands: Bands = NO_BANDS,
 ) -> ResultColumn:
     """What is said about a column: its noise if it is one released number, its atoms in any case."""
@@ -57,11 +57,11 @@ def describe(
         return ResultColumn(name, role)
     read = atoms_of(output.formula)
     steps = tuple(sorted({of.places[atom][0] for of in recipe.sets for atom in read}))
-    found: list[Any] = [release.priced.steps[step].mechanism for step in steps]
+    mechanisms: list[Any] = [release.priced.steps[step].mechanism for step in steps]
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
     notes = [output.note] if output.note else []
-    notes += interval_notes(output.formula, bands, selection.level(level), found)
-    notes += _choice_notes(output, selection, level)
+    notes += write_interval_notes(output.formula, bands, selection.level(level), mechanisms)
+    notes += _write_choice_notes(output, selection, level)
     aggregate = output.aggregate or (recipe.atoms[read[0]].aggregate if read else "")
     common: dict[str, Any] = {
         "aggregate": aggregate,
@@ -70,8 +70,8 @@ def describe(
         "steps": steps,
         "notes": tuple(dict.fromkeys(notes)),
     }
-    names = " and ".join(dict.fromkeys(mechanism.stored_name for mechanism in found))
-    marginals = _marginals(output, recipe, release)
+    names = " and ".join(dict.fromkeys(mechanism.stored_name for mechanism in mechanisms))
+    marginals = _list_marginals(output, recipe, release)
     if not isinstance(output.formula, Noisy) or not marginals:
         return ResultColumn(name, role, mechanism=names or None, **common)
     unit = recipe.atoms[output.formula.atom].unit
@@ -87,7 +87,7 @@ def describe(
     )
 
 
-def _marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
+def _list_marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
     """The law and the sensitivity of a column that is one count or sum, in every grouping set; none for others."""
     if not isinstance(output.formula, Noisy):
         return []
@@ -95,23 +95,24 @@ def _marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[A
     for of in recipe.sets:
         step, column = of.places[output.formula.atom]
         mechanism = release.priced.steps[step].mechanism
-        law, sensitivity = mechanism.error_law(column), mechanism.column_sensitivity(column)
+        law = mechanism.error_law(column)
+        sensitivity = mechanism.column_sensitivity(column)
         if isinstance(law, AdditiveErrorLaw) and sensitivity is not None:
             marginals.append((law, sensitivity))
     return marginals
 
 
-def _choice_notes(output: Output, selection: Selection, level: Fraction) -> list[str]:
+def _write_choice_notes(output: Output, selection: IntervalSelection, level: Fraction) -> list[str]:
     """What noisy values chose to show, and what that does to intervals."""
-    shown = alternatives(output.formula)
+    shown = list_alternatives(output.formula)
     if not shown:
         return [TOO_MANY]
     notes = []
     if selection.is_choice:
-        things = "rows" if len(shown) == 1 else "values"
+        noun = "rows" if len(shown) == 1 else "values"
         notes.append(
-            f"{selection.shown} of {selection.of} {things} were chosen by noisy values: intervals are widened so that "
-            f"of the {things} shown at most {float(1 - level) * 100:.4g}% miss, on average"
+            f"{selection.shown} of {selection.of} {noun} were chosen by noisy values: intervals are widened so that "
+            f"of the {noun} shown at most {float(1 - level) * 100:.4g}% miss, on average"
         )
     if is_chosen_by_noise(output.formula):
         notes.append(OF_WHAT_IS_SHOWN)

@@ -16,11 +16,11 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 from scipy.special import ndtri
 
-from dither.answer.blocks import Block, blocks
+from dither.answer.blocks import Block, make_blocks
 from dither.answer.column_info import ResultColumn
-from dither.answer.evaluate import numbers
-from dither.answer.result import Result, column_named, names_of, noises_of
-from dither.answer.table import Rows, rows_shown
+from dither.answer.evaluate import scale_integers
+from dither.answer.result import Result, find_column, list_names, list_noises
+from dither.answer.table import Rows, choose_rows
 from dither.errors import RefusedError
 from dither.laws import AdditiveErrorLaw
 from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
@@ -34,7 +34,7 @@ _NEXT_TO_NOTHING = 1e-6
 """Of a grid step: a deviation that is as good as 0, and can be divided by."""
 
 
-def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
+def raise_negative_values(result: Result, columns: tuple[str, ...]) -> Result:
     """Values below 0, and ends of intervals, become 0.
 
     An interval covers as often as before, since the exact answer is not negative. The value is biased upwards: at an
@@ -42,19 +42,22 @@ def nonnegative(result: Result, columns: tuple[str, ...]) -> Result:
     deviation s; in empty cells by b/2 or 0.4 s each, (d+1)/4 b in a box of d numbers, which adds up when many cells are
     summed.
     """
-    chosen = [column_named(result, name).name for name in columns] or [
+    chosen = [find_column(result, name).name for name in columns] or [
         output.name for output in result._recipe.outputs if output.role == "value" and _is_count(output, result._recipe)
     ]
-    table, notes = result.table, list(result.notes)
-    for each in result.columns:
-        if each.name not in chosen:
+    table = result.table
+    notes = list(result.notes)
+    for column in result.columns:
+        if column.name not in chosen:
             continue
-        for name in names_of(result, each):
-            place = table.schema.get_field_index(name)
+        for name in list_names(result, column):
+            index = table.schema.get_field_index(name)
             zero = [None if value is None else max(value, type(value)(0)) for value in table[name].to_pylist()]
-            table = table.set_column(place, table.schema.field(place), pa.array(zero, table.schema.field(place).type))
-        bias = "" if each.scale is None else f", by {_empty_bias(result, each):,.4g} in an empty cell"
-        notes.append(f"{each.name}: negative values were set to 0, which biases it upwards{bias}; do not add cells up")
+            table = table.set_column(index, table.schema.field(index), pa.array(zero, table.schema.field(index).type))
+        bias = "" if column.scale is None else f", by {_compute_empty_bias(result, column):,.4g} in an empty cell"
+        notes.append(
+            f"{column.name}: negative values were set to 0, which biases it upwards{bias}; do not add cells up"
+        )
     return replace(result, _changed=table.replace_schema_metadata(result.table.schema.metadata), notes=tuple(notes))
 
 
@@ -63,13 +66,13 @@ def _is_count(output: Output, recipe: Recipe) -> bool:
     of = affine(output.formula)
     if of is None or not of.weights or of.constant < 0 or any(weight < 0 for _, weight in of.weights):
         return False
-    places = [each.places[atom] for each in recipe.sets for atom, _ in of.weights]
-    asked = [(recipe.queries[query], column) for query, column in places]
+    positions = [grouping.places[atom] for grouping in recipe.sets for atom, _ in of.weights]
+    queries = [(recipe.queries[query], column) for query, column in positions]
     counts = (Count, CountValues, CountUnits, CountDistinct)
-    return all(isinstance(query, Cells) and isinstance(query.columns[column], counts) for query, column in asked)
+    return all(isinstance(query, Cells) and isinstance(query.columns[column], counts) for query, column in queries)
 
 
-def _empty_bias(result: Result, column: ResultColumn) -> float:
+def _compute_empty_bias(result: Result, column: ResultColumn) -> float:
     """E max(0, noise)."""
     assert column.scale is not None
     law = result._release.priced.steps[column.steps[0]].mechanism.error_law()
@@ -77,39 +80,41 @@ def _empty_bias(result: Result, column: ResultColumn) -> float:
     return float(column.scale) * law.positive_mean
 
 
-def consistent(result: Result, release: Release, recipe: Recipe) -> Result:
+def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
     """Counts and sums that add up over a rollup: the weighted least squares fit to all grouping sets.
 
     Unbiased, and no cell is noisier than before. Only columns that are one additive number change; their intervals use
     the fit's own deviation with the wider of the normal quantile and that of the noise.
     """
-    finest = _finest(recipe)
-    found = blocks(recipe, release.values)
-    rows = rows_shown(recipe, release.values)
-    noises = noises_of(recipe, [each.mechanism for each in release.priced.steps])
-    table, changed = result.table, []
+    finest = _find_finest(recipe)
+    all_blocks = make_blocks(recipe, release.values)
+    rows = choose_rows(recipe, release.values)
+    noises = list_noises(recipe, [calibrated.mechanism for calibrated in release.priced.steps])
+    table = result.table
+    changed = []
     for output in recipe.outputs:
         if output.role != "value" or not isinstance(output.formula, Noisy) or not _is_additive(recipe, output.formula):
             continue
         atom = output.formula.atom
         laws = [noise.laws[atom] for noise in noises]
-        confidence = column_named(result, output.name).confidence
+        confidence = find_column(result, output.name).confidence
         assert confidence is not None and all(law is not None for law in laws)
         deviations = [max(law.deviation, _NEXT_TO_NOTHING) for law in laws if law is not None]
-        values = [numbers(recipe.atoms[atom], block.atoms[atom]) for block in found]
-        fits, after = _fitted(found, finest, values, deviations)
-        level, unit = _level_of_dependent(rows, confidence), float(recipe.atoms[atom].unit)
+        values = [scale_integers(recipe.atoms[atom], block.atoms[atom]) for block in all_blocks]
+        fits, after = _fit_cells(all_blocks, finest, values, deviations)
+        level = _level_of_dependent(rows, confidence)
+        unit = float(recipe.atoms[atom].unit)
         normal = float(ndtri(0.5 + float(level) / 2))
         lists: list[list[Any]] = [[None] * rows.shown for _ in range(3)]
-        for i, (block, places) in enumerate(rows.chosen):
+        for i, (block, positions) in enumerate(rows.chosen):
             law = laws[i]
             assert law is not None
             half = after[i] * unit * max(normal, law.half_width(level) / deviations[i])
-            at = {key: row for row, key in enumerate(_names(found[i]))}
-            for place, name in zip(places, _names(block), strict=True):
-                row = at[name]
+            row_by_name = {key: row for row, key in enumerate(_list_row_names(all_blocks[i]))}
+            for position, name in zip(positions, _list_row_names(block), strict=True):
+                row = row_by_name[name]
                 for into, shift in zip(lists, (0.0, -half[row], half[row]), strict=True):
-                    into[place] = float(fits[i][row] + shift)
+                    into[position] = float(fits[i][row] + shift)
         for title, values_shown in zip(output.names, lists, strict=True):
             index = table.schema.get_field_index(title)
             table = table.set_column(index, pa.field(title, pa.float64()), pa.array(values_shown, pa.float64()))
@@ -129,7 +134,7 @@ def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
     return 1 - (1 - confidence) / rows.of if rows.is_choice else confidence
 
 
-def _finest(recipe: Recipe) -> int:
+def _find_finest(recipe: Recipe) -> int:
     """The set that all others are totals of."""
     if len(recipe.sets) < 2:
         raise RefusedError("consistent() needs totals beside parts: GROUP BY ROLLUP", rule="nothing to fit")
@@ -147,43 +152,45 @@ def _finest(recipe: Recipe) -> int:
 def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
     for of in recipe.sets:
         query, column = of.places[formula.atom]
-        asked = recipe.queries[query]
-        if not isinstance(asked, Cells) or not isinstance(asked.columns[column], (Count, CountValues, Sum)):
+        released_query = recipe.queries[query]
+        if not isinstance(released_query, Cells) or not isinstance(
+            released_query.columns[column], (Count, CountValues, Sum)
+        ):
             return False
     return not recipe.atoms[formula.atom].offset
 
 
-def _names(block: Block) -> list[tuple[Any, ...]]:
+def _list_row_names(block: Block) -> list[tuple[Any, ...]]:
     return list(zip(*(block.keys[key] for key in sorted(block.keys)), strict=True)) if block.keys else [()] * block.rows
 
 
-def _fitted(
-    found: tuple[Block, ...], finest: int, values: list[NDArray[Any]], deviations: list[float]
+def _fit_cells(
+    all_blocks: tuple[Block, ...], finest: int, values: list[NDArray[Any]], deviations: list[float]
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
     """x = (A' W A)^-1 A' W y for the finest cells; every set's totals of x, and their deviations in grid steps."""
-    fine = found[finest]
+    fine = all_blocks[finest]
     if fine.rows > MOST_CELLS:
         raise RefusedError(f"consistent() fits at most {MOST_CELLS} cells", rule="least squares in memory")
-    matrices = [_totals(fine, block) for block in found]
+    matrices = [_make_totals(fine, block) for block in all_blocks]
     weights = [1 / deviation**2 for deviation in deviations]
-    normal = sum(weight * (each.T @ each) for weight, each in zip(weights, matrices, strict=True))
-    right = sum(weight * (each.T @ y) for weight, each, y in zip(weights, matrices, values, strict=True))
+    normal = sum(weight * (matrix.T @ matrix) for weight, matrix in zip(weights, matrices, strict=True))
+    right = sum(weight * (matrix.T @ y) for weight, matrix, y in zip(weights, matrices, values, strict=True))
     solver = splu(sparse.csc_matrix(normal))
     cells = solver.solve(np.asarray(right))
     after: list[NDArray[np.float64]] = []
-    for each in matrices:
-        columns = each.T.toarray() if each.shape[0] * fine.rows <= 1 << 24 else None
+    for matrix in matrices:
+        columns = matrix.T.toarray() if matrix.shape[0] * fine.rows <= 1 << 24 else None
         if columns is None:  # too large to invert: what one cell had before is a bound
-            after.append(np.full(each.shape[0], deviations[len(after)]))
+            after.append(np.full(matrix.shape[0], deviations[len(after)]))
         else:
             after.append(np.sqrt(np.einsum("ij,ij->j", columns, solver.solve(columns))))
-    return [each @ cells for each in matrices], after
+    return [matrix @ cells for matrix in matrices], after
 
 
-def _totals(fine: Block, coarse: Block) -> Any:
+def _make_totals(fine: Block, coarse: Block) -> Any:
     """Which finest cells add up to each coarse cell."""
     kept = sorted(coarse.keys)
     names = list(zip(*(fine.keys[key] for key in kept), strict=True)) if kept else [()] * fine.rows
-    places = {name: row for row, name in enumerate(_names(coarse))}
-    rows = [places[name] for name in names]
+    row_by_name = {name: row for row, name in enumerate(_list_row_names(coarse))}
+    rows = [row_by_name[name] for name in names]
     return sparse.csr_matrix((np.ones(fine.rows), (rows, np.arange(fine.rows))), shape=(coarse.rows, fine.rows))

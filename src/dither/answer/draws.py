@@ -5,7 +5,7 @@ image) and go through the inverse distribution function of each noise. A share o
 with an error far below that of as many random draws.
 
 >>> from dither.laws import LaplaceErrorLaw
->>> law = law_of(LaplaceErrorLaw(Fraction(2)))
+>>> law = make_noise_law(LaplaceErrorLaw(Fraction(2)))
 >>> law.inverse(np.array([0.01, 0.5, 0.99])).tolist(), round(law.deviation, 2)
 ([-8.0, 0.0, 8.0], 2.8)
 """
@@ -32,7 +32,7 @@ MOST_SIZES = 1 << 18
 
 
 @dataclass(frozen=True)
-class Law:
+class NoiseLaw:
     """The law of the noise on one released number, in grid steps.
 
     `joint` is the query whose numbers share their noise (a box): it is uncorrelated, not independent.
@@ -52,24 +52,24 @@ class Law:
 
 
 @lru_cache(maxsize=256)
-def law_of(error: AdditiveErrorLaw) -> Law:
+def make_noise_law(error: AdditiveErrorLaw) -> NoiseLaw:
     """The error law of a mechanism's number, with its deviation."""
-    return Law(error, math.sqrt(error.variance))
+    return NoiseLaw(error, math.sqrt(error.variance))
 
 
 @lru_cache(maxsize=8)
-def points(count: int, dimension: int, start: int = 0) -> Floats:
+def make_points(count: int, dimension: int, start: int = 0) -> Floats:
     """`count` points (an even number) of the open unit cube, symmetric about its middle, after the first `start`."""
     ratio = 2.0
     for _ in range(64):  # the root of x^(d+1) = x + 1
         ratio = (1 + ratio) ** (1 / (dimension + 1))
     steps = (1 / ratio) ** np.arange(1, dimension + 1)
-    places = np.arange(start // 2 + 1, start // 2 + count // 2 + 1, dtype=np.float64)
-    half = np.clip((0.5 + places[:, None] * steps) % 1.0, 1e-12, 1 - 1e-12)
+    ranks = np.arange(start // 2 + 1, start // 2 + count // 2 + 1, dtype=np.float64)
+    half = np.clip((0.5 + ranks[:, None] * steps) % 1.0, 1e-12, 1 - 1e-12)
     return np.concatenate([half, 1 - half])
 
 
-def enough(level: float, rows: int, work: int = 1 << 21) -> int:
+def count_points(level: float, rows: int, work: int = 1 << 21) -> int:
     """How many points: thousands where rows are few, at least twenty beyond each end; 0 where that is out of reach."""
     if 1 - level < 2 * FEWEST_IN_TAIL / MOST:
         return 0
@@ -78,47 +78,48 @@ def enough(level: float, rows: int, work: int = 1 << 21) -> int:
     return count + count % 2
 
 
-def enough_sizes(level: float) -> int:
+def count_size_points(level: float) -> int:
     """How many points for the size of a sum: at least 160 beyond its bound; 0 where that is out of reach."""
     least = FEWEST_BEYOND / max(1 - level, 1e-300)
     return 0 if least > MOST_SIZES else max(1 << 13, 2 * math.ceil(least / 2))
 
 
-def many(level: float, rows: int) -> int:
-    """As `enough`, in blocks and for few rows: up to four million points; 0 where that is out of reach."""
+def count_block_points(level: float, rows: int) -> int:
+    """As `count_points`, in blocks and for few rows: up to four million points; 0 where that is out of reach."""
     if 1 - level < 2 * FEWEST_IN_TAIL * max(1, rows) / _WORK:
         return 0
     return 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
 
 
-def blocks_of(laws: tuple[Law, ...], count: int) -> Iterator[Floats]:
+def draw_blocks(laws: tuple[NoiseLaw, ...], count: int) -> Iterator[Floats]:
     """Noise at `count` points, at most `BLOCK` of them in memory at once."""
     for start in range(0, count, BLOCK):
-        yield noise(laws, min(BLOCK, count - start), start, count)
+        yield draw_noise(laws, min(BLOCK, count - start), start, count)
 
 
-def sizes_at(laws: tuple[Law, ...], count: int) -> Floats:
+def draw_sizes(laws: tuple[NoiseLaw, ...], count: int) -> Floats:
     """Noise at `count` points for the sizes of its sums: a mirror image has the same size, and is left out."""
-    return noise(laws, 2 * count)[:count]
+    return draw_noise(laws, 2 * count)[:count]
 
 
-def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> Floats:
+def draw_noise(laws: tuple[NoiseLaw, ...], count: int, start: int = 0, total: int = 0) -> Floats:
     """Noise at the points, one row for every point: numbers that share their noise together, all others independent.
 
     The size of the first box rises from point to point (of `total`). Its tail is then a run of neighbours, which fill
     the other directions evenly; a direction of its own would leave the few points of a tail where they happen to lie.
     """
-    kept = points if count < BLOCK else points.__wrapped__  # large blocks are used once
-    groups = _groups(laws)
+    kept = make_points if count < BLOCK else make_points.__wrapped__  # large blocks are used once
+    groups = _group_laws(laws)
     is_box = any(group[0][1] >= 0 for group in groups)
-    shares = kept(count, max(1, sum(map(_dimensions, groups)) - is_box), start)
+    shares = kept(count, max(1, sum(map(_count_dimensions, groups)) - is_box), start)
     if is_box:  # one column more, which the first box takes
         rank = (start // 2 + np.arange(count // 2) + 0.5) / ((total or start + count) // 2)
-        first = sum(map(_dimensions, itertools.takewhile(lambda group: group[0][1] < 0, groups)))
+        first = sum(map(_count_dimensions, itertools.takewhile(lambda group: group[0][1] < 0, groups)))
         shares = np.insert(shares, first, np.append(rank, rank), axis=1)
-    drawn, start_of_group = np.empty((count, len(laws))), 0
+    drawn = np.empty((count, len(laws)))
+    start_of_group = 0
     for group in groups:
-        end_of_group = start_of_group + _dimensions(group)
+        end_of_group = start_of_group + _count_dimensions(group)
         own_shares = shares[:, start_of_group:end_of_group]
         indices, columns = zip(*group, strict=True)
         error = laws[indices[0]].error
@@ -130,7 +131,7 @@ def noise(laws: tuple[Law, ...], count: int, start: int = 0, total: int = 0) -> 
     return drawn
 
 
-def _groups(laws: tuple[Law, ...]) -> list[list[tuple[int, int]]]:
+def _group_laws(laws: tuple[NoiseLaw, ...]) -> list[list[tuple[int, int]]]:
     """The indices of laws that are drawn together, with their numbers of the cell; -1 for noise of its own."""
     groups: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
     for index, law in enumerate(laws):
@@ -141,19 +142,19 @@ def _groups(laws: tuple[Law, ...]) -> list[list[tuple[int, int]]]:
     return list(groups.values())
 
 
-def _dimensions(group: list[tuple[int, int]]) -> int:
+def _count_dimensions(group: list[tuple[int, int]]) -> int:
     return 1 if group[0][1] < 0 else 1 + len(group)
 
 
-def size_quantile(sums: Floats, level: float) -> float:
+def find_size_quantile(sums: Floats, level: float) -> float:
     """A bound that at least this share of |sums| keeps, by order statistic: outward by what so few points beyond it
     leave open, half the square root of their number."""
     sizes = np.abs(sums)
-    beyond = len(sizes) * (1 - outward(level))
-    place = min(len(sizes) - 1, math.ceil(len(sizes) - beyond + math.sqrt(beyond) / 2))
-    return float(np.partition(sizes, place)[place])
+    beyond = len(sizes) * (1 - raise_level(level))
+    rank = min(len(sizes) - 1, math.ceil(len(sizes) - beyond + math.sqrt(beyond) / 2))
+    return float(np.partition(sizes, rank)[rank])
 
 
-def outward(level: float) -> float:
+def raise_level(level: float) -> float:
     """The level with a fiftieth of its miss taken off, for what the points cannot resolve."""
     return 1 - (1 - level) * 0.98

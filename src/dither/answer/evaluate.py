@@ -5,9 +5,9 @@ with) are object arrays with None for null. The arrays of atoms may have a leadi
 so that an interval evaluates the same formula on thousands of plausible cells at once.
 
 >>> half = Apply("divide", (Noisy(0), Constant(Fraction(2))))
->>> evaluate(half, Given((np.array([3.0, 4.0]),), {}, {}))
+>>> evaluate(half, FormulaInputs((np.array([3.0, 4.0]),), {}, {}))
 array([1.5, 2. ])
->>> evaluate(Apply("ln", (Noisy(0),)), Given((np.array([1.0, -1.0]),), {}, {}))
+>>> evaluate(Apply("ln", (Noisy(0),)), FormulaInputs((np.array([1.0, -1.0]),), {}, {}))
 array([ 0., nan])
 """
 
@@ -32,7 +32,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
-class Given:
+class FormulaInputs:
     """What a formula may read: a number for every atom, the keys of every row, and which keys a row leaves out.
 
     `guarded`: the first axis holds draws, the first of them the release itself. A division then has no value where the
@@ -44,67 +44,67 @@ class Given:
     absent: dict[int, float]
     guarded: bool = False
 
-    def taken(self, rows: Array) -> Given:
+    def take_rows(self, rows: Array) -> FormulaInputs:
         """Some of the rows, in the given order."""
         keys = {key: values[rows] for key, values in self.keys.items()}
         return replace(self, atoms=tuple(atom[..., rows] for atom in self.atoms), keys=keys)
 
 
-def numbers(atom: Atom, integers: Array) -> Array:
+def scale_integers(atom: Atom, integers: Array) -> Array:
     """Released integers in the atom's own units, as float64."""
     scaled = integers.astype(np.float64) * atom.unit.numerator / atom.unit.denominator
     return scaled + float(atom.offset) if atom.offset else scaled
 
 
-def given(recipe: Recipe, block: Block) -> Given:
+def make_inputs(recipe: Recipe, block: Block) -> FormulaInputs:
     """A block of rows as a formula reads it."""
-    atoms = tuple(numbers(atom, found) for atom, found in zip(recipe.atoms, block.atoms, strict=True))
-    return Given(atoms, *keys_of(recipe, block))
+    atoms = tuple(scale_integers(atom, released) for atom, released in zip(recipe.atoms, block.atoms, strict=True))
+    return FormulaInputs(atoms, *read_keys(recipe, block))
 
 
-def keys_of(recipe: Recipe, block: Block) -> tuple[dict[int, Array], dict[int, float]]:
+def read_keys(recipe: Recipe, block: Block) -> tuple[dict[int, Array], dict[int, float]]:
     """The keys of a block as arrays, and for each key of the question whether the block leaves it out."""
     keys = {}
     for key in range(len(recipe.keys)):
         values: list[Any] = block.keys.get(key, [None] * block.rows)
         if key_kind(recipe.keys[key]) != "text":
-            keys[key] = np.array([_plain(value) for value in values], np.float64)
+            keys[key] = np.array([_to_number(value) for value in values], np.float64)
         else:
-            keys[key] = _objects(values)
+            keys[key] = _make_objects(values)
     return keys, {key: float(key not in block.of.keys) for key in range(len(recipe.keys))}
 
 
-def _objects(values: list[Any]) -> Array:
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
+def _make_objects(values: list[Any]) -> Array:
+    objects = np.empty(len(values), object)
+    objects[:] = values
+    return objects
 
 
-def evaluate(formula: Formula, at: Given) -> Array:
+def evaluate(formula: Formula, inputs: FormulaInputs) -> Array:
     """The formula for every row (and draw)."""
     with np.errstate(all="ignore"):
-        found = _evaluate(formula, at)
-    if found.dtype != object:
-        found = np.where(np.isfinite(found), found, np.nan)
-    return found
+        result = _evaluate(formula, inputs)
+    if result.dtype != object:
+        result = np.where(np.isfinite(result), result, np.nan)
+    return result
 
 
-def _evaluate(formula: Formula, at: Given) -> Array:
+def _evaluate(formula: Formula, inputs: FormulaInputs) -> Array:
     match formula:
         case Noisy(atom):
-            return at.atoms[atom]
+            return inputs.atoms[atom]
         case Constant(value):
             if isinstance(value, str):
                 return np.array(value, object)
             return np.array(np.nan if value is None else float(value))
         case KeyValue(key):
-            return at.keys[key]
+            return inputs.keys[key]
         case Grouping(key):
-            return np.array(at.absent[key])
+            return np.array(inputs.absent[key])
         case Apply("divide", (above, below)):
-            return _divide(_number(_evaluate(above, at)), _number(_evaluate(below, at)), at.guarded)
+            return _divide(_to_numbers(_evaluate(above, inputs)), _to_numbers(_evaluate(below, inputs)), inputs.guarded)
         case Apply(name, arguments):
-            return _FUNCTIONS[name](*(_evaluate(argument, at) for argument in arguments))
+            return _FUNCTIONS[name](*(_evaluate(argument, inputs) for argument in arguments))
     raise AssertionError(formula)
 
 
@@ -118,14 +118,14 @@ def _divide(above: Array, below: Array, guarded: bool) -> Array:
 # -- numbers ------------------------------------------------------------------------------------------------------
 
 
-def _number(value: Array) -> Array:
+def _to_numbers(value: Array) -> Array:
     """A float64 array: dates count days, times seconds, texts are no number."""
     if value.dtype != object:
         return value
-    return np.array([_plain(each) for each in value.ravel()], np.float64).reshape(value.shape)
+    return np.array([_to_number(element) for element in value.ravel()], np.float64).reshape(value.shape)
 
 
-def _plain(value: Any) -> float:
+def _to_number(value: Any) -> float:
     if isinstance(value, datetime.datetime):
         return (value - _EPOCH).total_seconds()
     if isinstance(value, datetime.date):
@@ -134,14 +134,14 @@ def _plain(value: Any) -> float:
 
 
 def _numeric(function: Callable[..., Array]) -> Callable[..., Array]:
-    return lambda *values: function(*(_number(value) for value in values))
+    return lambda *values: function(*(_to_numbers(value) for value in values))
 
 
-def rounded(value: Array, decimals: Array | float = 0.0) -> Array:
+def round_half_away(value: Array, decimals: Array | float = 0.0) -> Array:
     """Half away from zero, as SQL rounds."""
     scale = np.power(10.0, decimals)
-    found: Array = np.sign(value) * np.floor(np.abs(value) * scale + 0.5) / scale
-    return found
+    result: Array = np.sign(value) * np.floor(np.abs(value) * scale + 0.5) / scale
+    return result
 
 
 # -- choices ------------------------------------------------------------------------------------------------------
@@ -150,27 +150,27 @@ def rounded(value: Array, decimals: Array | float = 0.0) -> Array:
 def is_null(value: Array) -> Array:
     if value.dtype != object:
         return np.isnan(value)
-    return np.array([each is None for each in value.ravel()], bool).reshape(value.shape)
+    return np.array([element is None for element in value.ravel()], bool).reshape(value.shape)
 
 
-def _like(*values: Array) -> tuple[Array, ...]:
+def _align_kinds(*values: Array) -> tuple[Array, ...]:
     """All as objects if any is: NaN becomes None there, numbers stay numbers."""
     if all(value.dtype != object for value in values):
         return values
-    return tuple(value if value.dtype == object else _boxed(value) for value in values)
+    return tuple(value if value.dtype == object else _to_objects(value) for value in values)
 
 
-def _boxed(value: Array) -> Array:
-    found = value.astype(object)
-    found[np.isnan(value)] = None
-    return found
+def _to_objects(value: Array) -> Array:
+    objects = value.astype(object)
+    objects[np.isnan(value)] = None
+    return objects
 
 
 def _coalesce(*values: Array) -> Array:
-    found, *others = _like(*values)
-    for other in others:
-        found = np.where(is_null(found), other, found)
-    return found
+    result, *fallbacks = _align_kinds(*values)
+    for fallback in fallbacks:
+        result = np.where(is_null(result), fallback, result)
+    return result
 
 
 def _nullif(value: Array, other: Array) -> Array:
@@ -179,13 +179,17 @@ def _nullif(value: Array, other: Array) -> Array:
     return np.where(equal, empty, value)
 
 
-def _case(*parts: Array) -> Array:
-    *values, otherwise = _like(*parts[1::2], parts[-1]) if len(parts) % 2 else (*_like(*parts[1::2]), np.array(np.nan))
-    conditions = [_number(condition) == 1 for condition in parts[0 : 2 * len(values) : 2]]
-    found = otherwise
+def _case(*branches: Array) -> Array:
+    *values, otherwise = (
+        _align_kinds(*branches[1::2], branches[-1])
+        if len(branches) % 2
+        else (*_align_kinds(*branches[1::2]), np.array(np.nan))
+    )
+    conditions = [_to_numbers(condition) == 1 for condition in branches[0 : 2 * len(values) : 2]]
+    result = otherwise
     for condition, value in zip(reversed(conditions), reversed(values), strict=True):
-        found = np.where(condition, value, found)
-    return found
+        result = np.where(condition, value, result)
+    return result
 
 
 # -- conditions: 1 true, 0 false, NaN unknown -----------------------------------------------------------------------
@@ -203,54 +207,55 @@ _ORDER: dict[str, Callable[[Any, Any], Any]] = {
 def _compare(left: Array, right: Array, name: str) -> Array:
     if left.dtype != object and right.dtype != object:
         return np.where(np.isnan(left) | np.isnan(right), np.nan, _ORDER[name](left, right))
-    pairs = np.broadcast(*_like(left, right))
-    return np.array([_compared(a, b, name) for a, b in pairs], np.float64).reshape(pairs.shape)
+    pairs = np.broadcast(*_align_kinds(left, right))
+    return np.array([_compare_values(a, b, name) for a, b in pairs], np.float64).reshape(pairs.shape)
 
 
-def _compared(a: Any, b: Any, name: str) -> float:
+def _compare_values(a: Any, b: Any, name: str) -> float:
     if a is None or b is None:
         return np.nan
     if isinstance(a, str) != isinstance(b, str):
         a, b = _read(a, b), _read(b, a)
     elif not isinstance(a, str):
-        a, b = _plain(a), _plain(b)
+        a = _to_number(a)
+        b = _to_number(b)
     return np.nan if a is None or b is None else float(_ORDER[name](a, b))
 
 
 def _read(value: Any, beside: Any) -> float | None:
     """A text beside a date or a time is read as one; beside a number as a number."""
     if not isinstance(value, str):
-        return _plain(value)
+        return _to_number(value)
     try:
         if isinstance(beside, datetime.datetime):
-            return _plain(datetime.datetime.fromisoformat(value))
-        return _plain(datetime.date.fromisoformat(value)) if isinstance(beside, datetime.date) else float(value)
+            return _to_number(datetime.datetime.fromisoformat(value))
+        return _to_number(datetime.date.fromisoformat(value)) if isinstance(beside, datetime.date) else float(value)
     except ValueError:
         return None
 
 
 def _and(*values: Array) -> Array:
-    found = np.array(1.0)
-    for value in map(_number, values):
-        false = (found == 0) | (value == 0)
-        found = np.where(false, 0.0, np.where(np.isnan(found) | np.isnan(value), np.nan, 1.0))
-    return found
+    conjunction = np.array(1.0)
+    for value in map(_to_numbers, values):
+        false = (conjunction == 0) | (value == 0)
+        conjunction = np.where(false, 0.0, np.where(np.isnan(conjunction) | np.isnan(value), np.nan, 1.0))
+    return conjunction
 
 
 def _or(*values: Array) -> Array:
-    return 1.0 - _and(*(1.0 - _number(value) for value in values))
+    return 1.0 - _and(*(1.0 - _to_numbers(value) for value in values))
 
 
 def _extreme(keep: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     """LEAST and GREATEST leave nulls out."""
 
-    def found(*values: Array) -> Array:
-        first, *others = (_number(value) for value in values)
+    def keep_extreme(*values: Array) -> Array:
+        first, *others = (_to_numbers(value) for value in values)
         for other in others:
             first = keep(first, other)
         return first
 
-    return found
+    return keep_extreme
 
 
 def _sum(*values: Array) -> Array:
@@ -258,10 +263,10 @@ def _sum(*values: Array) -> Array:
 
 
 def _product(*values: Array) -> Array:
-    found = values[0]
+    product = values[0]
     for value in values[1:]:
-        found = found * value
-    return found
+        product = product * value
+    return product
 
 
 _FUNCTIONS: dict[str, Callable[..., Array]] = {
@@ -273,7 +278,7 @@ _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "negate": _numeric(np.negative),
     "abs": _numeric(np.abs),
     "sqrt": _numeric(np.sqrt),
-    "round": _numeric(rounded),
+    "round": _numeric(round_half_away),
     "floor": _numeric(np.floor),
     "ceil": _numeric(np.ceil),
     "sign": _numeric(np.sign),

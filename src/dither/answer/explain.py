@@ -40,14 +40,14 @@ _PREFIX = re.compile(r"\s*EXPLAIN\s+PRIVACY\b", re.IGNORECASE)
 _AGGREGATES = {"Count", "CountValues", "CountDistinct", "CountUnits", "Sum", "Minimum", "Maximum"}
 
 
-def explained(sql: str) -> str | None:
+def strip_explain_prefix(sql: str) -> str | None:
     """The question inside EXPLAIN PRIVACY; None if the text is no such thing.
 
-    >>> explained("explain privacy SELECT COUNT(*) FROM visits")
+    >>> strip_explain_prefix("explain privacy SELECT COUNT(*) FROM visits")
     ' SELECT COUNT(*) FROM visits'
     """
-    found = _PREFIX.match(sql)
-    return None if found is None else sql[found.end() :]
+    prefix = _PREFIX.match(sql)
+    return None if prefix is None else sql[prefix.end() :]
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,14 @@ def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses
     total = sum((calibrated.step.weight for calibrated in priced.steps), Fraction(0))
     steps = []
     for calibrated in priced.steps:
-        query, mechanism = calibrated.step.query, calibrated.mechanism
+        query = calibrated.step.query
+        mechanism = calibrated.mechanism
         steps.append(
             ExplainedStep(
-                asks(query),
-                tuple(tree(query.plan)),
-                stability(query, analyses),
-                _moved(calibrated),
+                describe_query(query),
+                tuple(describe_plan(query.plan)),
+                describe_stability(query, analyses),
+                _describe_sensitivity(calibrated),
                 mechanism.stored_name,
                 _scale(mechanism.parameters),
                 calibrated.step.weight / total,
@@ -118,7 +119,7 @@ def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses
     return Explanation(sql, tuple(steps), preview)
 
 
-def _moved(calibrated: Calibrated) -> str:
+def _describe_sensitivity(calibrated: Calibrated) -> str:
     """How far one unit moves a step, in the terms of its mechanism."""
     words = calibrated.mechanism.describe_sensitivity()
     if not isinstance(calibrated.step.query, Quantiles):
@@ -131,70 +132,76 @@ def _scale(parameters: Mapping[str, Fraction]) -> float | None:
     return next(map(float, parameters.values()), None)
 
 
-def asks(query: Query) -> str:
+def describe_query(query: Query) -> str:
     """A query in words."""
     by = f" by {', '.join(query.keys)}" if query.keys else ""
     if isinstance(query, Keys):
         return f"the values of {', '.join(query.keys)}"
     if isinstance(query, Quantiles):
-        asked = f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
-        return asked if query.ends is None else f"{asked}, with ends ({query.ends[1]} of the share)"
+        words = f"quantiles {', '.join(str(share) for share in query.shares)} of {query.column}{by}"
+        return words if query.ends is None else f"{words}, with ends ({query.ends[1]} of the share)"
     assert isinstance(query, Cells)
-    return ", ".join(_called(aggregate) for aggregate in query.columns) + by
+    return ", ".join(_describe_aggregate(aggregate) for aggregate in query.columns) + by
 
 
-def _called(aggregate: Any) -> str:
+def _describe_aggregate(aggregate: Any) -> str:
     column = getattr(aggregate, "column", None)
     return type(aggregate).__name__ + (f"({column})" if column else "")
 
 
-def tree(plan: Any, depth: int = 0) -> list[str]:
+def describe_plan(plan: Any, depth: int = 0) -> list[str]:
     """A plan as indented lines, the outermost node first."""
     inner = sources_of(plan)
-    parts = [
-        f"{item.name}={_short(getattr(plan, item.name))}" for item in fields(plan) if not _is_plan(plan, item.name)
+    settings = [
+        f"{setting.name}={_shorten(getattr(plan, setting.name))}"
+        for setting in fields(plan)
+        if not _is_plan(plan, setting.name)
     ]
-    lines = ["  " * depth + f"{type(plan).__name__} {' '.join(parts)}".rstrip()]
-    return lines + [line for source in inner for line in tree(source, depth + 1)]
+    lines = ["  " * depth + f"{type(plan).__name__} {' '.join(settings)}".rstrip()]
+    return lines + [line for source in inner for line in describe_plan(source, depth + 1)]
 
 
 def _is_plan(plan: Any, name: str) -> bool:
     return any(getattr(plan, name) is source for source in sources_of(plan))
 
 
-def _short(value: Any) -> str:
-    text = words(value)
+def _shorten(value: Any) -> str:
+    text = describe_value(value)
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def words(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A part of a plan as a person would write it."""
     match value:
         case Named(name, of):
-            return name if of == Column(name) else f"{name}: {words(of)}"
+            return name if of == Column(name) else f"{name}: {describe_value(of)}"
         case Column(name):
             return name
         case Value(_, constant):
-            return words(constant)
+            return describe_value(constant)
         case Call(function, arguments):
-            return f"{function}({', '.join(map(words, arguments))})"
+            return f"{function}({', '.join(map(describe_value, arguments))})"
         case Compare(column, operator, constant):
-            return f"{column} {operator} {words(constant)}"
+            return f"{column} {operator} {describe_value(constant)}"
         case Holds(expression):
-            return words(expression)
+            return describe_value(expression)
         case And(conditions):
-            return " and ".join(map(words, conditions))
+            return " and ".join(map(describe_value, conditions))
         case Fraction():
             return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
         case tuple():
-            return f"({', '.join(map(words, value))})"
-    return _called(value) if type(value).__name__ in _AGGREGATES else str(value)
+            return f"({', '.join(map(describe_value, value))})"
+    return _describe_aggregate(value) if type(value).__name__ in _AGGREGATES else str(value)
 
 
-def stability(query: Query, analyses: Analyses) -> str:
+def describe_stability(query: Query, analyses: Analyses) -> str:
     """How far one unit reaches into the rows that the query reads."""
     node = analyses.analyse_rows(query.plan).node
-    parts = [f"{item.name} {getattr(node, item.name)}" for item in fields(node) if item.name in ("rows", "most")]
+    bounds = [
+        f"{attribute.name} {getattr(node, attribute.name)}"
+        for attribute in fields(node)
+        if attribute.name in ("rows", "most")
+    ]
     return f"{type(node).__name__.lower()} rows" + (
-        f", per {analyses.catalog.unit.label}: {', '.join(parts)}" if parts else ""
+        f", per {analyses.catalog.unit.label}: {', '.join(bounds)}" if bounds else ""
     )

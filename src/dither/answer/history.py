@@ -21,7 +21,7 @@ from dither.surfaces import make_rich_cell
 
 
 @dataclass(frozen=True)
-class Asked:
+class PaidRelease:
     """One release: when, what was asked, and what the pot paid."""
 
     release_id: str
@@ -45,27 +45,27 @@ class History:
     """The releases that one pot paid for, in order."""
 
     pot: str
-    asked: tuple[Asked, ...]
+    releases: tuple[PaidRelease, ...]
     _ledger: Reports
 
     def raw(self, release_id: str) -> Values:
         """The released integers of one of these releases; others' are not shown."""
-        if str(release_id) not in {each.release_id for each in self.asked}:
+        if str(release_id) not in {release.release_id for release in self.releases}:
             raise RefusedError(f"pot {self.pot!r} paid for no release {release_id}", rule="privacy-rules 12")
         stored = self._ledger.release(self._ledger.number_of(str(release_id)))
         assert stored is not None
         return from_bytes(stored.arrow_bytes)
 
     def __len__(self) -> int:
-        return len(self.asked)
+        return len(self.releases)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = RichTable(
             "release", "released at", "version", "asked", "paid", title=make_rich_cell(f"from pot {self.pot}")
         )
-        for each in self.asked:
-            asks = each.asks + (f" (superseded by {each.superseded_by})" if each.superseded_by else "")
-            cells = (each.release_id, each.released_at, str(each.version), asks, each.paid)
+        for release in self.releases:
+            asks = release.asks + (f" (superseded by {release.superseded_by})" if release.superseded_by else "")
+            cells = (release.release_id, release.released_at, str(release.version), asks, release.paid)
             table.add_row(*map(make_rich_cell, cells))
         yield table
 
@@ -76,57 +76,59 @@ class History:
         return as_text(self, width=160)
 
 
-def history(ledger: Reports, pot: str) -> History:
+def read_history(ledger: Reports, pot: str) -> History:
     """What the pot paid for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which
     tells of charges that were under way (privacy-rules 43).
     """
     refuse_shared_pots(ledger.view(pot))
-    asked = next((each for each in ledger.pots(under_way=False) if each.name == pot), None)
-    pays_for_windows = asked is not None and asked.inside is None and ledger.windows() is not None
-    found = []
+    paying_pot = next((opened for opened in ledger.pots(under_way=False) if opened.name == pot), None)
+    pays_for_windows = paying_pot is not None and paying_pot.inside is None and ledger.windows() is not None
+    releases = []
     records = ledger.history()
     names = {record.seq: record.release_id for record in records}
     for record in records:
         if pot in (*record.pots, *record.shared_by) and record.released_at is not None:
             taken = record.charges.get(record.pots[-1] if pays_for_windows else pot)
-            found.append(
-                Asked(
+            releases.append(
+                PaidRelease(
                     record.release_id,
                     record.released_at,
                     int(record.public.get("version", 0)),
-                    asks(record.public.get("request", {})),
+                    describe_request(record.public.get("request", {})),
                     taken.amount if taken else Fraction(0),
                     taken.delta if taken else Fraction(0),
-                    "" if asked is None else asked.filter.measure,
+                    "" if paying_pot is None else paying_pot.filter.measure,
                     None if record.superseded_by is None else names[record.superseded_by],
-                    "" if asked is None else asked.unit,
+                    "" if paying_pot is None else paying_pot.unit,
                 )
             )
-    return History(pot, tuple(found), ledger)
+    return History(pot, tuple(releases), ledger)
 
 
-def asks(request: dict[str, Any]) -> str:
+def describe_request(request: dict[str, Any]) -> str:
     """A stored request in words."""
-    parts, tables, keys = [], [], []
+    aggregates = []
+    tables = []
+    keys = []
     for step in request.get("steps", ()):
         query = step["query"]
-        parts += [_aggregate(each) for each in query.get("columns", ())]
-        parts += [f"quantiles of {query['column']}"] if query["type"] == "quantiles" else []
+        aggregates += [_describe_aggregate(aggregate) for aggregate in query.get("columns", ())]
+        aggregates += [f"quantiles of {query['column']}"] if query["type"] == "quantiles" else []
         keys += [key for key in query.get("keys", ()) if key not in keys]
-        tables += [table for table in _tables(query["plan"]) if table not in tables]
-    words = ", ".join(dict.fromkeys(parts)) or "keys"
+        tables += [table for table in _list_tables(query["plan"]) if table not in tables]
+    words = ", ".join(dict.fromkeys(aggregates)) or "keys"
     return f"{words} from {', '.join(tables)}" + (f" by {', '.join(keys)}" if keys else "")
 
 
-def _aggregate(tree: dict[str, Any]) -> str:
+def _describe_aggregate(tree: dict[str, Any]) -> str:
     return str(tree["type"]) + (f"({tree['column']})" if tree.get("column") else "")
 
 
-def _tables(plan: Any) -> list[str]:
+def _list_tables(plan: Any) -> list[str]:
     if not isinstance(plan, dict):
         return []
     if plan.get("type") == "scan":
         return [plan["table"]]
-    return [table for part in plan.values() for table in _tables(part)]
+    return [table for value in plan.values() for table in _list_tables(value)]

@@ -79,7 +79,8 @@ def raise_ends(base: Ends, exponent: Floats) -> Ends:
     distance_low, distance_high = absolute_ends(base)
     inner_low = np.where(is_even, distance_low, np.where(is_odd, base[0], np.maximum(base[0], 0)))
     inner_high = np.where(is_even, distance_high, np.where(is_odd, base[1], np.maximum(base[1], 0)))
-    low, high = np.power(inner_low, size), np.power(inner_high, size)
+    low = np.power(inner_low, size)
+    high = np.power(inner_high, size)
     inverse_low, inverse_high = invert_ends((low, high))
     return np.where(exponent < 0, inverse_low, low), np.where(exponent < 0, inverse_high, high)
 
@@ -136,5 +137,6 @@ def extreme_ends(keep: Callable[[Floats, Floats], Floats], ends: list[Ends]) -> 
     """The least or the largest of several numbers: its ends are those of the ends."""
     low, high = ends[0]
     for other_low, other_high in ends[1:]:
-        low, high = keep(low, other_low), keep(high, other_high)
+        low = keep(low, other_low)
+        high = keep(high, other_high)
     return low, high

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from dither.answer.alternatives import noisy_values
-from dither.answer.interval_shapes import Reading, base_level, has_interval, quantiles_used
+from dither.answer.alternatives import list_noisy_values
+from dither.answer.interval_shapes import BaseFacts, find_base_level, has_interval, list_quantiles_used
 from dither.answer.quantile_intervals import Bands, rank_laws
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
@@ -20,45 +20,46 @@ NO_INTERVAL = "it has no interval: nothing bounds this function of noisy values 
 SOME_WITHOUT = "some of its values have no interval: nothing bounds them at this level"
 
 
-def usable_quantiles(
+def find_usable_quantiles(
     recipe: Recipe, quantiles: frozenset[int], level: Fraction, bought_level: Fraction
 ) -> frozenset[int]:
     """The quantiles whose ends, bought at a level, can bound a column of the answer at the level asked for."""
     usable: frozenset[int] = frozenset()
     for output in recipe.outputs:
         if output.role == "value":
-            usable |= _used_by(output.formula, Reading(quantiles), level, bought_level)
+            usable |= _list_used(output.formula, BaseFacts(quantiles), level, bought_level)
     return usable
 
 
-def _used_by(formula: Formula, reading: Reading, level: Fraction, bought_level: Fraction) -> frozenset[int]:
+def _list_used(formula: Formula, base_facts: BaseFacts, level: Fraction, bought_level: Fraction) -> frozenset[int]:
     used: frozenset[int] = frozenset()
-    for value in noisy_values(formula):
-        if base_level(value, reading, level) <= bought_level:
-            used |= quantiles_used(value, reading)
+    for value in list_noisy_values(formula):
+        if find_base_level(value, base_facts, level) <= bought_level:
+            used |= list_quantiles_used(value, base_facts)
     return used
 
 
-def interval_notes(formula: Formula, bands: Bands, level: Fraction, mechanisms: Sequence[Any]) -> list[str]:
+def write_interval_notes(formula: Formula, bands: Bands, level: Fraction, mechanisms: Sequence[Any]) -> list[str]:
     """What a reader must know about the quantiles of a column, and whether it has an interval at all."""
-    reading = Reading(frozenset(atom for atom, _ in bands.cells))
-    values = list(noisy_values(formula))
+    base_facts = BaseFacts(frozenset(atom for atom, _ in bands.cells))
+    values = list(list_noisy_values(formula))
     laws = [law for mechanism in mechanisms for law in rank_laws(mechanism)]
     notes = []
     for atom in atoms_of(formula):
-        bounded = [value for value in values if atom in quantiles_used(value, reading)]
+        bounded = [value for value in values if atom in list_quantiles_used(value, base_facts)]
         is_bound = any(
-            base_level(value, reading, level) == level or _is_bounded(value, bands, reading, level) for value in bounded
+            find_base_level(value, base_facts, level) == level or _is_bounded(value, bands, base_facts, level)
+            for value in bounded
         )
         notes.append(bands.note(atom, level, laws, is_bound))
-    without = [value for value in values if not _is_bounded(value, bands, reading, level)]
+    without = [value for value in values if not _is_bounded(value, bands, base_facts, level)]
     if any(affine(value) is None or len(atoms_of(value)) > 1 for value in without):
         notes.append(NO_INTERVAL if len(without) == len(values) else SOME_WITHOUT)
     return [note for note in notes if note]
 
 
-def _is_bounded(value: Formula, bands: Bands, reading: Reading, level: Fraction) -> bool:
+def _is_bounded(value: Formula, bands: Bands, base_facts: BaseFacts, level: Fraction) -> bool:
     """Whether a value can have an interval, with the quantile ends that were bought."""
-    needed = base_level(value, reading, level)
+    needed = find_base_level(value, base_facts, level)
     covered = frozenset(atom for atom, band in bands.of if needed <= band.level)
-    return has_interval(value, reading, covered)
+    return has_interval(value, base_facts, covered)

@@ -7,7 +7,7 @@ interval arithmetic. Bases whose noise is the same hold or miss together, so the
 >>> from dither.question.expressions import Noisy
 >>> count = Noisy(0)
 >>> square = Apply("multiply", (count, count))
->>> [len(base_events(formula, Reading())) for formula in (square, Apply("least", (count, Noisy(1))))]
+>>> [len(list_base_events(formula, BaseFacts())) for formula in (square, Apply("least", (count, Noisy(1))))]
 [1, 2]
 """
 
@@ -27,7 +27,7 @@ _TWO = Constant(Fraction(2))
 
 
 @dataclass(frozen=True)
-class Reading:
+class BaseFacts:
     """What decides about bases: which atoms are quantiles, and the deviation of an affine function's noise.
 
     Without `deviation` (before anything is priced) every statistic counts as one of the measured.
@@ -37,31 +37,31 @@ class Reading:
     deviation: Callable[[Affine], float] | None = None
 
 
-def is_base(formula: Formula, reading: Reading) -> bool:
+def is_base(formula: Formula, base_facts: BaseFacts) -> bool:
     """Whether the formula has an interval of its own."""
     if affine(formula) is not None:
         return True
-    if reading.quantiles & set(atoms_of(formula)):
+    if base_facts.quantiles & set(atoms_of(formula)):
         return False
-    return ratio(formula) is not None or is_measured(formula, reading)
+    return ratio(formula) is not None or is_measured(formula, base_facts)
 
 
-def base_events(formula: Formula, reading: Reading) -> frozenset[Hashable]:
+def list_base_events(formula: Formula, base_facts: BaseFacts) -> frozenset[Hashable]:
     """The different noises whose bounds must hold at once: an equal share of the miss goes to each."""
     if not atoms_of(formula):
         return frozenset()
-    if is_base(formula, reading):
+    if is_base(formula, base_facts):
         whole = affine(formula)
         return frozenset([formula if whole is None else whole.weights])
-    return frozenset().union(*(base_events(inner, reading) for inner in inner_values(formula)))
+    return frozenset().union(*(list_base_events(inner, base_facts) for inner in list_inner_values(formula)))
 
 
-def base_level(formula: Formula, reading: Reading, level: Fraction) -> Fraction:
+def find_base_level(formula: Formula, base_facts: BaseFacts, level: Fraction) -> Fraction:
     """The level that each base of a formula needs, so that all hold at once (union bound)."""
-    return 1 - (1 - level) / max(1, len(base_events(formula, reading)))
+    return 1 - (1 - level) / max(1, len(list_base_events(formula, base_facts)))
 
 
-def inner_values(formula: Formula) -> tuple[Formula, ...]:
+def list_inner_values(formula: Formula) -> tuple[Formula, ...]:
     """The values whose ends the ends of a formula are made of."""
     if not isinstance(formula, Apply):
         return ()
@@ -96,7 +96,7 @@ def read_determination(formula: Formula) -> tuple[Formula, Formula] | None:
     """The correlation b / sqrt(s t) and the exponent 2, of REGR_R2 = b b / (s t)."""
     match formula:
         case Apply("divide", (Apply("multiply", (first, second)), Apply("multiply", (left, right)) as spreads)):
-            if first == second and all(_central_moment(each) for each in (first, left, right)):
+            if first == second and all(_read_central_moment(moment) for moment in (first, left, right)):
                 return Apply("divide", (first, Apply("sqrt", (spreads,)))), _TWO
     return None
 
@@ -104,30 +104,30 @@ def read_determination(formula: Formula) -> tuple[Formula, Formula] | None:
 # -- which formulas have ends -------------------------------------------------------------------------------------
 
 
-def has_interval(formula: Formula, reading: Reading, covered: frozenset[int]) -> bool:
+def has_interval(formula: Formula, base_facts: BaseFacts, covered: frozenset[int]) -> bool:
     """Whether the formula's ends are bounded by the ends of its bases; `covered` are the quantiles that have ends."""
     if not atoms_of(formula):
         return True
-    if is_base(formula, reading):
-        quantiles = reading.quantiles & set(atoms_of(formula))
+    if is_base(formula, base_facts):
+        quantiles = base_facts.quantiles & set(atoms_of(formula))
         return not quantiles or (len(atoms_of(formula)) == 1 and quantiles <= covered)
     if not _has_rule(formula):
         return False
-    noisy = [inner for inner in inner_values(formula) if atoms_of(inner)]
-    bounded = [has_interval(inner, reading, covered) for inner in noisy]
+    noisy = [inner for inner in list_inner_values(formula) if atoms_of(inner)]
+    bounded = [has_interval(inner, base_facts, covered) for inner in noisy]
     match formula:
         case Apply("least" | "greatest" | "and" | "or" | "not", _):
             return any(bounded)
     return all(bounded)
 
 
-def quantiles_used(formula: Formula, reading: Reading) -> frozenset[int]:
+def list_quantiles_used(formula: Formula, base_facts: BaseFacts) -> frozenset[int]:
     """The quantiles whose ends the ends of a formula are made of."""
-    if not has_interval(formula, reading, reading.quantiles):
+    if not has_interval(formula, base_facts, base_facts.quantiles):
         return frozenset()
-    if is_base(formula, reading):
-        return reading.quantiles & frozenset(atoms_of(formula))
-    return frozenset().union(*(quantiles_used(inner, reading) for inner in inner_values(formula)))
+    if is_base(formula, base_facts):
+        return base_facts.quantiles & frozenset(atoms_of(formula))
+    return frozenset().union(*(list_quantiles_used(inner, base_facts) for inner in list_inner_values(formula)))
 
 
 def _has_rule(formula: Formula) -> bool:
@@ -145,50 +145,50 @@ def _has_rule(formula: Formula) -> bool:
 # -- statistics with measured coverage ----------------------------------------------------------------------------
 
 
-def is_measured(formula: Formula, reading: Reading) -> bool:
+def is_measured(formula: Formula, base_facts: BaseFacts) -> bool:
     """Whether this is a variance, a covariance, a slope or a correlation with noise as it was measured."""
-    moments = _moments_of(formula)
-    return bool(moments) and all(_is_led_by_linear_noise(moment, reading) for moment in moments)
+    moments = _list_moments(formula)
+    return bool(moments) and all(_is_led_by_linear_noise(moment, base_facts) for moment in moments)
 
 
 _Moment = tuple[Affine, Affine, Affine, Affine]
 
 
-def _moments_of(formula: Formula) -> tuple[_Moment, ...]:
+def _list_moments(formula: Formula) -> tuple[_Moment, ...]:
     """The central moments that a statistic is made of; none for other formulas."""
-    alone = _central_moment(formula)
+    alone = _read_central_moment(formula)
     if alone is not None:
         return (alone,)
     match formula:
         case Apply("divide", (above, Apply("sqrt", (Apply("multiply", (left, right)),)))):
-            return _all_moments(above, left, right)
+            return _list_all_moments(above, left, right)
         case Apply("divide", (above, below)):
             whole = affine(below)
-            return _all_moments(above, below) if whole is None else _all_moments(above)
+            return _list_all_moments(above, below) if whole is None else _list_all_moments(above)
     return ()
 
 
-def _all_moments(*formulas: Formula) -> tuple[_Moment, ...]:
-    moments = [_central_moment(formula) for formula in formulas]
+def _list_all_moments(*formulas: Formula) -> tuple[_Moment, ...]:
+    moments = [_read_central_moment(formula) for formula in formulas]
     return tuple(moment for moment in moments if moment is not None) if all(moments) else ()
 
 
-def _central_moment(formula: Formula) -> _Moment | None:
+def _read_central_moment(formula: Formula) -> _Moment | None:
     """a - b c / n, all affine and noisy, where a reads a number that the others do not: SUM(xy) - SUM(x) SUM(y) / n."""
     match formula:
         case Apply("subtract", (sums, Apply("divide", (Apply("multiply", (left, right)), count)))):
-            first, second, third, fourth = (affine(each) for each in (sums, left, right, count))
+            first, second, third, fourth = (affine(term) for term in (sums, left, right, count))
             if first is None or second is None or third is None or fourth is None:
                 return None
-            others = {*atoms_of(left), *atoms_of(right), *atoms_of(count)}
-            is_noisy = all(each.weights for each in (second, third, fourth))
-            return (first, second, third, fourth) if is_noisy and set(atoms_of(sums)) - others else None
+            other_atoms = {*atoms_of(left), *atoms_of(right), *atoms_of(count)}
+            is_noisy = all(term.weights for term in (second, third, fourth))
+            return (first, second, third, fourth) if is_noisy and set(atoms_of(sums)) - other_atoms else None
     return None
 
 
-def _is_led_by_linear_noise(moment: _Moment, reading: Reading) -> bool:
+def _is_led_by_linear_noise(moment: _Moment, base_facts: BaseFacts) -> bool:
     """Whether the noise of a is at least half that of b times c, over that of n."""
-    if reading.deviation is None:
+    if base_facts.deviation is None:
         return True
-    sums, left, right, count = (reading.deviation(each) for each in moment)
+    sums, left, right, count = (base_facts.deviation(term) for term in moment)
     return math.isfinite(sums * count) and sums * count >= _LEAST_LINEAR_NOISE * left * right

@@ -28,8 +28,8 @@ from functools import cached_property, lru_cache, reduce
 import numpy as np
 
 from dither.answer import draws
-from dither.answer.draws import Law, law_of
-from dither.answer.evaluate import Array, Given, evaluate, rounded
+from dither.answer.draws import NoiseLaw, make_noise_law
+from dither.answer.evaluate import Array, FormulaInputs, evaluate, round_half_away
 from dither.answer.interval_arithmetic import (
     COMPARISONS,
     MONOTONE,
@@ -50,17 +50,17 @@ from dither.answer.interval_arithmetic import (
     remainder_ends,
 )
 from dither.answer.interval_shapes import (
-    Reading,
-    base_level,
-    inner_values,
+    BaseFacts,
+    find_base_level,
     is_base,
+    list_inner_values,
     read_determination,
     read_remainder,
     read_truncation,
 )
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.ratios import FEW, ratio_ends
-from dither.answer.selection import pieces_of
+from dither.answer.selection import split_pieces
 from dither.answer.sums import sum_bound
 from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
@@ -70,7 +70,7 @@ from dither.question.recipe import Atom
 from dither.question.shapes import Affine, affine, atoms_of, ratio
 
 
-def level_of(confidence: Number) -> Fraction:
+def read_level(confidence: Number) -> Fraction:
     """A confidence level, checked."""
     level = exact(confidence, "confidence")
     if not 0 < level < 1 or not 0.0 < float(level) < 1.0:
@@ -82,12 +82,12 @@ def level_of(confidence: Number) -> Fraction:
 class Noises:
     """The noise of every atom of one grouping set; None for what is not additive (quantiles).
 
-    `places` tells atoms apart: two with the same place are the same released number.
+    `positions` tells atoms apart: two with the same position are the same released number.
     """
 
     atoms: tuple[Atom, ...]
-    laws: tuple[Law | None, ...]
-    places: tuple[tuple[int, int], ...]
+    laws: tuple[NoiseLaw | None, ...]
+    positions: tuple[tuple[int, int], ...]
     bands: Bands = NO_BANDS
 
     @classmethod
@@ -95,98 +95,105 @@ class Noises:
         cls,
         atoms: Sequence[Atom],
         mechanisms: Sequence[HasErrorLaws],
-        places: Sequence[tuple[int, int]],
+        positions: Sequence[tuple[int, int]],
         bands: Bands = NO_BANDS,
     ) -> Noises:
         """From the mechanisms of a priced request, one for each query."""
-        laws: list[Law | None] = []
-        for query, column in places:
+        laws: list[NoiseLaw | None] = []
+        for query, column in positions:
             error = mechanisms[query].error_law(column)
-            law = law_of(error) if isinstance(error, AdditiveErrorLaw) else None
+            law = make_noise_law(error) if isinstance(error, AdditiveErrorLaw) else None
             laws.append(replace(law, joint=query) if law is not None and law.error.is_joint else law)
-        return cls(tuple(atoms), tuple(laws), tuple(places), bands)
+        return cls(tuple(atoms), tuple(laws), tuple(positions), bands)
 
     @cached_property
-    def reading(self) -> Reading:
+    def base_facts(self) -> BaseFacts:
         """What decides which inner values have intervals of their own."""
         quantiles = frozenset(atom for atom, law in enumerate(self.laws) if law is None)
-        return Reading(quantiles, lambda whole: noise_deviation(whole, self))
+        return BaseFacts(quantiles, lambda whole: noise_deviation(whole, self))
 
 
-def interval(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
+def compute_interval(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     """Both ends for every row, in the units of the formula; NaN where there is no bound, or no value."""
-    value = evaluate(formula, at)
+    value = evaluate(formula, inputs)
     rows = int(np.prod(value.shape))
-    low, high = np.full(value.shape, np.nan), np.full(value.shape, np.nan)
+    low = np.full(value.shape, np.nan)
+    high = np.full(value.shape, np.nan)
     if value.dtype == object:
         return low, high
-    for piece in pieces_of(formula, at, rows):
+    for piece in split_pieces(formula, inputs, rows):
         if piece.has_ends:
             chosen = ... if piece.rows is None else piece.rows
-            low[chosen], high[chosen] = _bounded_ends(piece.value, piece.given(at), noises, level)
+            low[chosen], high[chosen] = _compute_finite_ends(piece.value, piece.select_inputs(inputs), noises, level)
     return np.where(np.isnan(value), np.nan, low), np.where(np.isnan(value), np.nan, high)
 
 
-def _bounded_ends(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
+def _compute_finite_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     with np.errstate(all="ignore"):
-        ends = _ends(formula, at, noises, base_level(formula, noises.reading, level))
+        ends = _compute_ends(formula, inputs, noises, find_base_level(formula, noises.base_facts, level))
     first, last = (np.where(np.isfinite(end), end, np.nan) for end in ends)
     return first, last
 
 
-def _ends(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
+def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     """The ends of a formula whose bases are each taken at this level."""
-    value = evaluate(formula, at)
+    value = evaluate(formula, inputs)
     if not atoms_of(formula):
         return (value, value) if value.dtype != object else no_ends()
-    if not is_base(formula, noises.reading):
-        return _around(formula, at, noises, level)
+    if not is_base(formula, noises.base_facts):
+        return _apply_function(formula, inputs, noises, level)
     whole = affine(formula)
-    if whole is not None and noises.reading.quantiles & set(atoms_of(formula)):
-        return _banded(whole, at, noises, level) or no_ends()
+    if whole is not None and noises.base_facts.quantiles & set(atoms_of(formula)):
+        return _read_band(whole, inputs, noises, level) or no_ends()
     if whole is not None:
         half = affine_half(whole, noises, level)
         return value - half, value + half
-    parts = ratio(formula)
-    return _drawn(formula, at, noises, level) if parts is None else _ratio(*parts, at, noises, level)
+    quotient = ratio(formula)
+    return (
+        _draw_ends(formula, inputs, noises, level)
+        if quotient is None
+        else _compute_ratio_ends(*quotient, inputs, noises, level)
+    )
 
 
 # -- affine -------------------------------------------------------------------------------------------------------
 
 
-def _weights(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, Law]]:
+def _weigh_positions(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[float, NoiseLaw]]:
     """Weight and law of every released number that an affine function reads, in grid steps."""
-    found: dict[tuple[int, int], tuple[float, Law]] = {}
+    by_position: dict[tuple[int, int], tuple[float, NoiseLaw]] = {}
     for atom, weight in of.weights:
         law = noises.laws[atom]
         assert law is not None
-        place, step = noises.places[atom], float(weight * noises.atoms[atom].unit)
-        found[place] = (found.get(place, (0.0, law))[0] + step, law)
-    return found
+        position = noises.positions[atom]
+        step = float(weight * noises.atoms[atom].unit)
+        by_position[position] = (by_position.get(position, (0.0, law))[0] + step, law)
+    return by_position
 
 
 def noise_deviation(of: Affine, noises: Noises) -> float:
     """The standard deviation of the noise of an affine function of atoms."""
-    squares = [(weight * law.deviation) ** 2 for weight, law in _weights(of, noises).values()]
+    squares = [(weight * law.deviation) ** 2 for weight, law in _weigh_positions(of, noises).values()]
     return math.sqrt(sum(squares))
 
 
 def affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
     """The half-width of an affine function of atoms: the same for every cell."""
-    return _half(tuple(_weights(of, noises).values()), level)
+    return _compute_half(tuple(_weigh_positions(of, noises).values()), level)
 
 
 @lru_cache(maxsize=256)
-def _half(parts: tuple[tuple[float, Law], ...], level: Fraction) -> float:
-    laws, weights = tuple(law for _, law in parts), tuple(weight for weight, _ in parts)
-    count = draws.enough_sizes(float(level))
-    is_joint = len(parts) > 1 and any(law.joint is not None for law in laws)
-    if not is_joint or not count or len(parts) > FEW:  # points fill a cube of few dimensions, and few tails
-        return sum_bound(laws, weights, level, 1 << 13 if len(parts) <= FEW else 0)
-    return draws.size_quantile(draws.sizes_at(laws, count) @ np.array(weights), float(level))
+def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) -> float:
+    laws = tuple(law for _, law in terms)
+    weights = tuple(weight for weight, _ in terms)
+    count = draws.count_size_points(float(level))
+    is_joint = len(terms) > 1 and any(law.joint is not None for law in laws)
+    if not is_joint or not count or len(terms) > FEW:  # points fill a cube of few dimensions, and few tails
+        return sum_bound(laws, weights, level, 1 << 13 if len(terms) <= FEW else 0)
+    return draws.find_size_quantile(draws.draw_sizes(laws, count) @ np.array(weights), float(level))
 
 
-def _banded(of: Affine, at: Given, noises: Noises, level: Fraction) -> Ends | None:
+def _read_band(of: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends | None:
     """A quantile (or an affine function of one) between its ends, and never outside them."""
     if len(of.weights) != 1:
         return None
@@ -194,33 +201,35 @@ def _banded(of: Affine, at: Given, noises: Noises, level: Fraction) -> Ends | No
     band = noises.bands.get(atom)
     if band is None or level > band.level:
         return None
-    low, high = np.minimum(at.atoms[band.low], at.atoms[atom]), np.maximum(at.atoms[band.high], at.atoms[atom])
+    low = np.minimum(inputs.atoms[band.low], inputs.atoms[atom])
+    high = np.maximum(inputs.atoms[band.high], inputs.atoms[atom])
     high = high + float(dict(noises.bands.coarse).get(atom, 0))
-    one, other = (float(weight) * end + float(of.constant) for end in (low, high))
-    return np.minimum(one, other), np.maximum(one, other)
+    first_end, second_end = (float(weight) * end + float(of.constant) for end in (low, high))
+    return np.minimum(first_end, second_end), np.maximum(first_end, second_end)
 
 
 # -- ratios -------------------------------------------------------------------------------------------------------
 
 
-def _ratio(above: Affine, below: Affine, at: Given, noises: Noises, level: Fraction) -> Ends:
-    top, bottom = _weights(above, noises), _weights(below, noises)
-    return ratio_ends(top, bottom, _affine_values(above, at), _affine_values(below, at), level)
+def _compute_ratio_ends(above: Affine, below: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
+    top = _weigh_positions(above, noises)
+    bottom = _weigh_positions(below, noises)
+    return ratio_ends(top, bottom, _evaluate_affine(above, inputs), _evaluate_affine(below, inputs), level)
 
 
-def _affine_values(of: Affine, at: Given) -> Floats:
+def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
     total = np.zeros(1) + float(of.constant)
     for atom, weight in of.weights:
-        total = total + float(weight) * at.atoms[atom]
+        total = total + float(weight) * inputs.atoms[atom]
     return total
 
 
 # -- around bases -------------------------------------------------------------------------------------------------
 
 
-def _around(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
+def _apply_function(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     """Interval arithmetic: the ends of the inner values, which hold together, through the function around them."""
-    ends = [open_ends(_ends(inner, at, noises, level)) for inner in inner_values(formula)]
+    ends = [open_ends(_compute_ends(inner, inputs, noises, level)) for inner in list_inner_values(formula)]
     if read_remainder(formula) is not None:
         return remainder_ends(ends[0], ends[1][0])
     if read_determination(formula) is not None:
@@ -233,16 +242,16 @@ def _around(formula: Formula, at: Given, noises: Noises, level: Fraction) -> End
         case Apply("abs", _):
             return absolute_ends(ends[0])
         case Apply("round" | "power", (_, second)) if atoms_of(second):
-            return _raise_public(formula, at, ends[1])
+            return _raise_public(formula, inputs, ends[1])
         case Apply("round", (_, *decimals)):
-            places = ends[1][0] if decimals else np.zeros(1)
-            return rounded(ends[0][0], places), rounded(ends[0][1], places)
+            digits = ends[1][0] if decimals else np.zeros(1)
+            return round_half_away(ends[0][0], digits), round_half_away(ends[0][1], digits)
         case Apply("power", _):
             return raise_ends(ends[0], ends[1][0])
         case Apply(name, _) if name in MONOTONE:
             return MONOTONE[name](ends[0][0]), MONOTONE[name](ends[0][1])
         case Apply("least" | "greatest" as name, _):
-            return _extreme(name, formula.arguments, at, ends)
+            return _pick_extreme(name, formula.arguments, inputs, ends)
         case Apply(name, _) if name in COMPARISONS:
             return compare_ends(name, ends[0])
         case Apply("and" | "or" | "not" as name, _):
@@ -252,19 +261,19 @@ def _around(formula: Formula, at: Given, noises: Noises, level: Fraction) -> End
     return no_ends()
 
 
-def _raise_public(formula: Apply, at: Given, exponent: Ends) -> Ends:
+def _raise_public(formula: Apply, inputs: FormulaInputs, exponent: Ends) -> Ends:
     """A public number to a noisy power; a noisy number to a noisy power, or to noisy decimals, has no bounds."""
     base = formula.arguments[0]
     if formula.name == "round" or atoms_of(base):
         return no_ends()
-    return exponential_ends(evaluate(base, at), exponent)
+    return exponential_ends(evaluate(base, inputs), exponent)
 
 
-def _extreme(name: str, arguments: tuple[Formula, ...], at: Given, ends: list[Ends]) -> Ends:
+def _pick_extreme(name: str, arguments: tuple[Formula, ...], inputs: FormulaInputs, ends: list[Ends]) -> Ends:
     """LEAST and GREATEST leave public nulls out."""
     pairs = []
     for argument, pair in zip(arguments, ends, strict=True):
-        is_absent = False if atoms_of(argument) else np.isnan(evaluate(argument, at).astype(np.float64))
+        is_absent = False if atoms_of(argument) else np.isnan(evaluate(argument, inputs).astype(np.float64))
         pairs.append((np.where(is_absent, np.nan, pair[0]), np.where(is_absent, np.nan, pair[1])))
     return extreme_ends(np.fmin if name == "least" else np.fmax, pairs)
 
@@ -279,48 +288,52 @@ def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> End
         return reduce(add_ends, ends)
     powers = Counter(arguments)
     by_factor = dict(zip(arguments, ends, strict=True))
-    return reduce(multiply_ends, (raise_ends(by_factor[each], np.array(float(n))) for each, n in powers.items()))
+    return reduce(multiply_ends, (raise_ends(by_factor[factor], np.array(float(n))) for factor, n in powers.items()))
 
 
 # -- statistics with measured coverage ----------------------------------------------------------------------------
 
 
-def _drawn(formula: Formula, at: Given, noises: Noises, level: Fraction) -> Ends:
+def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     """Equal tails of the formula over released minus noise, at fixed points."""
-    value = evaluate(formula, at)
-    rows = max((at.atoms[atom].shape[-1] for atom in atoms_of(formula)), default=1)
-    count = draws.enough(float(level), rows) or draws.many(float(level), rows)
-    low, high = np.full(rows, np.nan), np.full(rows, np.nan)
+    value = evaluate(formula, inputs)
+    rows = max((inputs.atoms[atom].shape[-1] for atom in atoms_of(formula)), default=1)
+    count = draws.count_points(float(level), rows) or draws.count_block_points(float(level), rows)
+    low = np.full(rows, np.nan)
+    high = np.full(rows, np.nan)
     if not count or value.dtype == object:
         return low, high
     read = atoms_of(formula)
-    places = sorted({noises.places[atom] for atom in read})
-    by_place = {noises.places[atom]: noises.laws[atom] for atom in read}
-    laws = tuple(law for place in places if (law := by_place[place]) is not None)
-    beyond = math.floor(count * (1 - draws.outward(float(level))) / 2) - 1
+    positions = sorted({noises.positions[atom] for atom in read})
+    by_position = {noises.positions[atom]: noises.laws[atom] for atom in read}
+    laws = tuple(law for position in positions if (law := by_position[position]) is not None)
+    beyond = math.floor(count * (1 - draws.raise_level(float(level))) / 2) - 1
     width = max(1, (1 << 22) // min(count, draws.BLOCK))
     for start in range(0, rows, width):
-        part = slice(start, start + width)
-        keys = {key: values[part] for key, values in at.keys.items()}
+        chunk = slice(start, start + width)
+        keys = {key: values[chunk] for key, values in inputs.keys.items()}
         tails: Ends | None = None
-        for drawn in draws.blocks_of(laws, count):
-            atoms = list(at.atoms)
+        for drawn in draws.draw_blocks(laws, count):
+            atoms = list(inputs.atoms)
             for atom in read:
-                steps = drawn[:, places.index(noises.places[atom])] * float(noises.atoms[atom].unit)
-                atoms[atom] = at.atoms[atom][None, part] - np.append(0.0, steps)[:, None]
-            found = evaluate(formula, Given(tuple(atoms), keys, at.absent, guarded=True))[1:]
-            tails = _tails(np.broadcast_to(found, (len(drawn), len(low[part]))), tails, beyond + 1)
+                steps = drawn[:, positions.index(noises.positions[atom])] * float(noises.atoms[atom].unit)
+                atoms[atom] = inputs.atoms[atom][None, chunk] - np.append(0.0, steps)[:, None]
+            drawn_values = evaluate(formula, FormulaInputs(tuple(atoms), keys, inputs.absent, guarded=True))[1:]
+            tails = _keep_tails(np.broadcast_to(drawn_values, (len(drawn), len(low[chunk]))), tails, beyond + 1)
         assert tails is not None
-        low[part], high[part] = tails[0].max(axis=0), tails[1].min(axis=0)
+        low[chunk] = tails[0].max(axis=0)
+        high[chunk] = tails[1].min(axis=0)
     return low, high
 
 
-def _tails(found: Array, before: Ends | None, most: int) -> Ends:
+def _keep_tails(values: Array, before: Ends | None, most: int) -> Ends:
     """The `most` least and largest of a block and of those before; what has no value counts as beyond both ends."""
-    unknown = np.isnan(found)
-    least, largest = np.where(unknown, -np.inf, found), np.where(unknown, np.inf, found)
+    unknown = np.isnan(values)
+    least = np.where(unknown, -np.inf, values)
+    largest = np.where(unknown, np.inf, values)
     if before is not None:
-        least, largest = np.concatenate([before[0], least]), np.concatenate([before[1], largest])
+        least = np.concatenate([before[0], least])
+        largest = np.concatenate([before[1], largest])
     if len(least) > most:
         least = np.partition(least, most - 1, axis=0)[:most]
         largest = np.partition(largest, len(largest) - most, axis=0)[-most:]

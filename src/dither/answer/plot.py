@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dither.answer.result import Result, column_named, names_of
+from dither.answer.result import Result, find_column, list_names
 from dither.errors import DitherError
 from dither.surfaces import PLOT_TEXT, escape_label
 
@@ -19,10 +19,10 @@ def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
         from matplotlib import pyplot
     except ImportError:
         raise DitherError("plot() needs matplotlib: pip install 'dither[plot]'") from None
-    chosen = column_named(result, column)
-    name, low, high = names_of(result, chosen)
+    chosen = find_column(result, column)
+    name, low, high = list_names(result, chosen)
     table = result.to_dict()
-    keys = [each.name for each in result.columns if each.role == "key"]
+    keys = [result_column.name for result_column in result.columns if result_column.role == "key"]
     labels = [", ".join(str(table[key][row]) for key in keys) or name for row in range(result.table.num_rows)]
     values = [math.nan if value is None else float(value) for value in table[name]]
     below, above = (
@@ -34,9 +34,9 @@ def plot(result: Result, column: str | None = None, ax: Any = None) -> Any:
     )
     if ax is None:
         _, ax = pyplot.subplots(figsize=(7, max(1.5, 0.3 * len(labels) + 0.8)), layout="constrained")
-    places = range(len(labels))
-    ax.barh(places, values, xerr=[below, above], color="#9ab7d3", ecolor="#333333", capsize=2)
-    ax.set_yticks(list(places), list(map(escape_label, labels)), **PLOT_TEXT)
+    bar_positions = range(len(labels))
+    ax.barh(bar_positions, values, xerr=[below, above], color="#9ab7d3", ecolor="#333333", capsize=2)
+    ax.set_yticks(list(bar_positions), list(map(escape_label, labels)), **PLOT_TEXT)
     ax.invert_yaxis()
     level = f"{float(chosen.confidence) * 100:.4g}% intervals" if chosen.confidence is not None else ""
     ax.set_xlabel(escape_label(f"{name} ({level})"), **PLOT_TEXT)

@@ -19,14 +19,14 @@ import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
-from dither.answer.alternatives import noisy_values
-from dither.answer.blocks import cells_of
-from dither.answer.evaluate import Given, evaluate, numbers
-from dither.answer.interval_notes import interval_notes
-from dither.answer.intervals import Noises, affine_half, interval
-from dither.answer.preview_selection import foresee, limited, listed_rows
+from dither.answer.alternatives import list_noisy_values
+from dither.answer.blocks import count_cells
+from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
+from dither.answer.interval_notes import write_interval_notes
+from dither.answer.intervals import Noises, affine_half, compute_interval
+from dither.answer.preview_selection import count_listed_rows, foresee, limit_rows
 from dither.answer.quantile_intervals import NO_BANDS, Bands
-from dither.answer.result import noises_of
+from dither.answer.result import list_noises
 from dither.errors import ParameterError
 from dither.laws import KeyErrorLaw
 from dither.pages.html import write_element
@@ -100,7 +100,7 @@ class Balance:
 
 @stored(
     "preview",
-    asked="asked",
+    asked="price",
     measure="measure",
     charged="charged",
     charged_in="charged_in",
@@ -118,7 +118,7 @@ class Balance:
 class Preview:
     """What a question would cost and how far off its answers would be."""
 
-    asked: Fraction
+    price: Fraction
     measure: str
     charged: Amounts
     charged_in: str
@@ -144,50 +144,51 @@ class Preview:
         ]
         heads += ["relative"] if self.group_size else []
         shown = RichTable(*heads, "limits")
-        for each in self.columns:
-            parts = [each.scale, each.standard_error, each.half_width, each.joint_half_width]
-            cells = [each.name, *([each.by] if self._several else []), *map(_figure, parts)]
+        for column in self.columns:
+            figures = [column.scale, column.standard_error, column.half_width, column.joint_half_width]
+            cells = [column.name, *([column.by] if self._several else []), *map(_format_figure, figures)]
             if self.group_size:
-                cells.append("–" if each.relative_error is None else f"{each.relative_error:.2%}")
-            cells.append("; ".join(each.limits))
+                cells.append("–" if column.relative_error is None else f"{column.relative_error:.2%}")
+            cells.append("; ".join(column.limits))
             shown.add_row(*map(make_rich_cell, cells))
         yield shown
         yield from map(make_rich_text, self.lines())
 
     @property
     def _several(self) -> bool:
-        return len({each.by for each in self.columns}) > 1
+        return len({column.by for column in self.columns}) > 1
 
     def lines(self) -> list[str]:
         """What the table does not say."""
-        found = [self._price()]
+        lines = [self._price()]
         if self.within is not None:
             wanted = ", ".join(f"{name} ± {width:g}" for name, width in self.within.items())
-            found.append(f"this is the least price for {wanted}" + ("" if self.fits else "; it does not fit the pot"))
+            lines.append(f"this is the least price for {wanted}" + ("" if self.fits else "; it does not fit the pot"))
         elif not self.fits:
-            found.append("it does not fit the pot")
+            lines.append("it does not fit the pot")
         if self.group_size:
-            found.append(f"averages, ratios and relative errors are those of a group of {self.group_size:,} rows")
+            lines.append(f"averages, ratios and relative errors are those of a group of {self.group_size:,} rows")
             if self.rows != 1:
-                found.append("a row of the answer without a value (NULL) widens the intervals of the others a little")
-        elif any(each.needs_group_size and not each.is_quantile for each in self.columns):
-            found.append("a column without a figure errs by the size of the group: pass group_size=")
+                lines.append("a row of the answer without a value (NULL) widens the intervals of the others a little")
+        elif any(column.needs_group_size and not column.is_quantile for column in self.columns):
+            lines.append("a column without a figure errs by the size of the group: pass group_size=")
         if self.smallest_group is not None:
-            found.append(
+            lines.append(
                 f"keys are not declared: a group of {self.smallest_group:,} {self._unit} is shown with 95%, smaller "
                 "ones less often; how many are left out is not said"
             )
-        found += list(dict.fromkeys(f"{each.name}: {note}" for each in self.columns for note in each.notes))
+        lines += list(dict.fromkeys(f"{column.name}: {note}" for column in self.columns for note in column.notes))
         if self.stored:
-            found.append("asked before: sql() returns the stored answer and reads no data")
+            lines.append("asked before: sql() returns the stored answer and reads no data")
         if self.balance is None:
-            found.append("no pot is open yet: the data steward runs 'dither budget open'")
+            lines.append("no pot is open yet: the data steward runs 'dither budget open'")
         else:
-            left, after = float(self.balance.left), float(self.balance.left - self.charged.amount)
+            left = float(self.balance.left)
+            after = float(self.balance.left - self.charged.amount)
             more = f"enough for {self.questions_left} like this"
             whole = f"{self.charged_in} {left:g}, delta {float(self.balance.delta_left):g}, for one {self.unit}"
-            found.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
-        return found
+            lines.append(f"left in the pot: {whole}; {more}" + self._afterwards(after))
+        return lines
 
     @property
     def _unit(self) -> str:
@@ -199,7 +200,7 @@ class Preview:
         return f"; afterwards {after:g}, about {max(0, self.questions_left - 1)} more"
 
     def _price(self) -> str:
-        price = f"price: {self.measure} {float(self.asked):g} asked, {self.charged_in} {float(self.charged.amount):g}"
+        price = f"price: {self.measure} {float(self.price):g} asked, {self.charged_in} {float(self.charged.amount):g}"
         price += f" and delta {float(self.charged.delta):g} charged, for one {self.unit}"
         rows = "a row for every key that is shown" if self.rows is None else f"{self.rows} rows"
         return f"{price}; {rows}"
@@ -226,10 +227,10 @@ class Preview:
 
     def column(self, name: str) -> PreviewColumn:
         """A column by its name; the first of its grouping sets."""
-        for each in self.columns:
-            if each.name == name:
-                return each
-        raise ParameterError(f"no column {name!r}: there are {', '.join(each.name for each in self.columns)}")
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise ParameterError(f"no column {name!r}: there are {', '.join(column.name for column in self.columns)}")
 
     def _repr_html_(self) -> str:
         return write_element("pre", str(self))
@@ -238,7 +239,7 @@ class Preview:
         return as_text(self)
 
 
-def _figure(value: float | None) -> str:
+def _format_figure(value: float | None) -> str:
     return "–" if value is None else f"{value:,.4g}"
 
 
@@ -252,7 +253,7 @@ class Terms:
     bands: Bands = NO_BANDS
 
 
-def preview(
+def make_preview(
     priced: Priced,
     recipe: Recipe,
     terms: Terms,
@@ -262,20 +263,20 @@ def preview(
     within: dict[str, float] | None = None,
 ) -> Preview:
     """The preview of a priced question."""
-    mechanisms: list[Any] = [each.mechanism for each in priced.steps]
+    mechanisms: list[Any] = [calibrated.mechanism for calibrated in priced.steps]
     price = priced.request.price
     measure = price.name if pot is None else pot.filter.measure
     laws = [mechanism.error_law() for mechanism in mechanisms]
     sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
-    cells = [cells_of(recipe, of) for of in recipe.sets]
+    cells = [count_cells(recipe, of) for of in recipe.sets]
     return Preview(
         price.value,
         price.name,
         Amounts(charged.amount, charged.delta),
         measure,
-        None if any(count is None for count in cells) else limited(recipe, listed_rows(recipe)),
+        None if any(count is None for count in cells) else limit_rows(recipe, count_listed_rows(recipe)),
         terms.level,
-        preview_columns(recipe, mechanisms, terms),
+        list_preview_columns(recipe, mechanisms, terms),
         None if pot is None else Balance(pot.left, pot.delta_left, pot.unit),
         stored,
         terms.group_size,
@@ -285,69 +286,70 @@ def preview(
     )
 
 
-def preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
+def list_preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
     """Every value column in every grouping set."""
-    found: list[PreviewColumn] = []
-    for of, noises in zip(recipe.sets, noises_of(recipe, mechanisms, terms.bands), strict=True):
-        at = reference(recipe, of, terms)
+    columns: list[PreviewColumn] = []
+    for of, noises in zip(recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True):
+        inputs = make_reference_cell(recipe, of, terms)
         values = [output for output in recipe.outputs if output.role == "value"]
-        found += [_column(recipe, of, output, mechanisms, noises, at, terms) for output in values]
-    return tuple(found)
+        columns += [_preview_column(recipe, of, output, mechanisms, noises, inputs, terms) for output in values]
+    return tuple(columns)
 
 
-def _column(
+def _preview_column(
     recipe: Recipe,
     of: GroupingSet,
     output: Output,
     mechanisms: Sequence[Any],
     noises: Noises,
-    at: Given | None,
+    inputs: FormulaInputs | None,
     terms: Terms,
 ) -> PreviewColumn:
-    formula, read = output.formula, atoms_of(output.formula)
+    formula = output.formula
+    read = atoms_of(output.formula)
     limits = tuple(dict.fromkeys(limit for atom in read for limit in recipe.atoms[atom].limits))
-    values = tuple(noisy_values(formula))
-    cells = (cells_of(recipe, of) or 0) * len(values)
+    values = tuple(list_noisy_values(formula))
+    cells = (count_cells(recipe, of) or 0) * len(values)
     foreseen = foresee(recipe, formula, terms.level)
-    half = _widest(values, noises, at, foreseen.level)
+    half = _find_widest(values, noises, inputs, foreseen.level)
     scale = sensitivity = None
     law = noises.laws[formula.atom] if isinstance(formula, Noisy) else None
     if isinstance(formula, Noisy) and law is not None:
-        query, place = of.places[formula.atom]
+        query, column = of.places[formula.atom]
         unit = float(recipe.atoms[formula.atom].unit)
         scale = float(law.error.noise_scale) * unit
-        sensitivity = mechanisms[query].column_sensitivity(place).l1 * unit
+        sensitivity = mechanisms[query].column_sensitivity(column).l1 * unit
     notes = [output.note] if output.note else []
     level = foreseen.level or terms.level
-    notes += interval_notes(formula, terms.bands, level, mechanisms)
+    notes += write_interval_notes(formula, terms.bands, level, mechanisms)
     return PreviewColumn(
         output.name,
         scale,
-        _deviation(values[0], noises) if len(values) == 1 else None,
+        _find_deviation(values[0], noises) if len(values) == 1 else None,
         half,
         sensitivity,
         limits,
         ", ".join(recipe.keys[key].column for key in of.keys) or "all",
-        None if not cells else _widest(values, noises, at, joint_level(terms.level, cells)),
-        _relative(half, formula, at),
+        None if not cells else _find_widest(values, noises, inputs, find_joint_level(terms.level, cells)),
+        _divide_by_value(half, formula, inputs),
         (*notes, *foreseen.notes),
         any(terms.bands.is_quantile(atom) for atom in read),
-        at is None and foreseen.level is not None and any(affine(value) is None for value in values),
+        inputs is None and foreseen.level is not None and any(affine(value) is None for value in values),
     )
 
 
-def _relative(half: float | None, formula: Formula, at: Given | None) -> float | None:
+def _divide_by_value(half: float | None, formula: Formula, inputs: FormulaInputs | None) -> float | None:
     """Half the length of an interval over the value at the reference cell."""
-    value = None if at is None else np.ravel(evaluate(formula, at))[0]
+    value = None if inputs is None else np.ravel(evaluate(formula, inputs))[0]
     if half is None or not isinstance(value, float) or not value or math.isnan(value):
         return None
     return half / abs(value)
 
 
-def joint_level(level: Fraction, cells: int) -> Fraction:
+def find_joint_level(level: Fraction, cells: int) -> Fraction:
     """The level of each of `cells` independent intervals that all hold together with the given one.
 
-    >>> round(float(joint_level(Fraction(95, 100), 100)) ** 100, 9)
+    >>> round(float(find_joint_level(Fraction(95, 100), 100)) ** 100, 9)
     0.95
     """
     if level < Fraction(1, 10**9):  # as a float 1 - level may be 1, and has no logarithm of its complement
@@ -356,36 +358,38 @@ def joint_level(level: Fraction, cells: int) -> Fraction:
     return 1 - Fraction(miss)
 
 
-def _widest(values: tuple[Formula, ...], noises: Noises, at: Given | None, level: Fraction | None) -> float | None:
+def _find_widest(
+    values: tuple[Formula, ...], noises: Noises, inputs: FormulaInputs | None, level: Fraction | None
+) -> float | None:
     """Half the length of the widest interval that a column may show; None where one of them is not known."""
-    halves = [None if level is None else _half(value, noises, at, level) for value in values]
-    known = [half for half in halves if half is not None]
-    return max(known, default=None) if len(known) == len(halves) else None
+    halves = [None if level is None else _find_half(value, noises, inputs, level) for value in values]
+    bounded_halves = [half for half in halves if half is not None]
+    return max(bounded_halves, default=None) if len(bounded_halves) == len(halves) else None
 
 
-def _half(formula: Formula, noises: Noises, at: Given | None, level: Fraction) -> float | None:
+def _find_half(formula: Formula, noises: Noises, inputs: FormulaInputs | None, level: Fraction) -> float | None:
     """Half the length of an interval: known for affine functions, at the reference cell for others."""
     if any(noises.laws[atom] is None for atom in atoms_of(formula)):
         return None
     whole = affine(formula)
     if whole is not None:
         return affine_half(whole, noises, level)
-    if at is None:
+    if inputs is None:
         return None
-    low, high = interval(formula, at, noises, level)
+    low, high = compute_interval(formula, inputs, noises, level)
     length = float(high[0] - low[0])
     return None if math.isnan(length) else length / 2
 
 
-def _deviation(formula: Formula, noises: Noises) -> float | None:
+def _find_deviation(formula: Formula, noises: Noises) -> float | None:
     whole = affine(formula)
     if whole is None or any(noises.laws[atom] is None for atom, _ in whole.weights):
         return None
-    parts = [(weight * noises.atoms[atom].unit, noises.laws[atom]) for atom, weight in whole.weights]
-    return math.sqrt(sum((float(weight) * law.deviation) ** 2 for weight, law in parts if law is not None))
+    terms = [(weight * noises.atoms[atom].unit, noises.laws[atom]) for atom, weight in whole.weights]
+    return math.sqrt(sum((float(weight) * law.deviation) ** 2 for weight, law in terms if law is not None))
 
 
-def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
+def make_reference_cell(recipe: Recipe, of: GroupingSet, terms: Terms) -> FormulaInputs | None:
     """The reference cell: counts of `group_size`, sums half-way between their bounds; None without a group size.
 
     Repeated as the answer repeats it, up to four rows: points that serve one row may be too few for several.
@@ -393,16 +397,17 @@ def reference(recipe: Recipe, of: GroupingSet, terms: Terms) -> Given | None:
     if terms.group_size is None:
         return None
     atoms = []
-    rows = min(_ROWS, cells_of(recipe, of) or _ROWS)
+    rows = min(_ROWS, count_cells(recipe, of) or _ROWS)
     for atom, (query, column) in zip(recipe.atoms, of.places, strict=True):
-        asked, middle = recipe.queries[query], Fraction(1)
-        aggregate = asked.columns[column] if isinstance(asked, Cells) else None
-        if isinstance(asked, Cells) and isinstance(aggregate, Sum):
-            between = bounds_in(aggregate.column, terms.analyses.analyse_rows(asked.plan).columns)
+        released_query = recipe.queries[query]
+        middle = Fraction(1)
+        aggregate = released_query.columns[column] if isinstance(released_query, Cells) else None
+        if isinstance(released_query, Cells) and isinstance(aggregate, Sum):
+            between = bounds_in(aggregate.column, terms.analyses.analyse_rows(released_query.plan).columns)
             middle = Fraction(between.low + between.high, 2)
-        atoms.append(numbers(atom, np.full(rows, float(middle * terms.group_size))))
+        atoms.append(scale_integers(atom, np.full(rows, float(middle * terms.group_size))))
     keys = {
         key: np.full(rows, np.nan) if key_kind(recipe.keys[key]) != "text" else np.full(rows, None, object)
         for key in range(len(recipe.keys))
     }
-    return Given(tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))})
+    return FormulaInputs(tuple(atoms), keys, {key: float(key not in of.keys) for key in range(len(recipe.keys))})

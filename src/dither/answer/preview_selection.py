@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dither.answer.alternatives import alternatives, is_chosen_by_noise, noisy_values
-from dither.answer.blocks import cells_of, listed_keys, width
+from dither.answer.alternatives import is_chosen_by_noise, list_alternatives, list_noisy_values
+from dither.answer.blocks import count_cells, count_numbers, list_keys
 from dither.answer.column_info import OF_WHAT_IS_SHOWN, TOO_MANY
-from dither.answer.selection import Selection, count_candidates
-from dither.answer.table import chooses_rows_by_noise, conjuncts, rows_shown
+from dither.answer.selection import IntervalSelection, count_candidates
+from dither.answer.table import choose_rows, chooses_rows_by_noise, list_conjuncts
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
 from dither.question.shapes import atoms_of
@@ -31,7 +31,7 @@ class Foreseen:
 def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
     """The level that a column's intervals have at most, and what a reader of the preview must know."""
     by_formula = is_chosen_by_noise(formula)
-    if not alternatives(formula):
+    if not list_alternatives(formula):
         return Foreseen(None, (TOO_MANY,))
     if not by_formula and not chooses_rows_by_noise(recipe):
         return Foreseen(level)
@@ -39,7 +39,7 @@ def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
     if any(of.selection is not None for of in recipe.sets):
         words = "noisy values choose what is shown, of keys whose number is not known: how wide intervals are is not"
         return Foreseen(None, (f"{words} known either", *notes))
-    selection = fewest_shown(recipe, formula)
+    selection = count_fewest_shown(recipe, formula)
     if selection.is_choice:
         words = f"noisy values choose what is shown: ± is that of {selection.shown:,} of {selection.of:,} values"
         fixed = "" if selection.shown > 1 else ", and less where more are shown"
@@ -47,48 +47,48 @@ def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
     return Foreseen(selection.level(level), notes)
 
 
-def fewest_shown(recipe: Recipe, formula: Formula) -> Selection:
+def count_fewest_shown(recipe: Recipe, formula: Formula) -> IntervalSelection:
     """The fewest intervals that a column over declared keys may show, and from how many candidates."""
     candidates = _count_candidates(recipe, formula)
-    is_fixed = not atoms_of(recipe.having) and all(each.is_noisy for each in alternatives(formula))
-    shown = limited(recipe, listed_rows(recipe)) if is_fixed else 1
-    return Selection(min(max(1, shown), candidates), candidates)
+    is_fixed = not atoms_of(recipe.having) and all(alternative.is_noisy for alternative in list_alternatives(formula))
+    shown = limit_rows(recipe, count_listed_rows(recipe)) if is_fixed else 1
+    return IntervalSelection(min(max(1, shown), candidates), candidates)
 
 
 def _count_candidates(recipe: Recipe, formula: Formula) -> int:
-    values = noisy_values(formula)
-    is_public = any(each.public_conditions() for same in values.values() for each in same)
+    values = list_noisy_values(formula)
+    is_public = any(alternative.public_conditions() for same in values.values() for alternative in same)
     if not is_public and _keeps_all(recipe):
-        return len(values) * sum(cells_of(recipe, of) or 0 for of in recipe.sets)
-    rows = rows_shown(recipe, _empty_cells(recipe))
+        return len(values) * sum(count_cells(recipe, of) or 0 for of in recipe.sets)
+    rows = choose_rows(recipe, _make_empty_cells(recipe))
     return sum(count_candidates(formula, recipe, block) for block in rows.candidates)
 
 
 def _keeps_all(recipe: Recipe) -> bool:
     """Whether no public condition or limit leaves a row out."""
     is_cut = recipe.limit is not None or recipe.offset > 0
-    by_keys = any(not atoms_of(part) for part in conjuncts(recipe.having))
+    by_keys = any(not atoms_of(condition) for condition in list_conjuncts(recipe.having))
     return not by_keys and (chooses_rows_by_noise(recipe) or not is_cut)
 
 
-def listed_rows(recipe: Recipe) -> int:
+def count_listed_rows(recipe: Recipe) -> int:
     """How many rows are listed: all declared keys, less those that a public condition leaves out."""
-    if not any(not atoms_of(part) for part in conjuncts(recipe.having)):
-        return sum(cells_of(recipe, of) or 0 for of in recipe.sets)
-    return rows_shown(recipe, _empty_cells(recipe)).of
+    if not any(not atoms_of(condition) for condition in list_conjuncts(recipe.having)):
+        return sum(count_cells(recipe, of) or 0 for of in recipe.sets)
+    return choose_rows(recipe, _make_empty_cells(recipe)).of
 
 
-def limited(recipe: Recipe, rows: int) -> int:
+def limit_rows(recipe: Recipe, rows: int) -> int:
     """How many of the rows OFFSET and LIMIT leave."""
     rows = max(0, rows - recipe.offset)
     return rows if recipe.limit is None else min(rows, recipe.limit)
 
 
-def _empty_cells(recipe: Recipe) -> tuple[tuple[int, ...], ...]:
+def _make_empty_cells(recipe: Recipe) -> tuple[tuple[int, ...], ...]:
     """The release of a table without rows, without noise: its keys are all that is read."""
-    return tuple(_zeros(recipe, query) for query in range(len(recipe.queries)))
+    return tuple(_make_zeros(recipe, query) for query in range(len(recipe.queries)))
 
 
-def _zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
-    keys = next(of.keys for of in recipe.sets if any(place[0] == query for place in of.places))
-    return (0,) * (math.prod(len(listed_keys(recipe.keys[key])) for key in keys) * width(recipe, query))
+def _make_zeros(recipe: Recipe, query: int) -> tuple[int, ...]:
+    keys = next(of.keys for of in recipe.sets if any(position[0] == query for position in of.places))
+    return (0,) * (math.prod(len(list_keys(recipe.keys[key])) for key in keys) * count_numbers(recipe, query))

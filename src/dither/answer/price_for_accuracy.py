@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from dither.answer.alternatives import noisy_values
+from dither.answer.alternatives import list_noisy_values
 from dither.answer.preview import PreviewColumn
 from dither.answer.preview_selection import foresee
 from dither.canonical import Number, positive, quote
@@ -19,33 +19,33 @@ from dither.question.recipe import Recipe
 from dither.question.shapes import affine, atoms_of
 
 
-def wanted_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
+def read_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
     """Half-widths by column: one number for all value columns, or one for each that is named."""
     names = [output.name for output in recipe.outputs if output.role == "value"]
-    asked = within if isinstance(within, dict) else dict.fromkeys(names, within)
-    for name in asked:
+    widths = within if isinstance(within, dict) else dict.fromkeys(names, within)
+    for name in widths:
         if name not in names:
             raise ParameterError(
                 f"within names the value columns of the question ({', '.join(names)}), got {quote(name)}"
             )
     formulas = {output.name: output.formula for output in recipe.outputs}
-    for name in asked:
+    for name in widths:
         if _is_quantile(recipe, formulas[name]):
             raise ParameterError(
                 f"the error of a quantile in values is not known beforehand: leave {name} out of within"
             )
         _check_foreseen(recipe, name, formulas[name])
-        if group_size is None and any(affine(value) is None for value in noisy_values(formulas[name])):
+        if group_size is None and any(affine(value) is None for value in list_noisy_values(formulas[name])):
             raise ParameterError(f"{name} errs by the size of the group: say for which, as in group_size=1000")
-    return {name: _width(width, f"within for {name}") for name, width in asked.items()}
+    return {name: _read_width(width, f"within for {name}") for name, width in widths.items()}
 
 
-def _width(width: Number, name: str) -> float:
+def _read_width(width: Number, name: str) -> float:
     return as_float(positive(width, name, "choose e.g. 50"), name)
 
 
 def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
-    if not noisy_values(formula):
+    if not list_noisy_values(formula):
         raise ParameterError(f"{name} has no interval: noise chooses between constants; leave it out of within")
     if foresee(recipe, formula, Fraction(1, 2)).level is None:
         raise ParameterError(
@@ -55,29 +55,30 @@ def _check_foreseen(recipe: Recipe, name: str, formula: Formula) -> None:
 
 
 def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
-    places = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
-    return any(isinstance(recipe.queries[query], Quantiles) for query in places)
+    queries = {of.places[atom][0] for of in recipe.sets for atom in atoms_of(formula)}
+    return any(isinstance(recipe.queries[query], Quantiles) for query in queries)
 
 
-def least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)) -> Fraction:
+def find_least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)) -> Fraction:
     """The least price, to three digits and rounded up, that meets the wish; errors fall as the price rises.
 
-    >>> least_price(lambda price: price >= Fraction(1, 3))
+    >>> find_least_price(lambda price: price >= Fraction(1, 3))
     Fraction(167, 500)
     """
     if not meets(largest):
         raise ParameterError(f"no price up to {largest} gives this accuracy: allow a wider interval")
-    low, high = Fraction(1, 10**6), largest
+    low = Fraction(1, 10**6)
+    high = largest
     if meets(low):
         return low
     while high / low > Fraction(1001, 1000):
         middle = Fraction(math.sqrt(float(low * high))).limit_denominator(10**9)
         low, high = (low, middle) if meets(middle) else (middle, high)
-    rounded = _up(high)
-    return rounded if _up(low) == rounded or not meets(_up(low)) else _up(low)
+    rounded = _round_up(high)
+    return rounded if _round_up(low) == rounded or not meets(_round_up(low)) else _round_up(low)
 
 
-def _up(price: Fraction) -> Fraction:
+def _round_up(price: Fraction) -> Fraction:
     digits = 2 - math.floor(math.log10(float(price)))
     step = Fraction(10) ** -digits
     return math.ceil(price / step) * step
@@ -85,7 +86,7 @@ def _up(price: Fraction) -> Fraction:
 
 def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
     """Whether every column, in all grouping sets, is at least as narrow as wished."""
-    for each in columns:
-        if each.name in wanted and (each.half_width is None or each.half_width > wanted[each.name]):
+    for column in columns:
+        if column.name in wanted and (column.half_width is None or column.half_width > wanted[column.name]):
             return False
     return True

@@ -28,26 +28,28 @@ EIGHTH = Fraction(1, 8)
 
 @dataclass(frozen=True)
 class Ends:
-    """What is asked for: ends at a level, for a part of the price of quantiles."""
+    """The ends that a question asks for: their level, and the share of the price of quantiles that buys them."""
 
     level: Fraction
-    part: Fraction = EIGHTH
+    price_share: Fraction = EIGHTH
 
 
-def ends_asked(how: bool | Number, level: Fraction) -> Ends | None:
-    """What `quantile_intervals=` says: True for an eighth of the price, False for none, or the part itself.
+def read_ends(how: bool | Number, level: Fraction) -> Ends | None:
+    """What `quantile_intervals=` says: True for an eighth of the price, False for none, or the share itself.
 
-    >>> ends_asked(True, Fraction(9, 10)), ends_asked(False, Fraction(9, 10)), ends_asked("1/3", Fraction(9, 10)).part
-    (Ends(level=Fraction(9, 10), part=Fraction(1, 8)), None, Fraction(1, 3))
+    >>> read_ends(True, Fraction(9, 10)), read_ends(False, Fraction(9, 10))
+    (Ends(level=Fraction(9, 10), price_share=Fraction(1, 8)), None)
+    >>> read_ends("1/3", Fraction(9, 10)).price_share
+    Fraction(1, 3)
     """
     if isinstance(how, bool):
         return Ends(level) if how else None
-    part = exact(how, "quantile_intervals")
-    if not 0 < part < 1 or part.denominator > 1_000_000:
+    price_share = exact(how, "quantile_intervals")
+    if not 0 < price_share < 1 or price_share.denominator > 1_000_000:
         raise ParameterError(
-            f"quantile_intervals is True, False, or a part of the price inside (0, 1), got {number_text(part)}"
+            f"quantile_intervals is True, False, or a part of the price inside (0, 1), got {number_text(price_share)}"
         )
-    return Ends(level, part)
+    return Ends(level, price_share)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Band:
     low: int
     high: int
     level: Fraction
-    part: Fraction
+    price_share: Fraction
 
 
 @dataclass(frozen=True)
@@ -97,14 +99,14 @@ class Bands:
         how += "" if level <= band.level else f" {float(band.level) * 100:.4g}%: two more private quantiles"
         return (
             f"a private quantile: {rank}; its interval is {how}, aimed {away:,} rows below and above, "
-            f"for {band.part} of its price (quantile_intervals=False leaves them out)"
+            f"for {band.price_share} of its price (quantile_intervals=False leaves them out)"
         )
 
 
 NO_BANDS = Bands()
 
 
-def quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
+def list_quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
     """Atoms that are quantiles, whichever set they are answered in."""
     return tuple(
         atom
@@ -113,16 +115,17 @@ def quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
     )
 
 
-def without_bands(recipe: Recipe, analyses: Analyses) -> Bands:
+def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
     """The grids of the quantiles asked for."""
-    found, coarse = [], []
-    for atom in quantile_atoms(recipe):
+    cells = []
+    coarse = []
+    for atom in list_quantile_atoms(recipe):
         query = recipe.queries[recipe.sets[0].places[atom][0]]
         assert isinstance(query, Quantiles)
         points = analyses.analyse_query(query).points
-        found.append((atom, points.count))
+        cells.append((atom, points.count))
         coarse.append((atom, (points.step - 1) * recipe.atoms[atom].unit))
-    return Bands(tuple(found), coarse=tuple(coarse))
+    return Bands(tuple(cells), coarse=tuple(coarse))
 
 
 def rank_laws(mechanism: Any) -> list[RankErrorLaw]:
@@ -137,31 +140,35 @@ def rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
     return max(law.rows(cells, level) for law in rank_laws(mechanism))
 
 
-def bought_level(ends: Ends) -> Fraction:
+def find_bought_level(ends: Ends) -> Fraction:
     """The level at which ends are bought: the one asked for or 95 %, whichever is higher."""
     return max(ends.level, _USUAL)
 
 
-def widened(recipe: Recipe, plain: Bands, ends: Ends, usable: frozenset[int] | None = None) -> tuple[Recipe, Bands]:
+def add_quantile_ends(
+    recipe: Recipe, plain: Bands, ends: Ends, usable: frozenset[int] | None = None
+) -> tuple[Recipe, Bands]:
     """The recipe with two ends for every quantile of a query with a usable one; None: all are usable."""
-    level, part = bought_level(ends), ends.part
-    chosen = [atom for atom in quantile_atoms(recipe) if usable is None or atom in usable]
+    level = find_bought_level(ends)
+    price_share = ends.price_share
+    chosen = [atom for atom in list_quantile_atoms(recipe) if usable is None or atom in usable]
     paid = {of.places[atom][0] for of in recipe.sets for atom in chosen}
     queries = tuple(
-        replace(query, ends=(level, part)) if index in paid and isinstance(query, Quantiles) else query
+        replace(query, ends=(level, price_share)) if index in paid and isinstance(query, Quantiles) else query
         for index, query in enumerate(recipe.queries)
     )
-    atoms, places = list(recipe.atoms), [list(of.places) for of in recipe.sets]
-    found = []
-    for atom in quantile_atoms(recipe):
+    atoms = list(recipe.atoms)
+    positions = [list(of.places) for of in recipe.sets]
+    bands = []
+    for atom in list_quantile_atoms(recipe):
         if all(of.places[atom][0] not in paid for of in recipe.sets):
             continue
-        found.append((atom, Band(len(atoms), len(atoms) + 1, level, part)))
+        bands.append((atom, Band(len(atoms), len(atoms) + 1, level, price_share)))
         atoms += [recipe.atoms[atom]] * 2
-        for into in places:
+        for into in positions:
             query, share = into[atom]
-            asked = queries[query]
-            assert isinstance(asked, Quantiles)
-            into += [(query, share + len(asked.shares)), (query, share + 2 * len(asked.shares))]
-    sets = tuple(replace(of, places=tuple(into)) for of, into in zip(recipe.sets, places, strict=True))
-    return replace(recipe, queries=queries, atoms=tuple(atoms), sets=sets), replace(plain, of=tuple(found))
+            quantile_query = queries[query]
+            assert isinstance(quantile_query, Quantiles)
+            into += [(query, share + len(quantile_query.shares)), (query, share + 2 * len(quantile_query.shares))]
+    sets = tuple(replace(of, places=tuple(into)) for of, into in zip(recipe.sets, positions, strict=True))
+    return replace(recipe, queries=queries, atoms=tuple(atoms), sets=sets), replace(plain, of=tuple(bands))

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.answer import draws
-from dither.answer.draws import Law
+from dither.answer.draws import NoiseLaw
 from dither.answer.sums import sum_bound, union_bound
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
-Weights = dict[tuple[int, int], tuple[float, Law]]
+Weights = dict[tuple[int, int], tuple[float, NoiseLaw]]
 """The weight and the law of every released number that one side of a ratio reads."""
 FEW = 6
 """Dimensions that points fill."""
@@ -35,12 +35,13 @@ _TURNING = Fraction(1, 50)
 
 def ratio_ends(top: Weights, bottom: Weights, y: Floats, x: Floats, level: Fraction) -> Ends:
     """All r whose |N - r D| its own noise explains, for numerators y and denominators x."""
-    places = sorted({*top, *bottom})
-    laws = tuple((top.get(place) or bottom[place])[1] for place in places)
-    upper = np.array([top[place][0] if place in top else 0.0 for place in places])
-    lower = np.array([bottom[place][0] if place in bottom else 0.0 for place in places])
+    positions = sorted({*top, *bottom})
+    laws = tuple((top.get(position) or bottom[position])[1] for position in positions)
+    upper = np.array([top[position][0] if position in top else 0.0 for position in positions])
+    lower = np.array([bottom[position][0] if position in bottom else 0.0 for position in positions])
     deviations = np.array([law.deviation for law in laws])
-    size_below, size_above = _size(lower * deviations, x), _size(upper * deviations, y)
+    size_below = _size(lower * deviations, x)
+    size_above = _size(upper * deviations, y)
     bounds = _bounds(laws, tuple(upper / size_above), tuple(lower / size_below), level)
     return _inverted(x / size_below, y / size_above, bounds, size_above / size_below)
 
@@ -55,7 +56,7 @@ def _angles() -> Floats:
 
 
 @lru_cache(maxsize=64)
-def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float, ...], level: Fraction) -> Floats:
+def _bounds(laws: tuple[NoiseLaw, ...], above: tuple[float, ...], below: tuple[float, ...], level: Fraction) -> Floats:
     """At every angle a size that the noise of cos(phi) N - sin(phi) D keeps with this probability.
 
     Between two angles the larger of their sizes holds: for certain where noises are independent, about where several
@@ -63,7 +64,8 @@ def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float,
     of them is added: a turn by t moves cos(phi) A - sin(phi) B by at most t sqrt(A^2 + B^2), hence by at most t times
     the sum of |noise| sqrt(upper^2 + lower^2). A fiftieth of the miss pays for the bound of that sum.
     """
-    upper, lower = np.array(above), np.array(below)
+    upper = np.array(above)
+    lower = np.array(below)
     turning = (1 - level) * _TURNING
     sizes = _sizes(laws, upper, lower, level + turning)
     turn = math.pi / (4 * _ANGLES)
@@ -73,18 +75,18 @@ def _bounds(laws: tuple[Law, ...], above: tuple[float, ...], below: tuple[float,
     return largest + added
 
 
-def _sizes(laws: tuple[Law, ...], upper: Floats, lower: Floats, level: Fraction) -> Floats:
+def _sizes(laws: tuple[NoiseLaw, ...], upper: Floats, lower: Floats, level: Fraction) -> Floats:
     """The size of the noise at twice as many angles, from one quarter turn to the other."""
     angles = np.linspace(-math.pi / 2, math.pi / 2, 2 * _ANGLES + 1)
     weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
     is_mirrored = not np.any(upper * lower)  # noise is symmetric: then an angle and its mirror image have one size
     kept = weights[_ANGLES:] if is_mirrored else weights
-    count = draws.enough_sizes(float(level))
+    count = draws.count_size_points(float(level))
     if len(laws) > 1 and any(law.joint is not None for law in laws) and count and len(laws) <= FEW:
-        drawn = draws.sizes_at(laws, count)
-        sizes = np.array([draws.size_quantile(drawn @ each, float(level)) for each in kept])
+        drawn = draws.draw_sizes(laws, count)
+        sizes = np.array([draws.find_size_quantile(drawn @ angle_weights, float(level)) for angle_weights in kept])
     else:
-        sizes = np.array([sum_bound(laws, tuple(each), level, _CELLS) for each in kept])
+        sizes = np.array([sum_bound(laws, tuple(angle_weights), level, _CELLS) for angle_weights in kept])
     return np.concatenate([sizes[:0:-1], sizes]) if is_mirrored else sizes
 
 
@@ -104,14 +106,17 @@ def _outermost(x: Floats, y: Floats, bounds: Floats) -> Ends:
     The left side is r |sin(phi - centre)|: on a segment the kept angles are those within asin(s/r) of the centre, or of
     the centre and half a turn, which is the same line.
     """
-    edges, segment = _angles(), np.maximum(bounds[:-1], bounds[1:])
+    edges = _angles()
+    segment = np.maximum(bounds[:-1], bounds[1:])
     size = np.hypot(x, y)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         centre = np.where(x != 0, np.arctan(y / x), math.pi / 2)[:, None]
         near = np.arcsin(np.minimum(np.where(size > 0, segment / size, 1.0), 1.0)) * (1 + 1e-12) + 1e-15
-    least, most = centre[:, 0], centre[:, 0]
+    least = centre[:, 0]
+    most = centre[:, 0]
     for turn in (0.0, -math.pi, math.pi):
-        first, last = np.maximum(centre + turn - near, edges[:-1]), np.minimum(centre + turn + near, edges[1:])
+        first = np.maximum(centre + turn - near, edges[:-1])
+        last = np.minimum(centre + turn + near, edges[1:])
         least = np.minimum(least, np.where(first <= last, first, math.inf).min(axis=1))
         most = np.maximum(most, np.where(first <= last, last, -math.inf).max(axis=1))
         if turn == 0.0 and bool(np.all(np.abs(centre) + near < math.pi / 2)):

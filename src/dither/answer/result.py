@@ -23,11 +23,11 @@ import pyarrow as pa
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 
-from dither.answer.column_info import ResultColumn, describe
-from dither.answer.intervals import Noises, level_of
+from dither.answer.column_info import ResultColumn, describe_column
+from dither.answer.intervals import Noises, read_level
 from dither.answer.quantile_intervals import NO_BANDS, Bands
-from dither.answer.selection import Selection
-from dither.answer.table import Rows, column, rows_shown, selection_of
+from dither.answer.selection import IntervalSelection
+from dither.answer.table import Rows, choose_rows, count_selection, make_column
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
 from dither.laws import HasErrorLaws
@@ -65,66 +65,68 @@ class Result:
 
     @cached_property
     def _rows(self) -> Rows:
-        return rows_shown(self._recipe, self._release.values)
+        return choose_rows(self._recipe, self._release.values)
 
     @cached_property
-    def _selections(self) -> dict[Output, Selection]:
+    def _selections(self) -> dict[Output, IntervalSelection]:
         """What noisy values chose to show in every value column."""
-        nothing = Selection(0, 0)
+        nothing = IntervalSelection(0, 0)
         return {
-            output: selection_of(self._recipe, output, self._rows) if output.role == "value" else nothing
+            output: count_selection(self._recipe, output, self._rows) if output.role == "value" else nothing
             for output in self._recipe.outputs
         }
 
     @cached_property
     def columns(self) -> tuple[ResultColumn, ...]:
         """What stands in every column of the table."""
-        found: list[ResultColumn] = []
+        columns: list[ResultColumn] = []
         for output in self._recipe.outputs:
             role: Literal["key", "value"] = "key" if output.role == "key" else "value"
             selection = self._selections[output]
-            told = describe(role, output, self._recipe, self._release, self._level, selection, self._bands)
-            found.append(told)
+            value_column = describe_column(
+                role, output, self._recipe, self._release, self._level, selection, self._bands
+            )
+            columns.append(value_column)
             if role == "value":
                 low, high = output.names[1:]
-                found += [replace(told, name=low, role="low"), replace(told, name=high, role="high")]
-        return tuple(found)
+                columns += [replace(value_column, name=low, role="low"), replace(value_column, name=high, role="high")]
+        return tuple(columns)
 
     @cached_property
     def table(self) -> pa.Table:
         """Keys, values and the ends of their intervals; `info` is in the schema's metadata under `dither`."""
-        return self._told(self._made(intervals=True)) if self._changed is None else self._changed
+        return self._add_metadata(self._build_table(intervals=True)) if self._changed is None else self._changed
 
     @cached_property
     def raw(self) -> pa.Table:
         """The released integers (and selected keys), one column per step."""
-        return raw_table(self._release)
+        return make_raw_table(self._release)
 
-    def _made(self, *, intervals: bool) -> pa.Table:
+    def _build_table(self, *, intervals: bool) -> pa.Table:
         steps = self._release.priced.steps
-        noises = noises_of(self._recipe, [each.mechanism for each in steps], self._bands)
-        widths = _widths(self._recipe, steps)
+        noises = list_noises(self._recipe, [calibrated.mechanism for calibrated in steps], self._bands)
+        widths = _list_widths(self._recipe, steps)
         names: list[str] = []
         arrays: list[pa.Array] = []
         for output in self._recipe.outputs:
             level = self._selections[output].level(self._level) if intervals else self._level
-            found = column(self._recipe, output, self._rows, noises, widths, level, intervals)
+            triple = make_column(self._recipe, output, self._rows, noises, widths, level, intervals)
             names += output.names if intervals else output.names[:1]
-            arrays += found.arrays()
+            arrays += triple.arrays()
         return pa.table(arrays, names)
 
-    def _told(self, table: pa.Table) -> pa.Table:
+    def _add_metadata(self, table: pa.Table) -> pa.Table:
         return table.replace_schema_metadata({b"dither": dumps(self.info).encode()})
 
     def _values(self) -> pa.Table:
         """Without intervals, which are not made for it."""
         if self._changed is None and "table" not in self.__dict__:
-            return self._made(intervals=False)
+            return self._build_table(intervals=False)
         return self.table.select([output.names[0] for output in self._recipe.outputs])
 
     def to_arrow(self, *, intervals: bool = True) -> pa.Table:
         """An Arrow table; `info` is in the schema's metadata under `dither`."""
-        return self.table if intervals else self._told(self._values())
+        return self.table if intervals else self._add_metadata(self._values())
 
     def to_dict(self, *, intervals: bool = True) -> dict[str, list[Any]]:
         """Column name to list of values."""
@@ -152,48 +154,48 @@ class Result:
 
         A derived result stays derived: what nonnegative() and consistent() did is done again, in the same order.
         """
-        found = build_result(self._release, self._recipe, level, self.info, self._bands)
-        found = replace(found, _certify=self._certify)
+        result = build_result(self._release, self._recipe, level, self.info, self._bands)
+        result = replace(result, _certify=self._certify)
         for derive in self._derived:
-            found = derive(found)
-        return replace(found, _derived=self._derived)
+            result = derive(result)
+        return replace(result, _derived=self._derived)
 
     def certificate(self, file: str | Path | None = None) -> dict[str, Any]:
         """What was promised for this release, as signed JSON; written to `file` too, for `dither verify FILE`."""
         if self._certify is None:
             raise DitherError("a certificate is made by the connection that asked: con.sql(...).certificate()")
         promised = commitment(self.to_dict(), self._nonce)
-        made = self._certify(self._release, self._recipe, self.notes, promised)
+        signed = self._certify(self._release, self._recipe, self.notes, promised)
         if file is not None:
-            Path(file).write_text(to_text(made), encoding="utf-8")
-        return made
+            Path(file).write_text(to_text(signed), encoding="utf-8")
+        return signed
 
     def opening(self, file: str | Path | None = None) -> dict[str, Any]:
         """The table, and the nonce that shows the certificate to be of this table: for those who may see the values.
 
         Written to `file` too, for `dither verify CERTIFICATE --values FILE`.
         """
-        told = {"columns": self.to_dict(), "nonce": self._nonce}
+        opening = {"columns": self.to_dict(), "nonce": self._nonce}
         if file is not None:
-            document = json.dumps(told, default=plain, ensure_ascii=False, indent=2)
+            document = json.dumps(opening, default=plain, ensure_ascii=False, indent=2)
             Path(file).write_text(escape_json(document), encoding="utf-8")
-        return told
+        return opening
 
     def nonnegative(self, *columns: str) -> Result:
         """Negative values of counts (or of the columns named) become 0; a new result that states its bias."""
-        from dither.answer.derive import nonnegative
+        from dither.answer.derive import raise_negative_values
 
         def derive(result: Result) -> Result:
-            return nonnegative(result, columns)
+            return raise_negative_values(result, columns)
 
         return replace(derive(self), _derived=(*self._derived, derive))
 
     def consistent(self) -> Result:
         """Rollups that add up: least squares over all grouping sets; a new result that says so."""
-        from dither.answer.derive import consistent
+        from dither.answer.derive import fit_totals
 
         def derive(result: Result) -> Result:
-            return consistent(result, result._release, result._recipe)
+            return fit_totals(result, result._release, result._recipe)
 
         return replace(derive(self), _derived=(*self._derived, derive))
 
@@ -206,11 +208,11 @@ class Result:
     def explain(self) -> str:
         """In words: what stands in every column, what was done to the rows before, and what is unprotected."""
         lines = [f"Question: {self.info['sql'].strip()}", *self._paid(), ""]
-        for each in self.columns:
-            if each.role in ("low", "high"):
+        for column in self.columns:
+            if column.role in ("low", "high"):
                 continue
-            lines.append(f"{each.name}: " + ("a key" if each.role == "key" else _words(each)))
-            lines += [f"  {note}" for note in (*each.limits, *each.notes)]
+            lines.append(f"{column.name}: " + ("a key" if column.role == "key" else _words(column)))
+            lines += [f"  {note}" for note in (*column.limits, *column.notes)]
         lines += ["", *self.notes, _COVERED]
         unprotected = "; ".join(self.info.get("unprotected", ()))
         return escape_lines("\n".join([*lines, f"Not protected: {unprotected}."]))
@@ -228,11 +230,11 @@ class Result:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shown = RichTable()
-        for each in self.columns:
-            if each.role in ("key", "value"):
-                shown.add_column(make_rich_cell(each.name), justify="right" if each.role == "value" else "left")
-            elif each.role == "low" and each.confidence is not None:
-                shown.add_column(_percent(each), justify="right")
+        for column in self.columns:
+            if column.role in ("key", "value"):
+                shown.add_column(make_rich_cell(column.name), justify="right" if column.role == "value" else "left")
+            elif column.role == "low" and column.confidence is not None:
+                shown.add_column(_percent(column), justify="right")
         for row in self.table.to_pylist():
             shown.add_row(*map(make_rich_cell, self._cells(row)))
         yield shown
@@ -240,18 +242,18 @@ class Result:
         yield from map(make_rich_text, [repeated + self._price(), *self._footnotes()])
 
     def _footnotes(self) -> list[str]:
-        found = list(self.notes)
-        for each in self.columns:
-            if each.role == "value":
-                found += [f"{each.name}: {note}" for note in each.notes if note not in self.notes]
-        return found
+        notes = list(self.notes)
+        for column in self.columns:
+            if column.role == "value":
+                notes += [f"{column.name}: {note}" for note in column.notes if note not in self.notes]
+        return notes
 
     def _cells(self, row: dict[str, Any]) -> Iterator[str]:
-        for place, each in enumerate(self.columns):
-            if each.role == "low":
-                yield f"{_text(row[each.name])} … {_text(row[self.columns[place + 1].name])}"
-            elif each.role != "high":
-                yield _text(row[each.name])
+        for index, column in enumerate(self.columns):
+            if column.role == "low":
+                yield f"{_text(row[column.name])} … {_text(row[self.columns[index + 1].name])}"
+            elif column.role != "high":
+                yield _text(row[column.name])
 
     def _repr_html_(self) -> str:
         """A table for notebooks: intervals in small grey type beside their values."""
@@ -277,18 +279,18 @@ class Result:
         return as_text(self)
 
 
-def _percent(each: ResultColumn) -> str:
-    assert each.confidence is not None
-    return f"{float(each.confidence) * 100:.6g}% interval"
+def _percent(column: ResultColumn) -> str:
+    assert column.confidence is not None
+    return f"{float(column.confidence) * 100:.6g}% interval"
 
 
 def _number(text: str) -> str:
     return f"{float(Fraction(text)):g}"
 
 
-def _words(each: ResultColumn) -> str:
-    noise = f", {each.mechanism} with scale {float(each.scale):g}" if each.scale is not None else ""
-    return f"{each.aggregate}{noise}" + ("" if each.confidence is None else f", {_percent(each)} beside it")
+def _words(column: ResultColumn) -> str:
+    noise = f", {column.mechanism} with scale {float(column.scale):g}" if column.scale is not None else ""
+    return f"{column.aggregate}{noise}" + ("" if column.confidence is None else f", {_percent(column)} beside it")
 
 
 def _text(value: Any) -> str:
@@ -310,49 +312,52 @@ def build_result(
     release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any], bands: Bands = NO_BANDS
 ) -> Result:
     """The result of a release by its recipe."""
-    return Result(info, release, recipe, level_of(confidence), bands)
+    return Result(info, release, recipe, read_level(confidence), bands)
 
 
-def _widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
+def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     """The public width of each atom: of its own number in a cell."""
-    places = zip(*(of.places for of in recipe.sets), strict=True)
-    own = [getattr(each, "widths", ()) for each in steps]
-    return [max(own[step][at] if own[step] else steps[step].width for step, at in of) for of in places]
+    positions_by_atom = zip(*(of.places for of in recipe.sets), strict=True)
+    own = [getattr(calibrated, "widths", ()) for calibrated in steps]
+    return [
+        max(own[step][position] if own[step] else steps[step].width for step, position in of)
+        for of in positions_by_atom
+    ]
 
 
-def noises_of(recipe: Recipe, mechanisms: Sequence[HasErrorLaws], bands: Bands = NO_BANDS) -> list[Noises]:
+def list_noises(recipe: Recipe, mechanisms: Sequence[HasErrorLaws], bands: Bands = NO_BANDS) -> list[Noises]:
     """The noise of every grouping set."""
     return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
 
 
-def raw_table(release: Release) -> pa.Table:
+def make_raw_table(release: Release) -> pa.Table:
     """The released integers (and selected keys), one column per step; steps of fewer cells end in nulls.
 
     Where a step asks for several numbers of a cell, they follow each other, cell by cell.
     """
     longest = max(map(len, release.values), default=0)
     arrays = []
-    for values, each in zip(release.values, release.priced.steps, strict=True):
+    for values, calibrated in zip(release.values, release.priced.steps, strict=True):
         padding = [None] * (longest - len(values))
-        if isinstance(getattr(getattr(each, "step", None), "query", None), Keys):
+        if isinstance(getattr(getattr(calibrated, "step", None), "query", None), Keys):
             arrays.append(pa.array([*map(list, values), *padding], pa.list_(pa.string())))
-        elif getattr(each, "width", 0) and each.width >= 2**63:
+        elif getattr(calibrated, "width", 0) and calibrated.width >= 2**63:
             arrays.append(pa.array([*map(Decimal, values), *padding], pa.decimal128(38, 0)))
         else:
             arrays.append(pa.array([*values, *padding], pa.int64()))
     return pa.table(arrays, names=[f"step_{i}" for i in range(len(arrays))])
 
 
-def column_named(result: Result, name: str | None, role: str = "value") -> ResultColumn:
+def find_column(result: Result, name: str | None, role: str = "value") -> ResultColumn:
     """A column of a result, or the first of its role."""
-    for each in result.columns:
-        if each.role == role and (name is None or each.name == name):
-            return each
-    names = ", ".join(each.name for each in result.columns if each.role == role)
+    for column in result.columns:
+        if column.role == role and (name is None or column.name == name):
+            return column
+    names = ", ".join(column.name for column in result.columns if column.role == role)
     raise ParameterError(f"no {role} column {name!r}: there are {names or 'none'}")
 
 
-def names_of(result: Result, column: ResultColumn) -> tuple[str, str, str]:
+def list_names(result: Result, column: ResultColumn) -> tuple[str, str, str]:
     """A value column and the ends of its interval, which the question may have named otherwise."""
-    value, low, high = next(each.names for each in result._recipe.outputs if each.names[0] == column.name)
+    value, low, high = next(output.names for output in result._recipe.outputs if output.names[0] == column.name)
     return value, low, high

@@ -5,9 +5,9 @@ the different noisy values that CASE, IF, COALESCE and NULLIF might have shown i
 the expected share of the R that misses is at most 1 - level (false coverage rate; Benjamini and Yekutieli 2005). Proof:
 docs/proofs/intervals.md#what-was-chosen-by-its-noise.
 
->>> Selection(37, 1480).level(Fraction(95, 100)) == 1 - Fraction(5, 100) / 40
+>>> IntervalSelection(37, 1480).level(Fraction(95, 100)) == 1 - Fraction(5, 100) / 40
 True
->>> Selection(4, 4).level(Fraction(95, 100))
+>>> IntervalSelection(4, 4).level(Fraction(95, 100))
 Fraction(19, 20)
 """
 
@@ -19,16 +19,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.alternatives import alternatives, noisy_values, rows_by_alternative, rows_where
+from dither.answer.alternatives import group_rows, list_alternatives, list_noisy_values, select_rows
 from dither.answer.blocks import Block
-from dither.answer.evaluate import Given, evaluate, given, is_null
+from dither.answer.evaluate import FormulaInputs, evaluate, is_null, make_inputs
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
 from dither.question.shapes import affine, atoms_of
 
 
 @dataclass(frozen=True)
-class Selection:
+class IntervalSelection:
     """How many intervals a column shows, and from how many candidates noisy values chose them."""
 
     shown: int
@@ -55,37 +55,37 @@ class Piece:
 
     def block(self, block: Block) -> Block:
         """The piece's rows of a block."""
-        return block if self.rows is None else block.taken(self.rows)
+        return block if self.rows is None else block.take_rows(self.rows)
 
-    def given(self, at: Given) -> Given:
+    def select_inputs(self, inputs: FormulaInputs) -> FormulaInputs:
         """The piece's rows as a formula reads them."""
-        return at if self.rows is None else at.taken(self.rows)
+        return inputs if self.rows is None else inputs.take_rows(self.rows)
 
 
-def pieces_of(formula: Formula, at: Given, rows: int) -> list[Piece]:
+def split_pieces(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Piece]:
     """The rows by what they show. A constant or a key that noisy values chose is no estimate: it has no ends."""
-    shown = alternatives(formula)
+    shown = list_alternatives(formula)
     if not shown:
         return [Piece(formula, rows, has_ends=False)]
     if not shown[0].conditions:
         return [Piece(shown[0].value, rows)]
     return [
-        Piece(each.value, len(chosen), each.is_noisy or not each.is_chosen_by_noise, chosen)
-        for each, chosen in rows_by_alternative(formula, at, rows)
+        Piece(alternative.value, len(chosen), alternative.is_noisy or not alternative.is_chosen_by_noise, chosen)
+        for alternative, chosen in group_rows(formula, inputs, rows)
         if len(chosen)
     ]
 
 
-def count_shown(formula: Formula, at: Given, rows: int) -> int:
+def count_shown(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
     """How many rows show an estimate: a value that is made of released numbers, and is not null."""
     shown = 0
-    for piece in pieces_of(formula, at, rows):
+    for piece in split_pieces(formula, inputs, rows):
         if not piece.has_ends or not atoms_of(piece.value):
             continue
         if affine(piece.value) is not None:  # never null
             shown += piece.count
         else:
-            values = np.broadcast_to(evaluate(piece.value, piece.given(at)), (piece.count,))
+            values = np.broadcast_to(evaluate(piece.value, piece.select_inputs(inputs)), (piece.count,))
             shown += int((~is_null(values)).sum())
     return shown
 
@@ -93,11 +93,16 @@ def count_shown(formula: Formula, at: Given, rows: int) -> int:
 def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
     """How many estimates the rows of a block might show: different noisy values that public conditions allow."""
     count = 0
-    for same in noisy_values(formula).values():
-        conditions = [each.public_conditions() for each in same]
+    for same in list_noisy_values(formula).values():
+        conditions = [alternative.public_conditions() for alternative in same]
         if not all(conditions):
             count += block.rows
         else:
-            at = given(recipe, block)
-            count += int(np.any([rows_where(each, at, block.rows) for each in conditions], axis=0).sum())
+            inputs = make_inputs(recipe, block)
+            count += int(
+                np.any(
+                    [select_rows(alternative_conditions, inputs, block.rows) for alternative_conditions in conditions],
+                    axis=0,
+                ).sum()
+            )
     return count

@@ -10,7 +10,7 @@ from dither.plan.keys import list_keys
 Key = str | int | bool | float | datetime.date | datetime.datetime | None
 
 
-def shown_keys(domain: Domain) -> list[Key]:
+def list_shown_keys(domain: Domain) -> list[Key]:
     """What a person sees for each code of a key, in order."""
     keys = list_keys("key", domain)
     shown: list[Key] = [_shown(domain, keys.first + code) for code in range(keys.size)]

@@ -70,11 +70,11 @@ def family_of(query: Query, family: Family, allow_permute_and_flip: bool = False
     return choose_family(query, noise.measures[0], allow_permute_and_flip).name
 
 
-def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, Fraction]:
+def check_weights(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, Fraction]:
     """Weights by the name of an output; refused where there is no such column."""
     values = [output.name for output in recipe.outputs if output.role == "value"]
     allowed = {name.lower(): name for name in [*values, "keys"]}
-    found = {}
+    shares = {}
     if weights is not None and not isinstance(weights, Mapping):
         raise ParameterError(f"weights name columns, as in weights={{'n': 2}}, got {type(weights).__name__}")
     for name, weight in (weights or {}).items():
@@ -87,11 +87,11 @@ def checked(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, F
             raise ParameterError(
                 f"the weight of {name} must lie between 1e-30 and 1e30, got {number_text(share)}: choose e.g. 2"
             )
-        found[allowed[name.lower()]] = share
-    return found
+        shares[allowed[name.lower()]] = share
+    return shares
 
 
-def weighted(
+def weigh_steps(
     queries: Sequence[Query],
     shares: Sequence[Share],
     wanted: Sequence[float],
@@ -101,59 +101,65 @@ def weighted(
 ) -> tuple[Step, ...]:
     """Steps whose parts of the price make the loss least; `wanted` are the demands of the shares."""
     power = 1 / (1 + FAMILIES[family].variance_power)
-    parts = [demand**power for demand in wanted]
+    step_weights = [demand**power for demand in wanted]
     selections = [i for i, share in enumerate(shares) if isinstance(queries[share.query], Keys)]
-    rest = sum(part for i, part in enumerate(parts) if i not in selections) or 1.0
+    rest = sum(step_weight for i, step_weight in enumerate(step_weights) if i not in selections) or 1.0
     for i in selections:
-        asked = float(weights.get("keys", Fraction(1))) ** power
-        parts[i] = asked * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
-    largest = max(parts)
+        key_weight = float(weights.get("keys", Fraction(1))) ** power
+        step_weights[i] = key_weight * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
+    largest = max(step_weights)
     return tuple(
         _step(
-            queries, share, family, Fraction(max(1, round(_DIGITS * part / largest)), _DIGITS), allow_permute_and_flip
+            queries,
+            share,
+            family,
+            Fraction(max(1, round(_DIGITS * step_weight / largest)), _DIGITS),
+            allow_permute_and_flip,
         )
-        for share, part in zip(shares, parts, strict=True)
+        for share, step_weight in zip(shares, step_weights, strict=True)
     )
 
 
-def boxed(wanted: Sequence[float], places: Sequence[tuple[int, int]], family: Family = "box") -> list[float]:
+def join_demands(wanted: Sequence[float], positions: Sequence[tuple[int, int]], family: Family = "box") -> list[float]:
     """The demands of queries that were put together, from those of the queries before."""
     joint_demand = FAMILIES[family].joint_demand
     assert joint_demand is not None
-    found = [0.0] * (1 + max(query for query, _ in places))
-    for demand, (query, _) in zip(wanted, places, strict=True):
-        found[query] += demand
-    sides = [sum(query == place for query, _ in places) for place in range(len(found))]
-    return [joint_demand(demand, numbers) for demand, numbers in zip(found, sides, strict=True)]
+    totals = [0.0] * (1 + max(query for query, _ in positions))
+    for demand, (query, _) in zip(wanted, positions, strict=True):
+        totals[query] += demand
+    sides = [sum(query == index for query, _ in positions) for index in range(len(totals))]
+    return [joint_demand(demand, numbers) for demand, numbers in zip(totals, sides, strict=True)]
 
 
-def demands(recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]) -> list[float]:
+def compute_demands(
+    recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]
+) -> list[float]:
     """A_i of every query: how much of the loss its noise makes."""
     wanted = [0.0] * len(recipe.queries)
     read: set[int] = set()
     formulas = [(o.formula, float(weights.get(o.name, Fraction(1)))) for o in recipe.outputs if o.role == "value"]
     for formula, weight in formulas:
         read.update(atoms_of(formula))
-        for atoms, part in _parts(formula, recipe, weight):
+        for atoms, error_share in _split_error(formula, recipe, weight):
             for of in recipe.sets:
-                _add(wanted, recipe, mechanisms, family, of.places, atoms, part)
+                _add(wanted, recipe, mechanisms, family, of.places, atoms, error_share)
     for of in recipe.sets:  # atoms that only HAVING or ORDER BY reads
         for atom in set(range(len(recipe.atoms))) - read:
             _add(wanted, recipe, mechanisms, family, of.places, (atom,), 1.0)
     return [demand or 1e-9 for demand in wanted]
 
 
-def _parts(formula: Formula, recipe: Recipe, weight: float) -> Iterator[tuple[tuple[int, ...], float]]:
+def _split_error(formula: Formula, recipe: Recipe, weight: float) -> Iterator[tuple[tuple[int, ...], float]]:
     """Atoms whose errors add up in their own units, and their part of the output's error.
 
     In a ratio that a person wrote nothing is known of the derivatives: numerator and denominator count alike, relative
     to what one unit can move them. (Of AVG and the like the importances are known.)
     """
     if isinstance(formula, Apply) and formula.name in ("divide", "multiply"):
-        read = [each for each in formula.arguments if atoms_of(each)]
+        read = [argument for argument in formula.arguments if atoms_of(argument)]
         if len(read) > 1 and all(recipe.atoms[atom].importance == 1 for atom in atoms_of(read[-1])):
-            for each in read:
-                yield from _parts(each, recipe, weight / len(read))
+            for argument in read:
+                yield from _split_error(argument, recipe, weight / len(read))
             return
     yield atoms_of(formula), weight
 
@@ -163,14 +169,14 @@ def _add(
     recipe: Recipe,
     mechanisms: Sequence[Any],
     family: Family,
-    places: tuple[tuple[int, int], ...],
+    positions: tuple[tuple[int, int], ...],
     atoms: tuple[int, ...],
     weight: float,
 ) -> None:
-    moved = {atom: _moved(recipe, mechanisms[places[atom][0]], atom, family) for atom in atoms}
+    moved = {atom: _moved(recipe, mechanisms[positions[atom][0]], atom, family) for atom in atoms}
     total = sum(square for square in moved.values())
     for atom, square in moved.items():
-        wanted[places[atom][0]] += weight * (square / total if total else 1 / len(moved))
+        wanted[positions[atom][0]] += weight * (square / total if total else 1 / len(moved))
 
 
 def _moved(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
@@ -182,7 +188,7 @@ def _moved(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
     return float(of.importance * of.unit) ** 2 * float(FAMILIES[family].squared_move(sensitivity))
 
 
-def predicted_loss(
+def predict_loss(
     recipe: Recipe,
     mechanisms: Sequence[Any],
     weights: Mapping[str, Fraction],
@@ -192,7 +198,7 @@ def predicted_loss(
 
     `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
     """
-    wanted = demands(recipe, mechanisms, "laplace", weights)
+    wanted = compute_demands(recipe, mechanisms, "laplace", weights)
     own = [mechanism.error_law() for mechanism in mechanisms] if laws is None else laws
     errors = [_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
     return sum(demand * error for demand, error in zip(wanted, errors, strict=True))

@@ -75,8 +75,8 @@ class Suggestion:
         if self.what == "bounds":
             low = "" if self.low is None else f"{_plain(self.low)} to "
             return f"{low}{_plain(self.high)} keeps about {share} of the rows as they are; the rest is clamped"
-        thing = "rows" if self.what == "rows_per_unit" else "groups"
-        return f"{_plain(self.high)} keeps all {thing} of about {share} of the people; others lose some"
+        noun = "rows" if self.what == "rows_per_unit" else "groups"
+        return f"{_plain(self.high)} keeps all {noun} of about {share} of the people; others lose some"
 
     def __str__(self) -> str:
         return as_text(self)
@@ -86,7 +86,7 @@ def _plain(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.10g}"
 
 
-def wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
+def read_wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
     """The question behind a suggestion; refused where nothing of the kind is declared."""
     share = exact(keep, "keep")
     if not 0 < share < 1 or not 0.0 < float(share) < 1.0:
@@ -95,21 +95,21 @@ def wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wi
         raise ParameterError(f"suggest for what? say table.column, as in 'visits.cost', got {type(of).__name__}")
     table, _, name = of.partition(".")
     try:
-        found = catalog.table(table)
+        private_table = catalog.table(table)
     except KeyError:
         raise ParameterError(f"no table {shorten(table)!r}: say table.column, as in 'visits.cost'") from None
-    if found.kind != "private":
+    if private_table.kind != "private":
         raise ParameterError(f"{table} is public: its bounds can be read off it")
     if what == "bounds":
-        return _bounds(of, found, name, share, facts)
+        return _bounds(of, private_table, name, share, facts)
     if what == "rows_per_unit":
-        plan: Plan = PerUnit(Scan(found.name), (), (Named(COUNTED, Count()),))
+        plan: Plan = PerUnit(Scan(private_table.name), (), (Named(COUNTED, Count()),))
         return Wish("rows_per_unit", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
     if what == "max_groups":
         if not name:
             raise ParameterError("max_groups of which column? say table.column, as in 'visits.county'")
-        _column(found, name)
-        once = PerUnit(Scan(found.name), (name,), (Named("rows_of_group", Count()),))
+        _column(private_table, name)
+        once = PerUnit(Scan(private_table.name), (name,), (Named("rows_of_group", Count()),))
         plan = PerUnit(once, (), (Named(COUNTED, Count()),))
         return Wish("max_groups", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
     raise ParameterError(f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}")
@@ -134,7 +134,7 @@ def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> W
     if points.step <= _COARSEST:
         recipe = _recipe(of, Scan(table.name), name, shares, domain.step, Fraction(0))
         return Wish("bounds", of, keep, recipe, None, declared, one_sided)
-    thresholds = magnitudes(domain.low, domain.high)
+    thresholds = list_magnitudes(domain.low, domain.high)
     terms = tuple(_above(name, threshold * domain.step) for threshold in thresholds)
     magnitude = Project(Scan(table.name), (Named("magnitude", _added(terms)),))
     recipe = _recipe(of, magnitude, "magnitude", shares, Fraction(1), Fraction(0))
@@ -142,14 +142,16 @@ def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> W
     return Wish("bounds", of, keep, recipe, edges, declared, one_sided)
 
 
-def magnitudes(low: int, high: int) -> tuple[int, ...]:
+def list_magnitudes(low: int, high: int) -> tuple[int, ...]:
     """Zero and the powers of two on both sides of it, between two bounds, in order.
 
-    >>> magnitudes(-3, 9)
+    >>> list_magnitudes(-3, 9)
     (-2, -1, 0, 1, 2, 4, 8)
     """
     powers = [1 << power for power in range(max(abs(low), abs(high)).bit_length())]
-    return tuple(sorted(each for each in (0, *powers, *(-power for power in powers)) if low < each < high))
+    return tuple(
+        sorted(magnitude for magnitude in (0, *powers, *(-power for power in powers)) if low < magnitude < high)
+    )
 
 
 def _added(terms: tuple[Call, ...]) -> Call:
@@ -165,41 +167,43 @@ def _above(name: str, threshold: Fraction) -> Call:
 
 
 def _recipe(of: str, plan: Plan, column: str, shares: tuple[Fraction, ...], unit: Fraction, offset: Fraction) -> Recipe:
-    asked = Quantiles(plan, (), column, shares)
+    query = Quantiles(plan, (), column, shares)
     atoms = tuple(
         Atom(f"QUANTILE({column}, {float(share):g})", unit, offset, "integer" if unit == 1 else "number")
         for share in shares
     )
     outputs = tuple(Output(f"q{i}", Noisy(i), "value", atom.aggregate) for i, atom in enumerate(atoms))
-    places = tuple((0, i) for i in range(len(shares)))
-    return Recipe(f"suggest {of}", (asked,), (), atoms, (GroupingSet((), None, places),), outputs)
+    positions = tuple((0, i) for i in range(len(shares)))
+    return Recipe(f"suggest {of}", (query,), (), atoms, (GroupingSet((), None, positions),), outputs)
 
 
-def suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str) -> Suggestion:
+def make_suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str) -> Suggestion:
     """What was bought, from the released quantiles; bounds are rounded outwards to two digits."""
-    found = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
+    quantiles = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
     low: Fraction | None = None
     if wished.what == "bounds":
         assert wished.declared is not None
         least, most = wished.declared
-        lowest, highest = found[0], found[-1]
+        lowest = quantiles[0]
+        highest = quantiles[-1]
         if wished.edges is not None:  # the quantile is how many edges lie below
-            lowest, highest = wished.edges[int(lowest)], wished.edges[min(len(wished.edges) - 1, int(highest) + 1)]
-        high = min(most, rounded_up(highest) if highest > 0 else highest)
+            lowest = wished.edges[int(lowest)]
+            highest = wished.edges[min(len(wished.edges) - 1, int(highest) + 1)]
+        high = min(most, round_up_to_two_digits(highest) if highest > 0 else highest)
         if not wished.one_sided:
-            low = max(least, -rounded_up(-lowest) if lowest < 0 else lowest)
+            low = max(least, -round_up_to_two_digits(-lowest) if lowest < 0 else lowest)
     else:
-        high = max(Fraction(1), found[-1])
+        high = max(Fraction(1), quantiles[-1])
     delta = Fraction(info["charges"].get(info["pot"], ("0", "0"))[1])
     paid = f"{info['price_in']} {_plain(Fraction(info['price_asked']))}, delta {float(delta):g}, for one {info['unit']}"
     provenance = f"bought: release {info['release_id']}, {paid}, {float(wished.keep) * 100:.4g}% quantile"
     return Suggestion(wished.what, wished.of, low, high, wished.keep, provenance, info, rank)
 
 
-def rounded_up(value: Fraction) -> Fraction:
+def round_up_to_two_digits(value: Fraction) -> Fraction:
     """A positive number rounded up to two digits, so that what is kept is at least what was bought.
 
-    >>> rounded_up(Fraction(4712, 10)), rounded_up(Fraction(30))
+    >>> round_up_to_two_digits(Fraction(4712, 10)), round_up_to_two_digits(Fraction(30))
     (Fraction(480, 1), Fraction(30, 1))
     """
     step = Fraction(1)

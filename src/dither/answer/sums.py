@@ -6,11 +6,11 @@ and is taken off too. So the bound holds for certain, and is too wide by at most
 symmetric: each side has half of the miss. Noises of one box are not independent: for them there is the union bound.
 Proof: docs/proofs/intervals.md#one-number-and-affine-functions.
 
->>> from dither.answer.draws import law_of
+>>> from dither.answer.draws import make_noise_law
 >>> from dither.laws import LaplaceErrorLaw
->>> one = law_of(LaplaceErrorLaw(Fraction(1000)))
->>> half = sum_bound((one, one), (1.0, 1.0), Fraction(999_999, 1_000_000))
->>> one.half_width(Fraction(999_999, 1_000_000)) < half < 2 * one.half_width(Fraction(1_999_999, 2_000_000))
+>>> law = make_noise_law(LaplaceErrorLaw(Fraction(1000)))
+>>> half = sum_bound((law, law), (1.0, 1.0), Fraction(999_999, 1_000_000))
+>>> law.half_width(Fraction(999_999, 1_000_000)) < half < 2 * law.half_width(Fraction(1_999_999, 2_000_000))
 True
 """
 
@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.answer.draws import Law
+from dither.answer.draws import NoiseLaw
 from dither.laws import Floats
 
 _FLOAT_ERROR = 1e-11
@@ -31,43 +31,43 @@ _CUT = Fraction(1, 40)
 _MANY = 16
 
 
-def union_bound(laws: tuple[Law, ...], weights: tuple[float, ...], level: Fraction) -> float:
+def union_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction) -> float:
     """Every noise inside its own, wider bound."""
-    each = 1 - (1 - level) / max(1, len(laws))
-    return sum(abs(weight) * law.half_width(each) for law, weight in zip(laws, weights, strict=True))
+    own_level = 1 - (1 - level) / max(1, len(laws))
+    return sum(abs(weight) * law.half_width(own_level) for law, weight in zip(laws, weights, strict=True))
 
 
 @lru_cache(maxsize=256)
-def sum_bound(laws: tuple[Law, ...], weights: tuple[float, ...], level: Fraction, cells: int = 0) -> float:
+def sum_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction, cells: int = 0) -> float:
     """A w with P(|sum of weight * noise| <= w) at least the level; the union bound where that is smaller."""
-    parts = [(law, abs(weight)) for law, weight in zip(laws, weights, strict=True) if weight]
+    terms = [(law, abs(weight)) for law, weight in zip(laws, weights, strict=True) if weight]
     most = union_bound(laws, weights, level)
     miss = float(1 - level)
-    if len(parts) <= 1 or miss < _LEAST_MISS * len(parts) or any(law.joint is not None for law, _ in parts):
+    if len(terms) <= 1 or miss < _LEAST_MISS * len(terms) or any(law.joint is not None for law, _ in terms):
         return most
-    cut = 1 - Fraction(miss) * _CUT / len(parts)
-    reaches = [weight * (law.half_width(cut) + 1) for law, weight in parts]
-    step = 2 * sum(reaches) / (cells or (1 << 16 if len(parts) <= _MANY else 1 << 18))
+    cut = 1 - Fraction(miss) * _CUT / len(terms)
+    reaches = [weight * (law.half_width(cut) + 1) for law, weight in terms]
+    step = 2 * sum(reaches) / (cells or (1 << 16 if len(terms) <= _MANY else 1 << 18))
     sizes = [int(np.ceil(reach / step)) for reach in reaches]
-    length = 1 << (2 * sum(sizes) + len(parts)).bit_length()
-    known: dict[tuple[Law, float, int], NDArray[np.complex128]] = {}
+    length = 1 << (2 * sum(sizes) + len(terms)).bit_length()
+    transforms: dict[tuple[NoiseLaw, float, int], NDArray[np.complex128]] = {}
     product = np.ones(length // 2 + 1, np.complex128)
-    for (law, weight), size in zip(parts, sizes, strict=True):
+    for (law, weight), size in zip(terms, sizes, strict=True):
         key = (law, weight, size)
-        if key not in known:
-            known[key] = np.fft.rfft(_rounded_up(law, weight, step, size), length)
-        product *= known[key]
+        if key not in transforms:
+            transforms[key] = np.fft.rfft(_rounded_up(law, weight, step, size), length)
+        product *= transforms[key]
     mass = np.maximum(np.fft.irfft(product, length), 0)
     beyond = np.cumsum(mass[::-1])[::-1]  # P(sum >= (place - sum(sizes)) * step)
-    room = miss / 2 * float(1 - _CUT) - _FLOAT_ERROR * len(parts)
-    place = int(np.argmax(beyond <= room)) - 1  # the last place whose tail is too heavy: the bound itself
-    return float(min(most, max(0, place - sum(sizes)) * step))
+    room = miss / 2 * float(1 - _CUT) - _FLOAT_ERROR * len(terms)
+    index = int(np.argmax(beyond <= room)) - 1  # the last place whose tail is too heavy: the bound itself
+    return float(min(most, max(0, index - sum(sizes)) * step))
 
 
-def _rounded_up(law: Law, weight: float, step: float, size: int) -> Floats:
+def _rounded_up(law: NoiseLaw, weight: float, step: float, size: int) -> Floats:
     """P(noise rounded up = k step) for k = -size..size; all below counts as the lowest, all above is left out."""
     edges = np.arange(-size - 1, size + 1, dtype=np.float64) * step / weight
     more = law.error.above(np.floor(edges - np.abs(edges) * 1e-15 - 1e-9))
     more[0] = 1.0
-    found: Floats = more[:-1] - more[1:]
-    return found
+    masses: Floats = more[:-1] - more[1:]
+    return masses

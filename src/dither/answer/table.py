@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dither.answer.alternatives import alternatives
-from dither.answer.blocks import Block, blocks
-from dither.answer.evaluate import Array, Given, evaluate, given, is_null
-from dither.answer.intervals import Noises, affine_half, interval
-from dither.answer.selection import Piece, Selection, count_candidates, count_shown, pieces_of
+from dither.answer.alternatives import list_alternatives
+from dither.answer.blocks import Block, make_blocks
+from dither.answer.evaluate import Array, FormulaInputs, evaluate, is_null, make_inputs
+from dither.answer.intervals import Noises, affine_half, compute_interval
+from dither.answer.selection import IntervalSelection, Piece, count_candidates, count_shown, split_pieces
 from dither.question.expressions import Apply, Formula, Noisy
 from dither.question.kinds import infer_kind
 from dither.question.recipe import Atom, Output, Recipe, Shown
@@ -39,7 +39,8 @@ _TYPES = {
     "text": pa.string(),
 }
 _WIDE = pa.decimal128(38, 0)
-_INT64, _LARGEST = 2**63 - 1, 10**38 - 1
+_INT64 = 2**63 - 1
+_LARGEST = 10**38 - 1
 _FLOAT = 1e-9
 
 
@@ -51,7 +52,7 @@ class Rows:
     shown: int
     of: int
     by_noise: bool = False
-    givens: tuple[Given, ...] = ()
+    inputs: tuple[FormulaInputs, ...] = ()
     """The chosen blocks as formulas read them."""
     candidates: tuple[Block, ...] = ()
     """The rows that noisy values chose from: those that public conditions keep, or the chosen ones themselves."""
@@ -63,85 +64,91 @@ class Rows:
 
     def level(self, level: Fraction) -> Fraction:
         """The level at which intervals of the rows shown are taken, in a column that has a value in each of them."""
-        return Selection(self.shown, self.of).level(level) if self.is_choice else level
+        return IntervalSelection(self.shown, self.of).level(level) if self.is_choice else level
 
 
-def rows_shown(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
+def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
     """HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values."""
-    found = blocks(recipe, values)
-    kept = [np.flatnonzero(_holds(conjuncts(recipe.having), recipe, block)) for block in found]
-    of_block = np.repeat(np.arange(len(found)), [len(rows) for rows in kept])
+    all_blocks = make_blocks(recipe, values)
+    kept = [np.flatnonzero(_check_conditions(list_conjuncts(recipe.having), recipe, block)) for block in all_blocks]
+    of_block = np.repeat(np.arange(len(all_blocks)), [len(rows) for rows in kept])
     in_block = np.concatenate([np.zeros(0, np.int64), *kept]).astype(np.int64)
-    order = _ordered(recipe, [block.taken(rows) for block, rows in zip(found, kept, strict=True)], len(in_block))
+    order = _order_rows(
+        recipe, [block.take_rows(rows) for block, rows in zip(all_blocks, kept, strict=True)], len(in_block)
+    )
     last = None if recipe.limit is None else recipe.offset + recipe.limit
     order = order[recipe.offset : last]
     chosen = []
-    for i, block in enumerate(found):
-        places = np.flatnonzero(of_block[order] == i)
-        chosen.append((block.taken(in_block[order][places]), places))
+    for i, block in enumerate(all_blocks):
+        positions = np.flatnonzero(of_block[order] == i)
+        chosen.append((block.take_rows(in_block[order][positions]), positions))
     by_noise = chooses_rows_by_noise(recipe)
-    public = [part for part in conjuncts(recipe.having) if not atoms_of(part)]
-    listed = [_holds(public, recipe, block) for block in found]
+    public = [condition for condition in list_conjuncts(recipe.having) if not atoms_of(condition)]
+    listed = [_check_conditions(public, recipe, block) for block in all_blocks]
     of = sum(int(kept.sum()) for kept in listed)
     candidates = tuple(block for block, _ in chosen)
     if by_noise:
-        pairs = zip(found, listed, strict=True)
-        candidates = tuple(block if kept.all() else block.taken(np.flatnonzero(kept)) for block, kept in pairs)
-    givens = tuple(given(recipe, block) for block, _ in chosen)
-    return Rows(tuple(chosen), len(order), of, by_noise, givens, candidates)
+        pairs = zip(all_blocks, listed, strict=True)
+        candidates = tuple(block if kept.all() else block.take_rows(np.flatnonzero(kept)) for block, kept in pairs)
+    inputs = tuple(make_inputs(recipe, block) for block, _ in chosen)
+    return Rows(tuple(chosen), len(order), of, by_noise, inputs, candidates)
 
 
 def chooses_rows_by_noise(recipe: Recipe) -> bool:
     """Whether noisy values decide which rows are shown: in HAVING, or in ORDER BY before a LIMIT."""
     is_cut = recipe.limit is not None or recipe.offset > 0
-    return bool(atoms_of(recipe.having)) or (is_cut and any(atoms_of(asked.formula) for asked in recipe.order))
+    return bool(atoms_of(recipe.having)) or (is_cut and any(atoms_of(sort_key.formula) for sort_key in recipe.order))
 
 
-def selection_of(recipe: Recipe, output: Output, rows: Rows) -> Selection:
+def count_selection(recipe: Recipe, output: Output, rows: Rows) -> IntervalSelection:
     """How many intervals a column shows, and from how many noisy values chose them."""
     shown = sum(
-        count_shown(output.formula, at, block.rows) for (block, _), at in zip(rows.chosen, rows.givens, strict=True)
+        count_shown(output.formula, inputs, block.rows)
+        for (block, _), inputs in zip(rows.chosen, rows.inputs, strict=True)
     )
     of = sum(count_candidates(output.formula, recipe, block) for block in rows.candidates)
-    return Selection(shown, of)
+    return IntervalSelection(shown, of)
 
 
-def conjuncts(formula: Formula | None) -> list[Formula]:
+def list_conjuncts(formula: Formula | None) -> list[Formula]:
     """The conditions that must all hold."""
     if formula is None:
         return []
     if isinstance(formula, Apply) and formula.name == "and":
-        return [part for argument in formula.arguments for part in conjuncts(argument)]
+        return [condition for argument in formula.arguments for condition in list_conjuncts(argument)]
     return [formula]
 
 
-def _holds(conditions: list[Formula], recipe: Recipe, block: Block) -> NDArray[np.bool_]:
+def _check_conditions(conditions: list[Formula], recipe: Recipe, block: Block) -> NDArray[np.bool_]:
     kept = np.ones(block.rows, np.bool_)
     for condition in conditions:
-        kept = kept & np.broadcast_to(evaluate(condition, given(recipe, block)) == 1, (block.rows,))
+        kept = kept & np.broadcast_to(evaluate(condition, make_inputs(recipe, block)) == 1, (block.rows,))
     return kept
 
 
-def _ordered(recipe: Recipe, found: list[Block], rows: int) -> NDArray[np.int64]:
+def _order_rows(recipe: Recipe, kept_blocks: list[Block], rows: int) -> NDArray[np.int64]:
     """A stable order: ties keep the order of the keys."""
     order = np.arange(rows)
-    for asked in reversed(recipe.order):
-        values = [np.broadcast_to(evaluate(asked.formula, given(recipe, block)), (block.rows,)) for block in found]
-        ranks = _ranks(np.concatenate(values) if values else np.zeros(0))
+    for sort_key in reversed(recipe.order):
+        values = [
+            np.broadcast_to(evaluate(sort_key.formula, make_inputs(recipe, block)), (block.rows,))
+            for block in kept_blocks
+        ]
+        ranks = _rank_values(np.concatenate(values) if values else np.zeros(0))
         empty = ranks < 0
-        ranks = np.where(empty, 0, -ranks if asked.descending else ranks)
-        first = -1 if asked.nulls_first else 1
+        ranks = np.where(empty, 0, -ranks if sort_key.descending else ranks)
+        first = -1 if sort_key.nulls_first else 1
         order = order[np.lexsort((ranks[order], (first * empty)[order]))]
     return order
 
 
-def _ranks(values: Array) -> NDArray[np.int64]:
+def _rank_values(values: Array) -> NDArray[np.int64]:
     """Dense ranks, -1 for null; whatever kinds stand beside each other."""
     empty = is_null(values)
     if values.dtype != object:
         return np.where(empty, -1, np.unique(np.where(empty, 0.0, values), return_inverse=True)[1])
     texts = {value: (type(value).__name__, value) for value in values if value is not None}
-    ranks = {value: rank for rank, value in enumerate(sorted(texts, key=lambda each: texts[each]))}
+    ranks = {value: rank for rank, value in enumerate(sorted(texts, key=lambda label: texts[label]))}
     return np.array([-1 if value is None else ranks[value] for value in values], np.int64)
 
 
@@ -160,13 +167,13 @@ class Triple:
 
     def arrays(self) -> tuple[pa.Array, ...]:
         type_ = _WIDE if self.wide else _TYPES[self.kind]
-        lists = [each for each in (self.value, self.low, self.high) if each is not None]
+        lists = [values for values in (self.value, self.low, self.high) if values is not None]
         if self.wide:
-            lists = [[None if value is None else Decimal(value) for value in each] for each in lists]
-        return tuple(pa.array(each, type_) for each in lists)
+            lists = [[None if value is None else Decimal(value) for value in values] for values in lists]
+        return tuple(pa.array(values, type_) for values in lists)
 
 
-def column(
+def make_column(
     recipe: Recipe,
     output: Output,
     rows: Rows,
@@ -176,73 +183,77 @@ def column(
     ends: bool = True,
 ) -> Triple:
     """One output for all rows shown, with the `ends` of its interval where it is a value and they are asked for."""
-    kind = kind_of(output.formula, recipe)
+    kind = find_kind(output.formula, recipe)
     count = 3 if output.role == "value" and ends else 1
-    parts: list[tuple[NDArray[np.int64], list[list[Any]]]] = []
+    located_lists: list[tuple[NDArray[np.int64], list[list[Any]]]] = []
     wide = kind == "integer" and output.role == "value" and _has_wide(output.formula, recipe, widths)
-    for (block, places), noise, at in zip(rows.chosen, noises, rows.givens, strict=True):
-        for piece in pieces_of(output.formula, at, block.rows):
+    for (block, positions), noise, inputs in zip(rows.chosen, noises, rows.inputs, strict=True):
+        for piece in split_pieces(output.formula, inputs, block.rows):
             whole = affine(piece.value) if kind == "integer" and output.role == "value" else None
             if whole is not None and _is_whole(whole, recipe):
-                lists = _whole(recipe, piece.block(block), whole, noise, level)
+                lists = _compute_whole(recipe, piece.block(block), whole, noise, level)
                 width = max(widths[atom] for atom, _ in whole.weights)
                 if isinstance(piece.value, Noisy):  # ends saturate at the public width, like the number itself
-                    lists = [[_within(value, width) for value in each] for each in lists]
-                wide = wide or any(abs(value or 0) > _INT64 for each in lists for value in each)
+                    lists = [[_within(value, width) for value in values] for values in lists]
+                wide = wide or any(abs(value or 0) > _INT64 for values in lists for value in values)
             else:
-                lists = _floats(piece, piece.given(at), noise, level, kind, count)
+                lists = _compute_floats(piece, piece.select_inputs(inputs), noise, level, kind, count)
                 is_integer = kind == "integer" and output.role == "value"
                 wide = wide or (is_integer and any(abs(value or 0) > _INT64 for value in lists[0]))
-            parts.append((places if piece.rows is None else places[piece.rows], lists[:count]))
-    joined = _joined(parts, rows.shown, count)
+            located_lists.append((positions if piece.rows is None else positions[piece.rows], lists[:count]))
+    joined = _join_lists(located_lists, rows.shown, count)
     return Triple(kind, wide, *joined)
 
 
 def _has_wide(formula: Formula, recipe: Recipe, widths: Sequence[int]) -> bool:
     """Whether a whole number beyond 64 bits is among the alternatives: a public fact, whatever noise chose."""
-    sums = [affine(each.value) for each in alternatives(formula)]
+    sums = [affine(alternative.value) for alternative in list_alternatives(formula)]
     read = [atom for of in sums if of is not None and _is_whole(of, recipe) for atom, _ in of.weights]
     return any(widths[atom] > _INT64 for atom in read)
 
 
-def _floats(piece: Piece, at: Given, noise: Noises, level: Fraction, kind: Shown, count: int) -> list[list[Any]]:
+def _compute_floats(
+    piece: Piece, inputs: FormulaInputs, noise: Noises, level: Fraction, kind: Shown, count: int
+) -> list[list[Any]]:
     """A piece of a column that is no sum of released integers; ends are null where the value is."""
-    values = np.broadcast_to(evaluate(piece.value, at), (piece.count,))
-    lists = [shown(values, kind)]
+    values = np.broadcast_to(evaluate(piece.value, inputs), (piece.count,))
+    lists = [show_values(values, kind)]
     if count == 1:
         return lists
     if not piece.has_ends or values.dtype == object:
         return [*lists, [None] * piece.count, [None] * piece.count]
-    low, high = interval(piece.value, at, noise, level)
+    low, high = compute_interval(piece.value, inputs, noise, level)
     low, high = (np.where(is_null(values), np.nan, np.broadcast_to(end, (piece.count,))) for end in (low, high))
-    return [*lists, _capped(shown(low, kind, math.floor)), _capped(shown(high, kind, math.ceil))]
+    return [*lists, _capped(show_values(low, kind, math.floor)), _capped(show_values(high, kind, math.ceil))]
 
 
-def _joined(parts: list[tuple[NDArray[np.int64], list[list[Any]]]], rows: int, lists: int) -> list[list[Any]]:
-    if len(parts) == 1 and np.array_equal(parts[0][0], np.arange(rows)):
-        return parts[0][1]
+def _join_lists(
+    located_lists: list[tuple[NDArray[np.int64], list[list[Any]]]], rows: int, lists: int
+) -> list[list[Any]]:
+    if len(located_lists) == 1 and np.array_equal(located_lists[0][0], np.arange(rows)):
+        return located_lists[0][1]
     joined: list[list[Any]] = [[None] * rows for _ in range(lists)]
-    for places, found in parts:
-        for into, values in zip(joined, found, strict=True):
-            for place, value in zip(places, values, strict=True):
-                into[place] = value
+    for positions, value_lists in located_lists:
+        for into, values in zip(joined, value_lists, strict=True):
+            for position, value in zip(positions, values, strict=True):
+                into[position] = value
     return joined
 
 
-def _whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Fraction) -> list[list[Any]]:
+def _compute_whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, level: Fraction) -> list[list[Any]]:
     """A sum of released integers and its ends, exactly: never through a float, which would move an end inward."""
     if len(of.weights) == 1:
         ((atom, weight),) = of.weights
-        times, plus = (int(each) if each == int(each) else each for each in (weight, of.constant))
+        times, plus = (int(factor) if factor == int(factor) else factor for factor in (weight, of.constant))
         value, *ends = (
-            [None if each is None else _within(int(times * each + plus), _LARGEST) for each in found]
-            for found in _exact(recipe, block, atom, noises, level)
+            [None if released is None else _within(int(times * released + plus), _LARGEST) for released in exact_values]
+            for exact_values in _compute_exact(recipe, block, atom, noises, level)
         )
         return [value, *ends] if weight >= 0 else [value, *reversed(ends)]
     total = [of.constant] * block.rows
     for atom, weight in of.weights:
-        numbers = _integers(block, atom, recipe.atoms[atom])
-        total = [mine + weight * number for mine, number in zip(total, numbers, strict=True)]
+        numbers = _read_integers(block, atom, recipe.atoms[atom])
+        total = [subtotal + weight * number for subtotal, number in zip(total, numbers, strict=True)]
     if any(noises.laws[atom] is None for atom, _ in of.weights):
         return [[_within(int(value), _LARGEST) for value in total], *([None] * block.rows for _ in range(2))]
     half = math.floor(affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT)  # the error is a whole number too
@@ -258,39 +269,40 @@ def _capped(values: list[Any]) -> list[Any]:
     return [_within(value, _INT64) if type(value) is int else value for value in values]
 
 
-def _exact(recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction) -> list[list[Any]]:
+def _compute_exact(recipe: Recipe, block: Block, atom: int, noises: Noises, level: Fraction) -> list[list[Any]]:
     """A single released integer and its ends, exactly."""
-    of, law = recipe.atoms[atom], noises.laws[atom]
-    values = _integers(block, atom, of)
+    of = recipe.atoms[atom]
+    law = noises.laws[atom]
+    values = _read_integers(block, atom, of)
     if law is None:
         band = noises.bands.get(atom)
         if band is None or level > band.level:
             return [values, [None] * len(values), [None] * len(values)]
         coarse = math.ceil(dict(noises.bands.coarse).get(atom, 0))
-        low = [min(pair) for pair in zip(values, _integers(block, band.low, of), strict=True)]
-        high = [max(pair) + coarse for pair in zip(values, _integers(block, band.high, of), strict=True)]
+        low = [min(pair) for pair in zip(values, _read_integers(block, band.low, of), strict=True)]
+        high = [max(pair) + coarse for pair in zip(values, _read_integers(block, band.high, of), strict=True)]
         return [values, low, high]
     half = int(law.half_width(level) * of.unit)
     return [[value + shift for value in values] for shift in (0, -half, half)]
 
 
-def _integers(block: Block, atom: int, of: Atom) -> list[int]:
+def _read_integers(block: Block, atom: int, of: Atom) -> list[int]:
     """A released column in its own units, never through a float."""
     values = [int(value) for value in block.atoms[atom].tolist()]
     return [int(value * of.unit + of.offset) for value in values] if of.unit != 1 or of.offset else values
 
 
-def shown(values: Array, kind: Shown, rounding: Any = round) -> list[Any]:
+def show_values(values: Array, kind: Shown, rounding: Any = round) -> list[Any]:
     """A column as a person sees it: None for null; ends of intervals are rounded outward where they must be whole."""
-    found: list[Any] = values.tolist()
+    listed: list[Any] = values.tolist()
     if values.dtype == object:
-        return found
+        return listed
     if kind != "number":
-        return [None if math.isnan(value) else _one(value, kind, rounding) for value in found]
-    return [None if math.isnan(value) else value for value in found] if np.isnan(values).any() else found
+        return [None if math.isnan(value) else _show_value(value, kind, rounding) for value in listed]
+    return [None if math.isnan(value) else value for value in listed] if np.isnan(values).any() else listed
 
 
-def _one(value: float, kind: Shown, rounding: Any) -> Any:
+def _show_value(value: float, kind: Shown, rounding: Any) -> Any:
     match kind:
         case "integer":
             return int(rounding(value))
@@ -305,21 +317,21 @@ def _one(value: float, kind: Shown, rounding: Any) -> Any:
     return value
 
 
-def kind_of(formula: Formula, recipe: Recipe) -> Shown:
+def find_kind(formula: Formula, recipe: Recipe) -> Shown:
     """What a column holds, from the recipe alone."""
-    found = infer_kind(formula, recipe)
+    kind = infer_kind(formula, recipe)
     whole = affine(formula)
-    if found == "number" and whole is not None and _is_whole(whole, recipe):
+    if kind == "number" and whole is not None and _is_whole(whole, recipe):
         return "integer"
-    return "number" if found is None else found
+    return "number" if kind is None else kind
 
 
 def _is_whole(of: Affine, recipe: Recipe) -> bool:
     """Whether a sum of released numbers is a whole number whatever is released."""
     atoms = [(recipe.atoms[atom], weight) for atom, weight in of.weights]
-    parts = [weight * part for known, weight in atoms for part in (known.unit, known.offset)]
+    terms = [weight * term for atom_facts, weight in atoms for term in (atom_facts.unit, atom_facts.offset)]
     return (
         bool(atoms)
-        and all(part.denominator == 1 for part in (of.constant, *parts))
-        and all(known.shown == "integer" for known, _ in atoms)
+        and all(term.denominator == 1 for term in (of.constant, *terms))
+        and all(atom_facts.shown == "integer" for atom_facts, _ in atoms)
     )

@@ -17,8 +17,8 @@ from typing import Any
 from dither.audit.black_box import LIMITS, Verdict
 from dither.pages.html import Html, join, write_element
 from dither.pages.page import PageSection, write_page
-from dither.pages.plots import Axis, Line, draw_curves, draw_lengths
-from dither.pages.tables import Cell, Row, Tone, write_facts, write_table
+from dither.pages.plots import Axis, ChartLine, draw_curves, draw_lengths
+from dither.pages.tables import Cell, TableRow, Tone, write_facts, write_table
 from dither.version import __version__
 
 _NOTES = ("what", "origin", "evidence")  # columns that are sentences: shown below the name
@@ -97,7 +97,7 @@ def _show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
     for row in rows:
         texts = {name: str(text) for name, text in zip(head, row, strict=True)}
         notes = [texts[name] for name in _NOTES if texts.get(name)]
-        lines.append(Row([Cell(texts[name], _TONES.get(texts[name])) for name in short], notes))
+        lines.append(TableRow([Cell(texts[name], _TONES.get(texts[name])) for name in short], notes))
     return write_table(short, lines)
 
 
@@ -191,7 +191,9 @@ def _draw_profile(verdict: Verdict) -> Html:
         "Privacy profile: delta that the claim allows at each epsilon (dashed), and the lower bound that was measured "
         "(solid, red). A solid line above the dashed one refutes the claim."
     )
-    return draw_curves([Line(claimed, "claim"), Line(shown, "shown")], Axis("epsilon", most), Axis("delta", top), note)
+    return draw_curves(
+        [ChartLine(claimed, "claim"), ChartLine(shown, "shown")], Axis("epsilon", most), Axis("delta", top), note
+    )
 
 
 def _read_promise(verdict: Verdict, epsilon: float, claimed_delta: float) -> float:
@@ -211,8 +213,8 @@ def _draw_roc(verdict: Verdict) -> Html:
         "claim allows (dashed), and guessing (dotted)."
     )
     lines = [
-        Line([(0.0, 0.0), (1.0, 1.0)], "guess"),
-        Line(_list_allowed_rates(verdict, 80), "claim"),
-        Line(list(verdict.roc), "shown"),
+        ChartLine([(0.0, 0.0), (1.0, 1.0)], "guess"),
+        ChartLine(_list_allowed_rates(verdict, 80), "claim"),
+        ChartLine(list(verdict.roc), "shown"),
     ]
     return draw_curves(lines, Axis("false positives", 1.0), Axis("true positives", 1.0), note)

@@ -69,7 +69,7 @@ def account(
     try:
         tree = read_loss(loss, opacus, dp_event, neighbours, unit)
         ladder = explain(tree, delta)
-        at = None if epsilon is None else read_delta(tree, epsilon).bounds
+        delta_bounds = None if epsilon is None else read_delta(tree, epsilon).bounds
         notes = cautions(tree, delta, units)
         if plot is not None:
             ladder.plot().figure.savefig(plot)
@@ -78,16 +78,21 @@ def account(
         raise typer.Exit(2) from None
     if as_json:
         out: dict[str, Any] = ladder.to_json()
-        if at is not None:
-            out["delta_at"] = {"epsilon": as_float(epsilon or 0, "epsilon"), "lower": at.lower, "upper": at.upper}
+        if delta_bounds is not None:
+            out["delta_at"] = {
+                "epsilon": as_float(epsilon or 0, "epsilon"),
+                "lower": delta_bounds.lower,
+                "upper": delta_bounds.upper,
+            }
         out["cautions"] = notes
         typer.echo(json.dumps(out, indent=2))
         return
-    _show(ladder, epsilon, at, notes)
+    _show(ladder, epsilon, delta_bounds, notes)
 
 
-def _show(ladder: Explanation, epsilon: str | None, at: Any, notes: list[str]) -> None:
-    console, unit = make_console(), ladder.loss.unit
+def _show(ladder: Explanation, epsilon: str | None, delta_bounds: Any, notes: list[str]) -> None:
+    console = make_console()
+    unit = ladder.loss.unit
     table = Table(
         title=f"epsilon at delta = {ladder.delta:g}, for one {unit}",
         caption="for a plan fixed in advance; filters add up otherwise",
@@ -104,8 +109,11 @@ def _show(ladder: Explanation, epsilon: str | None, at: Any, notes: list[str]) -
         f"direction: {ladder.direction}",
         soft_wrap=True,
     )
-    if at is not None:
-        console.print(f"delta at epsilon = {epsilon}, for one {unit}: [{at.lower!r}, {at.upper!r}]", soft_wrap=True)
+    if delta_bounds is not None:
+        console.print(
+            f"delta at epsilon = {epsilon}, for one {unit}: [{delta_bounds.lower!r}, {delta_bounds.upper!r}]",
+            soft_wrap=True,
+        )
     for note in notes:
         console.print(f"caution: {note}")
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from dither import connect, steward
-from dither.answer.explain import Explanation, explained
+from dither.answer.explain import Explanation, strip_explain_prefix
 from dither.answer.preview import Preview
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
@@ -38,7 +38,7 @@ MaxGroups = Annotated[int | None, typer.Option(help="In how many groups one pers
 Weight = Annotated[list[str] | None, typer.Option(help="COLUMN=SHARE: a column's share of the price; repeatable.")]
 
 
-class Format(StrEnum):
+class AnswerFormat(StrEnum):
     """How an answer is printed."""
 
     table = "table"
@@ -63,49 +63,49 @@ def preview(
 ) -> None:
     """Show price and error of a question. Reads no data and spends nothing."""
     con = connect(catalog, pot=pot, state=state)
-    found = con.preview(
+    answer_preview = con.preview(
         question, epsilon=epsilon, rho=rho, within=_widths(within), confidence=confidence, group_size=group_size,
         quantile_intervals=quantile_intervals, max_groups=max_groups, weights=_weights(weight),
     )  # fmt: skip
     if as_json:
-        print_json(_told(found))
+        print_json(_preview_document(answer_preview))
     else:
-        make_console().print(found)
+        make_console().print(answer_preview)
 
 
-def _told(found: Preview) -> dict[str, Any]:
+def _preview_document(shown: Preview) -> dict[str, Any]:
     return {
-        "price": {"asked": found.asked, "in": found.measure, "charged": found.charged.amount,
-                  "delta": found.charged.delta, "charged_in": found.charged_in, "unit": found.unit},
-        "fits": found.fits,
-        "left": found.left,
-        "questions_left": found.questions_left,
-        "rows": found.rows,
-        "confidence": found.confidence,
-        "smallest_group": found.smallest_group,
-        "stored": found.stored,
+        "price": {"asked": shown.price, "in": shown.measure, "charged": shown.charged.amount,
+                  "delta": shown.charged.delta, "charged_in": shown.charged_in, "unit": shown.unit},
+        "fits": shown.fits,
+        "left": shown.left,
+        "questions_left": shown.questions_left,
+        "rows": shown.rows,
+        "confidence": shown.confidence,
+        "smallest_group": shown.smallest_group,
+        "stored": shown.stored,
         "columns": [
-            {"name": each.name, "by": each.by, "scale": each.scale, "standard_error": each.standard_error,
-             "half_width": each.half_width, "joint_half_width": each.joint_half_width,
-             "relative_error": each.relative_error, "limits": list(each.limits), "notes": list(each.notes)}
-            for each in found.columns
+            {"name": column.name, "by": column.by, "scale": column.scale, "standard_error": column.standard_error,
+             "half_width": column.half_width, "joint_half_width": column.joint_half_width,
+             "relative_error": column.relative_error, "limits": list(column.limits), "notes": list(column.notes)}
+            for column in shown.columns
         ],
     }  # fmt: skip
 
 
-def _weights(said: list[str] | None) -> dict[str, str | float] | None:
-    return _by_column(said or [], "a weight is written COLUMN=SHARE, e.g. --weight n=2") or None
+def _weights(texts: list[str] | None) -> dict[str, str | float] | None:
+    return _by_column(texts or [], "a weight is written COLUMN=SHARE, e.g. --weight n=2") or None
 
 
-def _widths(said: list[str] | None) -> str | dict[str, Any] | None:
+def _widths(texts: list[str] | None) -> str | dict[str, Any] | None:
     """One width for all columns, or one for each that is named."""
-    if said and len(said) == 1 and "=" not in said[0]:
-        return said[0]
-    return _by_column(said or [], "say one --within for all columns, or --within COLUMN=WIDTH for each") or None
+    if texts and len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    return _by_column(texts or [], "say one --within for all columns, or --within COLUMN=WIDTH for each") or None
 
 
-def _by_column(said: list[str], remedy: str) -> dict[str, Any]:
-    pairs = [text.rpartition("=") for text in said]
+def _by_column(texts: list[str], remedy: str) -> dict[str, Any]:
+    pairs = [text.rpartition("=") for text in texts]
     if any(not name or not value for name, _, value in pairs) or len({name for name, _, _ in pairs}) < len(pairs):
         raise ParameterError(remedy)
     return {name: value for name, _, value in pairs}
@@ -123,7 +123,7 @@ def sql(
     max_groups: MaxGroups = None,
     weight: Weight = None,
     pot: Pot = "total",
-    output: Annotated[Format, typer.Option("--format", help="How to print the answer.")] = Format.table,
+    output: Annotated[AnswerFormat, typer.Option("--format", help="How to print the answer.")] = AnswerFormat.table,
     as_json: AsJson = False,
     fresh: Annotated[bool, typer.Option(help="Buy a new answer to a question that was asked before.")] = False,
     dry_run: Annotated[
@@ -147,19 +147,21 @@ def sql(
     }  # fmt: skip
     price: dict[str, Any] = {"epsilon": epsilon, "rho": rho}
     if within:  # the least price that the preview finds; whether the pot can pay is decided by asking
-        found = con.preview(explained(question) or question, within=_widths(within), **price, **terms)
-        price = {found.measure: found.asked}
+        answer_preview = con.preview(
+            strip_explain_prefix(question) or question, within=_widths(within), **price, **terms
+        )
+        price = {answer_preview.measure: answer_preview.price}
     result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
     if isinstance(result, Explanation):
-        if as_json or output is Format.json:
-            print_json({"explanation": str(result).splitlines(), "preview": _told(result.preview)})
+        if as_json or output is AnswerFormat.json:
+            print_json({"explanation": str(result).splitlines(), "preview": _preview_document(result.preview)})
         else:
             make_console().print(result)
         return
-    if as_json or output is Format.json:
+    if as_json or output is AnswerFormat.json:
         opening = {} if certificate is None else {"nonce": result.opening()["nonce"]}
         print_json({"columns": result.to_dict(), "info": result.info} | opening)
-    elif output is Format.csv:
+    elif output is AnswerFormat.csv:
         writer = csv.writer(sys.stdout)
         writer.writerow(escape_csv(column.name) for column in result.columns)
         for row in result.to_arrow().to_pylist():

@@ -68,16 +68,16 @@ def mechanisms(
 ) -> None:
     """Test every shipped mechanism against its whole claimed curve. Exit status 1 if one is refuted."""
     console = make_console(stderr=as_json)
-    known = {each.name: each for each in subjects()}
+    by_name = {subject.name: subject for subject in subjects()}
     for name in names or []:
-        if name not in known:
-            raise ParameterError(f"no mechanism {name!r}: choose among {', '.join(known)}")
-    chosen = [known[name] for name in names] if names else list(known.values())
+        if name not in by_name:
+            raise ParameterError(f"no mechanism {name!r}: choose among {', '.join(by_name)}")
+    chosen = [by_name[name] for name in names] if names else list(by_name.values())
     if year is not None:
         alpha = next_share(year, alpha * len(chosen)) / len(chosen)  # one share of the year for all of them
     verdicts = [
-        each.audit(runs if each.vectorised else slow_runs, alpha)
-        for each in track(chosen, description="auditing", console=console, transient=True)
+        subject.audit(runs if subject.vectorised else slow_runs, alpha)
+        for subject in track(chosen, description="auditing", console=console, transient=True)
     ]
     table = Table(
         "mechanism", "claimed", "delta", "shown", "ceiling", "runs", "verdict", box=None, padding=(0, 2, 0, 0)
@@ -99,8 +99,8 @@ def mechanisms(
     accused = [verdict.name for verdict in verdicts if verdict.violated]
     console.print(_summary(accused, len(verdicts), alpha), soft_wrap=True)
     if as_json:
-        told = [verdict.to_json() for verdict in verdicts]
-        print_json(finite({"accused": accused, "alpha": alpha, "verdicts": told}))
+        documents = [verdict.to_json() for verdict in verdicts]
+        print_json(finite({"accused": accused, "alpha": alpha, "verdicts": documents}))
     raise typer.Exit(1 if accused else 0)
 
 
@@ -117,32 +117,32 @@ def zoo(
         if name not in BUGS:
             raise ParameterError(f"no bug {name!r}: choose among {', '.join(BUGS)}")
     chosen = [BUGS[name] for name in names] if names else list(BUGS.values())
-    found = [(bug, bug.catch()) for bug in track(chosen, description="catching", console=console, transient=True)]
-    _show_catches(console, found, why=bool(names))
+    catches = [(bug, bug.catch()) for bug in track(chosen, description="catching", console=console, transient=True)]
+    _show_catches(console, catches, why=bool(names))
     fast, slow = (20_000, 300) if quick else (200_000, 2_000)
-    ours: list[Subject] = [] if names else subjects()
+    own_mechanisms: list[Subject] = [] if names else subjects()
     verdicts = [
-        each.audit(fast if each.vectorised else slow, ALPHA)
-        for each in track(ours, description="our own", console=console, transient=True)
+        subject.audit(fast if subject.vectorised else slow, ALPHA)
+        for subject in track(own_mechanisms, description="our own", console=console, transient=True)
     ]
     accused = [verdict.name for verdict in verdicts if verdict.violated]
-    escaped = [bug.name for bug, catch in found if not catch.caught]
+    escaped = [bug.name for bug, catch in catches if not catch.caught]
     _limits(console)
     if report is not None:
-        rows = tuple(_catch_row(bug, catch) for bug, catch in found)
-        seen = tuple(catch.verdict for _, catch in found if catch.verdict is not None)
-        parts = [
-            Section("Planted bugs", ("Every bug keeps its real parameters.",), _CATCH_HEAD, rows, seen),
+        rows = tuple(_catch_row(bug, catch) for bug, catch in catches)
+        catch_verdicts = tuple(catch.verdict for _, catch in catches if catch.verdict is not None)
+        sections = [
+            Section("Planted bugs", ("Every bug keeps its real parameters.",), _CATCH_HEAD, rows, catch_verdicts),
             Section("Our own mechanisms", (_summary(accused, len(verdicts), ALPHA),), verdicts=tuple(verdicts)),
         ]
-        _wrote(console, write(report, "Audit zoo", parts))
-    line = f"zoo: {len(found) - len(escaped)} of {len(found)} bugs caught"
+        _wrote(console, write(report, "Audit zoo", sections))
+    line = f"zoo: {len(catches) - len(escaped)} of {len(catches)} bugs caught"
     line += f" (escaped: {', '.join(escaped)})" if escaped else ""
-    console.print(f"{line}; {_summary(accused, len(verdicts), ALPHA)}" if ours else line, soft_wrap=True)
+    console.print(f"{line}; {_summary(accused, len(verdicts), ALPHA)}" if own_mechanisms else line, soft_wrap=True)
     if as_json:
-        bugs = [dict(zip(_CATCH_HEAD, _catch_row(bug, catch), strict=True)) for bug, catch in found]
-        ours_told = [verdict.to_json() for verdict in verdicts]
-        print_json(finite({"escaped": escaped, "accused": accused, "bugs": bugs, "verdicts": ours_told}))
+        bugs = [dict(zip(_CATCH_HEAD, _catch_row(bug, catch), strict=True)) for bug, catch in catches]
+        own_documents = [verdict.to_json() for verdict in verdicts]
+        print_json(finite({"escaped": escaped, "accused": accused, "bugs": bugs, "verdicts": own_documents}))
     raise typer.Exit(1 if accused or escaped else 0)
 
 
@@ -171,8 +171,8 @@ def function(
     console.print(str(verdict), soft_wrap=True, highlight=False, markup=False)
     _limits(console)
     if report is not None:
-        told = f"inputs {first} and {second}"
-        _wrote(console, write(report, f"Audit of {where}", [Section("Verdict", (told,), verdicts=(verdict,))]))
+        sentence = f"inputs {first} and {second}"
+        _wrote(console, write(report, f"Audit of {where}", [Section("Verdict", (sentence,), verdicts=(verdict,))]))
     if as_json:
         print_json(finite(verdict.to_json()))
     raise typer.Exit(1 if verdict.violated else 0)
@@ -189,15 +189,15 @@ def accountant(
     console = make_console(stderr=as_json)
     claims = audit_accountant(compositions, runs=runs, alpha=alpha)
     table = Table("composition", "epsilon", "accountant's delta", "shown at least")
-    for each in claims:
-        table.add_row(repr(each.loss)[:70], f"{each.epsilon:.4g}", f"{each.claimed:.4g}", f"{each.shown:.4g}")
+    for claim in claims:
+        table.add_row(repr(claim.loss)[:70], f"{claim.epsilon:.4g}", f"{claim.claimed:.4g}", f"{claim.shown:.4g}")
     console.print(table)
-    refuted = sum(each.refuted for each in claims)
+    refuted = sum(claim.refuted for claim in claims)
     console.print(f"{refuted} of {len(claims)} claims refuted; false alarms at most {alpha:g}", soft_wrap=True)
     if as_json:
-        told = [{"loss": each.loss.to_json(), "epsilon": each.epsilon, "claimed_delta": each.claimed,
-                 "shown_delta": each.shown, "refuted": each.refuted} for each in claims]  # fmt: skip
-        print_json(finite({"refuted": refuted, "alpha": alpha, "claims": told}))
+        documents = [{"loss": claim.loss.to_json(), "epsilon": claim.epsilon, "claimed_delta": claim.claimed,
+                 "shown_delta": claim.shown, "refuted": claim.refuted} for claim in claims]  # fmt: skip
+        print_json(finite({"refuted": refuted, "alpha": alpha, "claims": documents}))
     raise typer.Exit(1 if refuted else 0)
 
 
@@ -211,38 +211,39 @@ def system(
 ) -> None:
     """SQL to release on tiny neighbouring databases invented here. Exit status 1 if anything depends on one person."""
     console = make_console(stderr=as_json)
-    part = alpha if year is None else next_share(year, alpha)
+    alpha_share = alpha if year is None else next_share(year, alpha)
     with tempfile.TemporaryDirectory(prefix="dither-audit-") as folder:
-        found = audit_system(_Registrar(Path(folder)), seconds=60 * minutes, alpha=part)
+        findings = audit_system(_Registrar(Path(folder)), seconds=60 * minutes, alpha=alpha_share)
     lines = [
-        f"{found.pairs:,} pairs of neighbours, {sum(found.answered.values()):,} questions answered on both, "
-        f"{sum(found.refused.values()):,} refused alike on both",
+        f"{findings.pairs:,} pairs of neighbours, {sum(findings.answered.values()):,} questions answered on both, "
+        f"{sum(findings.refused.values()):,} refused alike on both",
         "exact integers compared with their claims: "
-        + (", ".join(f"{kind} {count:,}" for kind, count in found.measured.most_common()) or "none"),
-        f"{found.row_pairs:,} more pairs whose plans' rows were compared (symmetric difference)",
-        f"{len(found.verdicts)} black-box tests of the whole path, false alarms at most {part:g} together",
-        f"times of the two sides: rank test p = {found.slower:.3g} (shown, not judged: embedded mode promises nothing)",
-        *found.faults[:20],
+        + (", ".join(f"{kind} {count:,}" for kind, count in findings.measured.most_common()) or "none"),
+        f"{findings.row_pairs:,} more pairs whose plans' rows were compared (symmetric difference)",
+        f"{len(findings.verdicts)} black-box tests of the whole path, false alarms at most {alpha_share:g} together",
+        f"times of the two sides: rank test p = {findings.slower:.3g} "
+        "(shown, not judged: embedded mode promises nothing)",
+        *findings.faults[:20],
     ]
     for line in lines:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     _limits(console)
     if report is not None:
-        rows = tuple((kind, str(count)) for kind, count in found.answered.most_common())
-        refused = tuple((words, str(count)) for words, count in found.refused.most_common(30))
-        parts = [
-            Section("What was asked", tuple(lines), ("kind", "questions"), rows, tuple(found.verdicts[:20])),
+        rows = tuple((kind, str(count)) for kind, count in findings.answered.most_common())
+        refused = tuple((words, str(count)) for words, count in findings.refused.most_common(30))
+        sections = [
+            Section("What was asked", tuple(lines), ("kind", "questions"), rows, tuple(findings.verdicts[:20])),
             Section("Refused alike on both sides", (), ("words", "times"), refused),
         ]
-        _wrote(console, write(report, "Audit of the whole path", parts))
-    state = "no fault" if not found.faults else f"{len(found.faults)} FAULTS"
-    console.print(f"system: {state} in {found.pairs:,} pairs", soft_wrap=True)
+        _wrote(console, write(report, "Audit of the whole path", sections))
+    state = "no fault" if not findings.faults else f"{len(findings.faults)} FAULTS"
+    console.print(f"system: {state} in {findings.pairs:,} pairs", soft_wrap=True)
     if as_json:
-        print_json({"pairs": found.pairs, "row_pairs": found.row_pairs, "answered": dict(found.answered),
-                    "measured": dict(found.measured),
-                    "refused": dict(found.refused), "tests": len(found.verdicts), "alpha": part,
-                    "faults": list(found.faults)})  # fmt: skip
-    raise typer.Exit(1 if found.faults else 0)
+        print_json({"pairs": findings.pairs, "row_pairs": findings.row_pairs, "answered": dict(findings.answered),
+                    "measured": dict(findings.measured),
+                    "refused": dict(findings.refused), "tests": len(findings.verdicts), "alpha": alpha_share,
+                    "faults": list(findings.faults)})  # fmt: skip
+    raise typer.Exit(1 if findings.faults else 0)
 
 
 class _Registrar:
@@ -253,11 +254,13 @@ class _Registrar:
     """
 
     def __init__(self, folder: Path, key: bytes | None = None) -> None:
-        self._folder, self._made, self._key = folder, 0, key or fresh_bytes(32)
+        self._folder = folder
+        self._count = 0
+        self._key = key or fresh_bytes(32)
 
-    def __call__(self, catalog: str, files: dict[str, str]) -> _Place:
-        self._made += 1
-        folder = self._folder / str(self._made)
+    def __call__(self, catalog: str, files: dict[str, str]) -> _DevDataset:
+        self._count += 1
+        folder = self._folder / str(self._count)
         folder.mkdir(parents=True)
         for name, text in {"audit.yaml": catalog, **files}.items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -265,10 +268,10 @@ class _Registrar:
         state.root.mkdir(mode=0o700)
         state.key_file.write_bytes(self._key)
         state.key_file.chmod(0o600)
-        return _Place(folder / "audit.yaml")
+        return _DevDataset(folder / "audit.yaml")
 
 
-class _Place:
+class _DevDataset:
     def __init__(self, file: Path) -> None:
         self._state = State(file.with_suffix(".dither"))
         done = steward.register(file, state=self._state, dev=True)
@@ -332,11 +335,11 @@ def _power(power: float) -> str:
     return f"{power:.4f}" if power == 1 or power < 0.9999 else f"{math.floor(power * 1e11) / 1e11:.11f}"
 
 
-def _show_catches(console: Console, found: list[tuple[Bug, Catch]], *, why: bool) -> None:
+def _show_catches(console: Console, catches: list[tuple[Bug, Catch]], *, why: bool) -> None:
     """A table where there is room, else a few lines for each bug; with `why`, what is wrong and how it shows."""
     names = ("bug", "detector", "claim", "runs", "alpha", "power", "black box needs", "caught")
     table = Table(*names)
-    for bug, catch in found:
+    for bug, catch in catches:
         row = dict(zip(_CATCH_HEAD, _catch_row(bug, catch), strict=True))
         table.add_row(*(row[name] for name in names))
         if why or console.width < 140:
@@ -348,8 +351,8 @@ def _show_catches(console: Console, found: list[tuple[Bug, Catch]], *, why: bool
             needs = "" if catch.runs else f"; a black box would need: {catch.needs}"
             console.print(line + needs, soft_wrap=True, highlight=False, markup=False)
         if why:
-            told = f"  {bug.what} ({bug.origin}). {catch.evidence}"
-            console.print(told, soft_wrap=True, highlight=False, markup=False)
+            explanation = f"  {bug.what} ({bug.origin}). {catch.evidence}"
+            console.print(explanation, soft_wrap=True, highlight=False, markup=False)
     if not why and console.width >= 140:
         console.print(table)
 
@@ -370,20 +373,20 @@ def _wrote(console: Console, files: tuple[Path, Path]) -> None:
 
 def _load(where: str) -> Callable[..., Any]:
     """The function at file.py:name or module:name."""
-    place, _, name = where.rpartition(":")
-    if not place:
+    module_path, _, name = where.rpartition(":")
+    if not module_path:
         raise ParameterError(f"name a function as file.py:name or module:name, got {where!r}")
-    if place.endswith(".py"):
-        spec = importlib.util.spec_from_file_location("audited", place)
-        if spec is None or spec.loader is None or not Path(place).exists():
-            raise ParameterError(f"there is no file {place}")
+    if module_path.endswith(".py"):
+        spec = importlib.util.spec_from_file_location("audited", module_path)
+        if spec is None or spec.loader is None or not Path(module_path).exists():
+            raise ParameterError(f"there is no file {module_path}")
         module = importlib.util.module_from_spec(spec)
         sys.modules["audited"] = module
         spec.loader.exec_module(module)
     else:
-        module = importlib.import_module(place)
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise ParameterError(f"{place} has no function {name}")
-    mechanism: Callable[..., Any] = found
+        module = importlib.import_module(module_path)
+    attribute = getattr(module, name, None)
+    if not callable(attribute):
+        raise ParameterError(f"{module_path} has no function {name}")
+    mechanism: Callable[..., Any] = attribute
     return mechanism

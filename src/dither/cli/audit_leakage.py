@@ -48,51 +48,58 @@ def leakage(
 def _book(console: Console, *, full: bool, runs: int, as_json: bool) -> None:
     with _bar(console, full) as tick:
         systems = list(tables.reproduce(full=full, runs=runs, tick=tick))
-        found = list(places.reproduce(tick=tick)) if full else []
-        known = {nu: Plane(nu).bayes_risk for nu in (places.UNIFORM if full else (8,))}
+        located_systems = list(places.reproduce(tick=tick)) if full else []
+        uniform_risks = {nu: Plane(nu).bayes_risk for nu in (places.UNIFORM if full else (8,))}
     if as_json:
-        uniform = [{"nu": nu, "risk": risk, "spec": places.UNIFORM[nu]} for nu, risk in known.items()]
-        told = {"systems": [each.to_json() for each in systems], "places": [each.to_json() for each in found]}
-        print_json(finite({**told, "planar_geometric_uniform": uniform, "runs": runs}))
+        uniform = [{"nu": nu, "risk": risk, "spec": places.UNIFORM[nu]} for nu, risk in uniform_risks.items()]
+        documents = {
+            "systems": [system.to_json() for system in systems],
+            "places": [system.to_json() for system in located_systems],
+        }
+        print_json(finite({**documents, "planar_geometric_uniform": uniform, "runs": runs}))
         return
     table = Table(*_HEAD, title=f"examples needed: printed / ours (median of {runs})")
-    for each in systems:
-        for delta, ours in each.counts.items():
-            cells = _beside(each.experiment.counts[delta], ours)
-            risks = f"{each.experiment.risk:.3f}", f"{each.risk:.6f}"
-            odd = ", ".join(each.misses[delta]) or "-"
-            table.add_row(each.experiment.table, each.experiment.name, *risks, f"{delta:g}", *cells, odd)
+    for system in systems:
+        for delta, own_counts in system.counts.items():
+            cells = _beside(system.experiment.counts[delta], own_counts)
+            risks = f"{system.experiment.risk:.3f}", f"{system.risk:.6f}"
+            odd = ", ".join(system.misses[delta]) or "-"
+            table.add_row(system.experiment.table, system.experiment.name, *risks, f"{delta:g}", *cells, odd)
     console.print(table)
-    if found:
+    if located_systems:
         table = Table(
             "table", "system", "R* ours", "delta", *METHODS, title="places, a prior of our own: printed / ours"
         )
-        for place in found:
-            printed = places.PRINTED[place.table, place.name, place.nu]
-            for delta, ours in place.counts.items():
-                name = f"{place.name}, nu = {place.nu}"
-                table.add_row(place.table, name, f"{place.risk:.5f}", f"{delta:g}", *_beside(printed[delta], ours))
+        for located in located_systems:
+            printed = places.PRINTED[located.table, located.name, located.nu]
+            for delta, own_counts in located.counts.items():
+                name = f"{located.name}, nu = {located.nu}"
+                table.add_row(
+                    located.table, name, f"{located.risk:.5f}", f"{delta:g}", *_beside(printed[delta], own_counts)
+                )
         console.print(table)
     table = Table("system", "R* spec", "R* ours", title="uniform prior, exact")
-    for nu, risk in known.items():
+    for nu, risk in uniform_risks.items():
         table.add_row(f"planar geometric nu = {nu}, 400 x 115,600", f"{places.UNIFORM[nu]}", f"{risk:.5f}")
     table.add_row("spiky, 2 x 10K", "0", f"{spiky().bayes_risk:.5f}")
     console.print(table)
     console.print(LIMITS[0], style="dim", soft_wrap=True)
-    judged = sum(len(each.counts) for each in systems)
-    odd_rows = sum(bool(odd) for each in systems for odd in each.misses.values())
+    judged = sum(len(system.counts) for system in systems)
+    odd_rows = sum(bool(odd) for system in systems for odd in system.misses.values())
     console.print(f"leakage: {judged - odd_rows} of {judged} rows of the book within tolerance", soft_wrap=True)
 
 
-def _beside(printed: tables.Counts, ours: tables.Counts) -> list[str]:
-    shown = [["X" if count is None else f"{count:,}" for count in row] for row in (printed, ours)]
-    return [f"{said} / {seen}" for said, seen in zip(*shown, strict=True)]
+def _beside(printed: tables.Counts, measured: tables.Counts) -> list[str]:
+    shown = [["X" if count is None else f"{count:,}" for count in row] for row in (printed, measured)]
+    return [f"{printed_text} / {measured_text}" for printed_text, measured_text in zip(*shown, strict=True)]
 
 
 @contextmanager
 def _bar(console: Console, full: bool) -> Iterator[_Tick]:
     """A progress bar over all systems."""
-    total = sum(full or each.quick is not None for each in tables.EXPERIMENTS) + (len(places.PRINTED) if full else 0)
+    total = sum(full or experiment.quick is not None for experiment in tables.EXPERIMENTS) + (
+        len(places.PRINTED) if full else 0
+    )
     shown = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*shown, console=console, transient=True) as bar:
         task = bar.add_task("the book's systems", total=total)
@@ -102,21 +109,22 @@ def _bar(console: Console, full: bool) -> Iterator[_Tick]:
 def _pairs(console: Console, file: Path, *, alpha: float, as_json: bool) -> None:
     with file.open(encoding="utf-8", newline="") as opened:
         rows = list(csv.reader(opened))[1:]
-    found = from_pairs([row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows]))
+    estimate = from_pairs([row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows]))
     table = Table("estimator", "examples", "least error", "last error")
-    for line in found.curves:
+    for line in estimate.curves:
         table.add_row(line.method, f"{line.examples[-1]:,}", f"{line.least:.4f}", f"{line.last:.4f}")
     console.print(table)
-    bound = certified_epsilon(found.secrets, found.errors, found.held_out, alpha)
+    bound = certified_epsilon(estimate.secrets, estimate.errors, estimate.held_out, alpha)
     console.print(
-        f"guessing errs {found.random_guess:.4f}; best estimate of the Bayes risk {found.risk:.4f} ({found.method}), "
-        f"multiplicative leakage {found.leakage:.4f}; if secrets were drawn uniformly, epsilon (local) is at least "
+        f"guessing errs {estimate.random_guess:.4f}; best estimate of the Bayes risk {estimate.risk:.4f} "
+        f"({estimate.method}), "
+        f"multiplicative leakage {estimate.leakage:.4f}; if secrets were drawn uniformly, epsilon (local) is at least "
         f"{bound:.4f} with confidence {1 - alpha:g}",
         soft_wrap=True,
     )
-    for warning in found.warnings:
+    for warning in estimate.warnings:
         console.print(warning, style="dim", soft_wrap=True)
     if as_json:
-        print_json(finite({"random_guess": found.random_guess, "risk": found.risk, "method": found.method,
-                    "leakage": found.leakage, "epsilon_at_least": bound, "confidence": 1 - alpha,
-                    "warnings": list(found.warnings)}))  # fmt: skip
+        print_json(finite({"random_guess": estimate.random_guess, "risk": estimate.risk, "method": estimate.method,
+                    "leakage": estimate.leakage, "epsilon_at_least": bound, "confidence": 1 - alpha,
+                    "warnings": list(estimate.warnings)}))  # fmt: skip

@@ -22,14 +22,14 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure dither on this machine: ratios against the bare engine and peers, at sizes that are stated."""
-    known = sorted(file.stem for file in FOLDER.glob("[a-z]*.py") if file.stem != "common")
-    if not known:
+    benchmarks = sorted(file.stem for file in FOLDER.glob("[a-z]*.py") if file.stem != "common")
+    if not benchmarks:
         raise DitherError("benchmarks come with the source, not with the installed package: clone it, then make bench")
     for name in names or []:
-        if name not in known:
-            raise ParameterError(f"no benchmark {name!r}: there are {', '.join(known)}")
+        if name not in benchmarks:
+            raise ParameterError(f"no benchmark {name!r}: there are {', '.join(benchmarks)}")
     options = [*([] if full else ["--quick"]), *(["--json"] if as_json else [])]
-    chosen = track(names or known, "measuring", console=make_console(stderr=True), transient=True, disable=as_json)
+    chosen = track(names or benchmarks, "measuring", console=make_console(stderr=True), transient=True, disable=as_json)
     failed = [name for name in chosen if subprocess.run(_command(name, options), check=False).returncode]
     if failed:
         raise DitherError(f"did not finish: {', '.join(failed)} (some peers need: pip install 'dither[bench]')")

@@ -69,8 +69,8 @@ def open_pot(
     state: StateFolder = None,
 ) -> None:
     """Open a pot: a cap, a ceiling that never moves, and a purpose. Done once, before anyone has seen an answer."""
-    place = State.beside(catalog, state)
-    registered = steward.registered_catalog(place)
+    dataset_state = State.beside(catalog, state)
+    registered = steward.registered_catalog(dataset_state)
     terms: dict[str, Any] = {
         "epsilon": epsilon, "rho": rho, "renyi": renyi, "delta": delta, "delta_per_question": delta_per_question,
         "delta_conversion": delta_conversion, "delta_selection": delta_selection, "alpha": alpha, "inside": inside,
@@ -78,7 +78,7 @@ def open_pot(
         "reissue": reissue,
     }  # fmt: skip
     opened = steward.open_pot(
-        place,
+        dataset_state,
         registered,
         pot,
         ceiling=ceiling,
@@ -93,13 +93,13 @@ def open_pot(
 def _show(pot: Pot, as_json: bool) -> None:
     budget = PotBalances((pot,))
     if as_json:
-        print_json(_told(pot, budget))
+        print_json(_pot_document(pot, budget))
     else:
         make_console().print(budget)
 
 
-def _relations(said: list[str]) -> dict[str, str]:
-    pairs = [text.rpartition("=")[::2] for text in said]
+def _relations(texts: list[str]) -> dict[str, str]:
+    pairs = [text.rpartition("=")[::2] for text in texts]
     if any(not lineage for lineage, _ in pairs):
         raise ParameterError("a relation is written LINEAGE=same, LINEAGE=disjoint or LINEAGE=unknown")
     return dict(pairs)
@@ -124,21 +124,21 @@ def raise_cap(
 @app.command("show")
 def show(catalog: CatalogFile, as_json: AsJson = False, state: StateFolder = None) -> None:
     """Show spent, left, cap and ceiling of every pot, all groups together, and the population's datasets."""
-    place = State.beside(catalog, state)
-    registered = steward.registered_catalog(place)
-    ledger = steward.open_ledger(place)
+    dataset_state = State.beside(catalog, state)
+    registered = steward.registered_catalog(dataset_state)
+    ledger = steward.open_ledger(dataset_state)
     try:
         pots = ledger.pots()  # the steward's own reading: with what is under way
     finally:
         ledger.close()
-    budget = PotBalances(pots, steward.population_notes(place, registered), horizon(registered))
+    budget = PotBalances(pots, steward.population_notes(dataset_state, registered), horizon(registered))
     if as_json:
-        print_json([_told(pot, budget) for pot in pots])
+        print_json([_pot_document(pot, budget) for pot in pots])
     else:
         make_console().print(budget)
 
 
-def _told(pot: Pot, budget: PotBalances) -> dict[str, Any]:
+def _pot_document(pot: Pot, budget: PotBalances) -> dict[str, Any]:
     whole = budget.guarantee(pot)
     return {
         "pot": pot.name, "kind": pot.kind, "inside": pot.inside, "rule": pot.rule, "measure": pot.filter.measure,

@@ -59,13 +59,13 @@ def _print(catalog: str, as_json: bool) -> None:
 def check(catalog: CatalogFile, as_json: AsJson = False) -> None:
     """Check a catalog, compare it with the source's column names, and print its guarantee. Reads no value."""
     facts = load(catalog)
-    found = steward.check_source(facts, catalog)
+    comparison = steward.check_source(facts, catalog)
     if as_json:
-        print_json({"catalog_hash": catalog_hash(facts), "source": found, "guarantee": guarantee(facts)})
+        print_json({"catalog_hash": catalog_hash(facts), "source": comparison, "guarantee": guarantee(facts)})
         return
     console = make_console()
     console.print(guarantee(facts), highlight=False, markup=False)
-    console.print(f"\n{found}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"\n{comparison}", highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -139,22 +139,24 @@ def _patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
 
 
 def _visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    people, age = len(patients["age"]), patients["age"]
+    people = len(patients["age"])
+    age = patients["age"]
     mean = 0.6 + age / 35 + 0.7 * patients["smoker"]
     often = np.floor(-mean * np.log1p(-draw.uniform(people))).astype(np.int64)  # geometric: most few, some many
     often = np.where(draw.uniform(people) < 0.002, often + 30, often)
     who = np.repeat(np.arange(people), np.minimum(often, 60))
-    count, mine = len(who), age[who]
-    woman = (patients["sex"][who] == "f") & (mine > 18) & (mine < 46)
+    count = len(who)
+    visit_age = age[who]
+    woman = (patients["sex"][who] == "f") & (visit_age > 18) & (visit_age < 46)
     ward = draw.chosen((0.34, 0.26, 0.18, 0.0, 0.22), count)
     ward = np.where(patients["smoker"][who] & (draw.uniform(count) < 0.25), 2, ward)
     ward = np.where(woman & (draw.uniform(count) < 0.3), 3, ward)
     base = np.array([180.0, 640.0, 310.0, 420.0, 90.0])[ward]
-    cost = base * np.exp(0.7 * draw.normal(count)) * (1 + mine / 150)
+    cost = base * np.exp(0.7 * draw.normal(count)) * (1 + visit_age / 150)
     cost = np.where(draw.uniform(count) < 0.003, cost * 40, cost)  # a few enormous bills
     urgent = draw.uniform(count) < np.where(ward == 0, 0.6, 0.12)
     wait = np.abs(35 + 30 * draw.normal(count)) * np.where(urgent, 0.4, 1.3)
-    return {"who": who, "age": mine, "ward": ward, "cost": cost, "urgent": urgent, "wait": wait}
+    return {"who": who, "age": visit_age, "ward": ward, "cost": cost, "urgent": urgent, "wait": wait}
 
 
 def _patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
@@ -178,7 +180,8 @@ def _visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[
     urgent = np.where((lost > 0.4) & (lost < 0.42), "", np.where(visits["urgent"], "true", "false"))
     wait = np.where((lost > 0.6) & (lost < 0.64), "", np.char.mod("%d", visits["wait"]))
     ids = [f"v{i}" for i in range(count)]
-    who, doctor = [f"p{i}" for i in visits["who"].tolist()], [f"d{i}" for i in draw.below(120, count).tolist()]
+    who = [f"p{i}" for i in visits["who"].tolist()]
+    doctor = [f"d{i}" for i in draw.below(120, count).tolist()]
     columns = (day.astype(str), ward, visits["age"], urgent, wait, cost)
     return zip(ids, who, doctor, *(column.tolist() for column in columns), strict=True)
 
@@ -193,8 +196,9 @@ def _rx_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any
     lost = draw.uniform(count)
     cost = np.where(lost < 0.02, "", np.char.mod("%.2f", price))
     names = np.where(lost > 0.995, "", np.array(DRUGS)[drug])
-    ids, of = [f"r{i}" for i in range(count)], [f"v{i}" for i in visit.tolist()]
-    return zip(ids, of, names.tolist(), days.tolist(), cost.tolist(), strict=True)
+    ids = [f"r{i}" for i in range(count)]
+    visit_ids = [f"v{i}" for i in visit.tolist()]
+    return zip(ids, visit_ids, names.tolist(), days.tolist(), cost.tolist(), strict=True)
 
 
 def _write(file: Path, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:

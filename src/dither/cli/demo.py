@@ -21,7 +21,7 @@ from dither.answer.preview import Preview
 from dither.answer.result import Result
 from dither.catalog.explain import guarantee
 from dither.cli.clinic import CATALOG, write_clinic
-from dither.cli.demo_report import Told, covered, demo_report, points_of, truth_table
+from dither.cli.demo_report import DemoAnswer, covered, demo_report, points_of, truth_table
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import BudgetError
 from dither.publish import seal
@@ -31,7 +31,8 @@ from dither.state import State
 
 __all__ = ["CATALOG", "demo"]
 PRICE = Fraction(6, 1000)
-CAP, CEILING = "0.08", "0.1"
+CAP = "0.08"
+CEILING = "0.1"
 PURPOSE = {
     "question": "How busy are the wards, what do they cost, and who comes?",
     "population": "the invented residents of one county",
@@ -104,12 +105,12 @@ def demo(
         return
     with tempfile.TemporaryDirectory(prefix="dither-demo-") as folder:
         file = Path(folder) / "clinic" / "clinic.yaml"
-        place = State(file.with_suffix(".dither"))
+        state = State(file.with_suffix(".dither"))
         try:
-            _Walk(console, file, place).go(people, report)
+            _Walk(console, file, state).go(people, report)
         finally:
-            if place.id_file.exists():
-                steward.forget_head(place)
+            if state.id_file.exists():
+                steward.forget_head(state)
     if as_json:
         print_json({"wrote": str(report)})
 
@@ -118,22 +119,22 @@ def demo(
 class _Walk:
     console: Console
     file: Path
-    place: State
-    told: list[Told] = field(default_factory=list)
+    state: State
+    answers: list[DemoAnswer] = field(default_factory=list)
 
     def go(self, people: int, report: Path) -> None:
         con = self._registered(people)
         self._first(con)
         self._dozen(con)
         refusal = self._drained(con)
-        certificate = self.told[0].result.certificate(self.file.parent / "certificate.json")
+        certificate = self.answers[0].result.certificate(self.file.parent / "certificate.json")
         self.console.rule("6. anyone can check it")
         key = certificate["header"]["public_key"]
         verdict = seal.check((self.file.parent / "certificate.json").read_text(), [key])
         self.console.print(f"certificate of the first answer: {'intact' if verdict.intact else 'CHANGED'}, key {key}")
-        self.console.print(str(steward.verify_ledger(self.place)), highlight=False)
+        self.console.print(str(steward.verify_ledger(self.state)), highlight=False)
         with _busy(self.console, "finding where the error comes from, and writing the page"):
-            text = demo_report(con, self.place, self.file, self.told, refusal, certificate, people)
+            text = demo_report(con, self.state, self.file, self.answers, refusal, certificate, people)
             report.write_text(text, encoding="utf-8")
         self.console.print(f"wrote {report}: open it in a browser", style="bold", highlight=False, soft_wrap=True)
 
@@ -142,14 +143,14 @@ class _Walk:
         with _busy(self.console, f"inventing {people:,} patients"):
             write_clinic(self.file.parent, people)
         with _busy(self.console, "registering"):
-            done = steward.register(self.file, state=self.place, dev=True)
+            done = steward.register(self.file, state=self.state, dev=True)
         self.console.print(guarantee(done.catalog), highlight=False, markup=False)
         self.console.rule("2. the steward opens a pot: what may ever be learned")
         steward.open_pot(
-            self.place, done.catalog, "total", rule="zcdp", rho=CAP, ceiling=CEILING, delta_conversion="1e-6",
+            self.state, done.catalog, "total", rule="zcdp", rho=CAP, ceiling=CEILING, delta_conversion="1e-6",
             delta_selection="1e-7", purpose=PURPOSE,
         )  # fmt: skip
-        con = connect(self.file, state=self.place.root)
+        con = connect(self.file, state=self.state.root)
         self.console.print(con.budget())
         for line in of_pot(con.budget().pots[0]).lines()[1:4]:
             self.console.print(f"  {line}", highlight=False)
@@ -161,10 +162,10 @@ class _Walk:
         self.console.print(Syntax(sql, "sql", background_color="default", word_wrap=True))
         self.console.print(con.preview(sql, rho=PRICE))
         self.console.rule("4. the analyst asks, and pays")
-        told = self._ask(con, title, most, sql)
-        self.console.print(told.result)
+        answer = self._ask(con, title, most, sql)
+        self.console.print(answer.result)
         self.console.print("the exact answer, which only a dev lineage can show:")
-        for label, value in told.truth.items():
+        for label, value in answer.truth.items():
             self.console.print(f"  {label:<12}{value:>10,.0f}", highlight=False)
 
     def _dozen(self, con: Connection) -> None:
@@ -174,23 +175,23 @@ class _Walk:
                 say(title)
                 self._ask(con, title, most, sql)
         table = Table("question", "answers", "preview: ± at 95%", "intervals that hold the truth")
-        for told in self.told:
-            inside, of = covered(told)
-            half = told.preview.columns[0].half_width
+        for answer in self.answers:
+            inside, of = covered(answer)
+            half = answer.preview.columns[0].half_width
             shown = "by group size" if half is None else f"{half:,.4g}"
             table.add_row(
-                told.title, str(told.result.table.num_rows), shown, f"{inside} of {of}" if of else "no bounds"
+                answer.title, str(answer.result.table.num_rows), shown, f"{inside} of {of}" if of else "no bounds"
             )
         self.console.print(table)
 
-    def _ask(self, con: Connection, title: str, most: str, sql: str) -> Told:
+    def _ask(self, con: Connection, title: str, most: str, sql: str) -> DemoAnswer:
         preview: Preview = con.preview(sql, rho=PRICE)
         result = con.sql(sql, rho=PRICE)
         assert isinstance(result, Result)
-        truth = truth_table(self.place, result)
-        told = Told(title, most, sql, preview, result, truth, points_of(result, truth))
-        self.told.append(told)
-        return told
+        truth = truth_table(self.state, result)
+        answer = DemoAnswer(title, most, sql, preview, result, truth, points_of(result, truth))
+        self.answers.append(answer)
+        return answer
 
     def _drained(self, con: Connection) -> str:
         """Ask until the pot cannot pay; the refusal is free."""

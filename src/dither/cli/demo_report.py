@@ -11,16 +11,16 @@ from typing import Any
 
 from dither.answer.preview import Preview
 from dither.answer.result import Result, build_result
-from dither.answer.shown_keys import shown_keys
+from dither.answer.shown_keys import list_shown_keys
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.registry import deployment
-from dither.pages.charts import Point, draw_dots, format_number
+from dither.pages.charts import ChartPoint, draw_dots, format_number
 from dither.plan.algebra import Cells
 from dither.privacy.kernel.release import Release
 from dither.publish import seal
 from dither.publish.hazards import hazards
 from dither.publish.interpret import of_pot
-from dither.publish.report import Answered, Paid, Report, Staged, page
+from dither.publish.report import AnsweredQuestion, Paid, ReportPage, Staged, page
 from dither.question.recipe import Recipe
 from dither.session import Connection
 from dither.state import State
@@ -28,7 +28,7 @@ from dither.steward.stages import Cell, Stage, stages, truth_of
 
 
 @dataclass(frozen=True)
-class Told:
+class DemoAnswer:
     """A question of the demonstration: before, the answer, and the truth by label."""
 
     title: str
@@ -37,33 +37,35 @@ class Told:
     preview: Preview
     result: Result
     truth: dict[str, float]
-    points: tuple[Point, ...]
+    points: tuple[ChartPoint, ...]
 
 
-def truth_table(place: State, result: Result) -> dict[str, float]:
+def truth_table(state: State, result: Result) -> dict[str, float]:
     """The exact answer by the labels of its rows, for every key that the release selected."""
-    release, recipe = _parts(result)
-    exact = replace(release, values=truth_of(place, release))
+    release, recipe = _release_and_recipe(result)
+    exact = replace(release, values=truth_of(state, release))
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
     table = build_result(exact, whole, Fraction(95, 100), result.info)
     return {point.label: point.value for point in _points(table, {})}
 
 
-def points_of(result: Result, truth: dict[str, float]) -> tuple[Point, ...]:
+def points_of(result: Result, truth: dict[str, float]) -> tuple[ChartPoint, ...]:
     """The answers of a question's first value column."""
     return tuple(_points(result, truth))
 
 
-def _points(result: Result, truth: dict[str, float]) -> list[Point]:
+def _points(result: Result, truth: dict[str, float]) -> list[ChartPoint]:
     keys = [column.name for column in result.columns if column.role == "key"]
     value, low, high = next(
-        (each.name, f"{each.name}_low", f"{each.name}_high") for each in result.columns if each.role == "value"
+        (column.name, f"{column.name}_low", f"{column.name}_high")
+        for column in result.columns
+        if column.role == "value"
     )
     points = []
     for row in result.to_arrow().to_pylist():
         label = " · ".join(_label(row[key]) for key in keys) or value
-        found = math.nan if row[value] is None else float(row[value])
-        points.append(Point(label, found, _float(row[low]), _float(row[high]), truth.get(label)))
+        shown_value = math.nan if row[value] is None else float(row[value])
+        points.append(ChartPoint(label, shown_value, _float(row[low]), _float(row[high]), truth.get(label)))
     return points
 
 
@@ -77,50 +79,52 @@ def _float(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _parts(result: Result) -> tuple[Release, Recipe]:
+def _release_and_recipe(result: Result) -> tuple[Release, Recipe]:
     return result._release, result._recipe
 
 
-def covered(told: Told) -> tuple[int, int]:
+def covered(answer: DemoAnswer) -> tuple[int, int]:
     """How many intervals hold the exact answer, of those that have both ends."""
-    bounded = [p for p in told.points if None not in (p.low, p.high, p.truth) and not math.isnan(p.value)]
+    bounded = [p for p in answer.points if None not in (p.low, p.high, p.truth) and not math.isnan(p.value)]
     return sum(p.low <= p.truth <= p.high for p in bounded), len(bounded)  # type: ignore[operator]
 
 
 def demo_report(
     con: Connection,
-    place: State,
+    state: State,
     file: Path,
-    told: Sequence[Told],
+    answers: Sequence[DemoAnswer],
     refusal: str,
     certificate: dict[str, Any],
     people: int,
 ) -> str:
     """The page."""
     pot = con.budget().pots[0]
-    facts = deployment(place)
+    facts = deployment(state)
     meaning = of_pot(pot)
-    inside = [covered(each) for each in told]
-    hits, of = sum(a for a, _ in inside), sum(b for _, b in inside)
-    paid = Paid(
+    inside = [covered(answer) for answer in answers]
+    hits = sum(a for a, _ in inside)
+    of = sum(b for _, b in inside)
+    releases = con.history().releases
+    balance = Paid(
         pot.name, pot.filter.measure, format_number(float(pot.spent)), format_number(float(pot.cap)),
         format_number(float(pot.ceiling)),
-        tuple((f"release {each.release_id}: {each.asks}", float(each.charged)) for each in con.history().asked),
+        tuple((f"release {paid.release_id}: {paid.asks}", float(paid.charged)) for paid in releases),
         f"Whatever is asked, and whatever is raised later, all answers together stay within {meaning.stated}", refusal,
         f", delta {float(pot.delta_spent):g}, for one {pot.unit}",
     )  # fmt: skip
-    report = Report(
+    report = ReportPage(
         title="A dozen questions to an invented clinic",
         lead=f"{people:,} invented patients, their visits and prescriptions. Each answer carries noise that hides any "
         f"one person, and an interval that says how much; {hits} of {of} intervals hold the exact answer, at 95% each.",
         context="dev",
         meaning=tuple(meaning.lines()),
-        answered=tuple(map(_answered, told)),
-        staged=_staged(place, file, told[1], told[9]),
-        paid=paid,
-        releases=tuple((e.release_id, e.asks, e.paid) for e in con.history().asked),
+        questions=tuple(map(_describe_question, answers)),
+        staged=_staged(state, file, answers[1], answers[9]),
+        paid=balance,
+        releases=tuple((paid.release_id, paid.asks, paid.paid) for paid in releases),
         unprotected=UNPROTECTED,
-        hazards=tuple(f"{each.name}: {each.message}" for each in hazards(facts)),
+        hazards=tuple(f"{hazard.name}: {hazard.message}" for hazard in hazards(facts)),
         certificate=certificate,
         verified=say_verdict(certificate),
         catalog=guarantee(con.catalog),
@@ -136,59 +140,61 @@ def say_verdict(certificate: dict[str, Any]) -> str:
     return "Checked with the public key alone: every field is as it was signed (dither verify certificate.json)."
 
 
-def _answered(told: Told) -> Answered:
+def _describe_question(answer: DemoAnswer) -> AnsweredQuestion:
     head = ("", "answer", "from", "to", "exact (dev only)")
     rows = tuple(
         (p.label, format_number(p.value), format_number(p.low), format_number(p.high), format_number(p.truth))
-        for p in told.points
+        for p in answer.points
     )
-    first, info = told.preview.columns[0], told.result.info
+    first = answer.preview.columns[0]
+    info = answer.result.info
     expected = "the error depends on the group's size"
     if first.half_width is not None:
         expected = f"the preview promised ± {format_number(first.half_width)} at 95% before anything was read"
     paid = f"Paid {info['measure']} {format_number(float(Fraction(info['charged'])))}"
-    return Answered(
-        told.title, told.sql, paid, f"{expected[0].upper()}{expected[1:]}.", draw_dots(told.points, told.title),
-        (head, rows), _learned(told), told.points,
+    return AnsweredQuestion(
+        answer.title, answer.sql, paid, f"{expected[0].upper()}{expected[1:]}.", draw_dots(answer.points, answer.title),
+        (head, rows), _learned(answer), answer.points,
     )  # fmt: skip
 
 
-def _learned(told: Told) -> str:
+def _learned(answer: DemoAnswer) -> str:
     """The finding in a sentence, as far as the intervals carry it."""
-    points = [p for p in told.points if not math.isnan(p.value) and p.label not in ("unknown", "other")]
+    points = [p for p in answer.points if not math.isnan(p.value) and p.label not in ("unknown", "other")]
     if not points:
         return "Nothing could be shown."
     top = max(points, key=lambda p: p.value)
     rest = [p for p in points if p is not top]
     clear = top.low is not None and all(p.high is not None and p.high < top.low for p in rest)
     between = "" if top.low is None else f", between {format_number(top.low)} and {format_number(top.high)}"
-    said = f"{told.most}: {top.label}, {format_number(top.value)}{between}."
+    sentence = f"{answer.most}: {top.label}, {format_number(top.value)}{between}."
     if not rest:
-        return said
-    return said + (
+        return sentence
+    return sentence + (
         " No other comes near." if clear else " Others may be as large: their intervals overlap or are open."
     )
 
 
-def _staged(place: State, file: Path, cost: Told, drugs: Told) -> tuple[Staged, ...]:
+def _staged(state: State, file: Path, cost: DemoAnswer, drugs: DemoAnswer) -> tuple[Staged, ...]:
     """Two stories: sums that clamps and limits bias, and keys of which rare ones are suppressed."""
     queries = [
-        next(query for query in _parts(told.result)[1].queries if isinstance(query, Cells)) for told in (cost, drugs)
+        next(query for query in _release_and_recipe(answer.result)[1].queries if isinstance(query, Cells))
+        for answer in (cost, drugs)
     ]
-    first, second = stages(place, file, *queries)
+    first, second = stages(state, file, *queries)
     return _wards(first, cost), _drugs(second, drugs)
 
 
-def _wards(of: tuple[Stage, ...], told: Told) -> Staged:
+def _wards(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     """The cost of each ward from the file to the answer."""
-    recipe = _parts(told.result)[1]
+    recipe = _release_and_recipe(demo_answer.result)[1]
     unit = float(recipe.atoms[0].unit)
-    found = [{cell: values[0] * unit for cell, values in stage.cells.items()} for stage in of]
-    labels = [_label(key) for key in shown_keys(recipe.keys[0].domain)]
-    answers = {p.label: p for p in told.points}
+    cells_by_stage = [{cell: values[0] * unit for cell, values in stage.cells.items()} for stage in of]
+    labels = [_label(key) for key in list_shown_keys(recipe.keys[0].domain)]
+    answers = {p.label: p for p in demo_answer.points}
     rows = []
     for code, label in enumerate(labels):
-        raw, clamped, limited = (each.get(((), code), 0.0) for each in found)
+        raw, clamped, limited = (stage_cells.get(((), code), 0.0) for stage_cells in cells_by_stage)
         answer = answers[label]
         half = (answer.high or 0.0) - answer.value
         rows.append((label, raw, (clamped - raw, limited - clamped, answer.value - limited), answer.value, half))
@@ -199,18 +205,23 @@ def _wards(of: tuple[Stage, ...], told: Told) -> Staged:
     )  # fmt: skip
 
 
-def _drugs(of: tuple[Stage, ...], told: Told) -> Staged:
+def _drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     """Prescriptions: drugs that few people take are not shown at all."""
-    release, recipe = _parts(told.result)
-    found = [{cell: float(values[0]) for cell, values in stage.cells.items()} for stage in of]
+    release, recipe = _release_and_recipe(demo_answer.result)
+    cells_by_stage = [{cell: float(values[0]) for cell, values in stage.cells.items()} for stage in of]
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
-    answers = {p.label: p for p in _points(build_result(release, whole, Fraction(95, 100), told.result.info), {})}
-    drugs = sorted({cell for each in found for cell in each}, key=lambda cell: -found[0].get(cell, 0.0))
+    answers = {
+        p.label: p for p in _points(build_result(release, whole, Fraction(95, 100), demo_answer.result.info), {})
+    }
+    drugs = sorted(
+        {cell for stage_cells in cells_by_stage for cell in stage_cells},
+        key=lambda cell: -cells_by_stage[0].get(cell, 0.0),
+    )
 
     def row(label: str, cells: Sequence[Cell]) -> tuple[str, float, tuple[float, ...], float, float]:
-        raw, clamped, limited = (sum(each.get(cell, 0.0) for cell in cells) for each in found)
+        raw, clamped, limited = (sum(stage_cells.get(cell, 0.0) for cell in cells) for stage_cells in cells_by_stage)
         shown = [answers[_label(cell[0][0])] for cell in cells if _label(cell[0][0]) in answers]
-        kept = sum(found[2].get(cell, 0.0) for cell in cells if _label(cell[0][0]) in answers)
+        kept = sum(cells_by_stage[2].get(cell, 0.0) for cell in cells if _label(cell[0][0]) in answers)
         value = sum(p.value for p in shown)
         half = math.sqrt(sum(((p.high or 0.0) - p.value) ** 2 for p in shown))
         changes = (clamped - raw, limited - clamped, kept - limited, value - kept)

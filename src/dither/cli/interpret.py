@@ -45,14 +45,14 @@ def interpret(
     state: StateFolder = None,
 ) -> None:
     """Say what epsilon and delta mean: belief before and after, what a test can find, households, rows, windows."""
-    told = _meaning(catalog, pot, epsilon, delta, unit, loss, neighbours, state)
+    meaning = _meaning(catalog, pot, epsilon, delta, unit, loss, neighbours, state)
     if catalog is not None and windows is None:
         windows = horizon(steward.registered_catalog(State.beside(catalog, state)))
     if as_json:
-        print_json(told.to_json(household=household, rows=rows, windows=windows))
+        print_json(meaning.to_json(household=household, rows=rows, windows=windows))
         return
     console = make_console()
-    for line in told.lines(household=household, rows=rows, windows=windows):
+    for line in meaning.lines(household=household, rows=rows, windows=windows):
         console.print(f"- {line}", highlight=False, markup=False)
 
 
@@ -66,7 +66,7 @@ def _meaning(
     neighbours: Neighbours,
     state: Path | None,
 ) -> Meaning:
-    if sum(each is not None for each in (catalog, epsilon, loss)) != 1:
+    if sum(source is not None for source in (catalog, epsilon, loss)) != 1:
         raise ParameterError(
             "say what to interpret: a CATALOG and its pot, or --epsilon or --loss, with --delta and --unit"
         )

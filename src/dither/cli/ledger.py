@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from dither import steward
-from dither.answer.history import asks
+from dither.answer.history import describe_request
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import ParameterError
@@ -24,7 +24,7 @@ from dither.surfaces import escape_json
 app = typer.Typer(name="ledger", help="Check the durable record of everything that was spent.", no_args_is_help=True)
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     """How the ledger is exported."""
 
     json = "json"
@@ -79,14 +79,16 @@ def anchor(
 @app.command()
 def export(
     catalog: CatalogFile,
-    output: Annotated[Format, typer.Option("--format", help="JSON with pots, or CSV of the releases.")] = Format.json,
+    output: Annotated[
+        ExportFormat, typer.Option("--format", help="JSON with pots, or CSV of the releases.")
+    ] = ExportFormat.json,
     as_json: AsJson = False,
     state: StateFolder = None,
 ) -> None:
     """Print parameters of every release for anyone to see; never a value."""
     ledger = steward.open_ledger(State.beside(catalog, state))
     try:
-        if as_json or output is Format.json:
+        if as_json or output is ExportFormat.json:
             print(escape_json(exports.as_json(ledger)))
         else:
             print(exports.as_csv(ledger).rstrip("\n"))
@@ -137,7 +139,7 @@ def _line(record: Record, pot: Pot) -> dict[str, Any]:
         "delta": taken.delta,
         "unit": pot.unit,
         "version": record.public.get("version"),
-        "asks": asks(record.public.get("request", {})),
+        "asks": describe_request(record.public.get("request", {})),
         "supersedes": record.supersedes,
         "superseded_by": record.superseded_by,
         "shared_by": list(record.shared_by),

@@ -47,10 +47,10 @@ def simulate(
         if oracle == "best":
             chosen = choose(price, domain, report_bytes=report_bytes).oracle
         else:
-            known = {row.oracle.type: row.oracle for row in candidates(price, domain)}
-            if oracle not in known:
-                raise ParameterError(f"no oracle {oracle!r}: choose one of {', '.join(sorted(known))}, or best")
-            chosen = known[oracle]
+            oracles = {row.oracle.type: row.oracle for row in candidates(price, domain)}
+            if oracle not in oracles:
+                raise ParameterError(f"no oracle {oracle!r}: choose one of {', '.join(sorted(oracles))}, or best")
+            chosen = oracles[oracle]
         lines[f"epsilon {price}, delta 0, for one {chosen.unit} ({chosen.type})"] = [
             measure(chosen, size) for size in sizes
         ]
@@ -64,9 +64,9 @@ def simulate(
     if plot is not None:
         from dither.local.plots import error_curves
 
-        found = {name: [point.measured for point in line] for name, line in lines.items()}
-        error_curves(sizes, found, ylabel="root mean squared error of a share").savefig(plot)
+        errors = {name: [point.measured for point in line] for name, line in lines.items()}
+        error_curves(sizes, errors, ylabel="root mean squared error of a share").savefig(plot)
         console.print(f"wrote {plot}", soft_wrap=True)
     if as_json:
-        told = {name: [asdict(point) for point in line] for name, line in lines.items()}
-        print_json({"error_of_a_share": told, "picture": None if plot is None else str(plot)})
+        documents = {name: [asdict(point) for point in line] for name, line in lines.items()}
+        print_json({"error_of_a_share": documents, "picture": None if plot is None else str(plot)})

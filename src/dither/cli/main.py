@@ -71,8 +71,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
         typer.echo(f"dither {__version__}")
         raise typer.Exit
 
@@ -102,15 +102,15 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        _end("error", f"{place}{error.strerror or type(error).__name__}", 1)
+        prefix = f"{error.filename}: " if error.filename else ""
+        _end("error", f"{prefix}{error.strerror or type(error).__name__}", 1)
     except Exception as error:  # its message may quote a row, so only its kind and place are told
         from dither.cli.output import BROKEN
 
-        _end("fault of dither", f"{type(error).__name__} at {_place(error)}; please report it", BROKEN)
+        _end("fault of dither", f"{type(error).__name__} at {_locate_error(error)}; please report it", BROKEN)
 
 
-def _place(error: BaseException) -> str:
+def _locate_error(error: BaseException) -> str:
     """The last line of dither's own code on the way to an error; nothing of what it worked on."""
     home = Path(__file__).parents[1]
     frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(home)]

@@ -14,7 +14,11 @@ from dither.publish.commitment import plain
 from dither.surfaces import escape_json, escape_lines
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-UNKNOWN_KEY, CANNOT_PAY, UNAVAILABLE, BROKEN, INTERRUPTED = 3, 4, 5, 70, 130
+UNKNOWN_KEY = 3
+CANNOT_PAY = 4
+UNAVAILABLE = 5
+BROKEN = 70
+INTERRUPTED = 130
 """Beside 0 (done), 1 (refused or failed) and 2 (the command line itself was wrong): docs/reference/cli.md."""
 
 

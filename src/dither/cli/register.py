@@ -20,7 +20,9 @@ class _Shown:
     """The bar: which step it is, and how far the engine says it is within the step."""
 
     def __init__(self, progress: Progress) -> None:
-        self.progress, self.task, self.step = progress, progress.add_task("starting", total=1.0), 0
+        self.progress = progress
+        self.task = progress.add_task("starting", total=1.0)
+        self.step = 0
 
     def stage(self, text: str) -> None:
         self.step += 1
@@ -60,10 +62,10 @@ def register(
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         shown = _Shown(progress)
-        place = State.beside(catalog, state)
+        dataset_state = State.beside(catalog, state)
         done = steward.register(
             catalog,
-            state=place,
+            state=dataset_state,
             dev=dev,
             ledger_url=ledger,
             memory=memory,
@@ -72,7 +74,7 @@ def register(
             share=shown.share,
         )
     if as_json:
-        repaired = {each.table: dict(each.counts) for each in done.repairs}
+        repaired = {table_repairs.table: dict(table_repairs.counts) for table_repairs in done.repairs}
         print_json({"dataset": done.catalog.dataset, "version": done.version, "context": done.context,
                     "for_the_steward_only": repaired})  # fmt: skip
         return

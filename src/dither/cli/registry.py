@@ -24,17 +24,17 @@ app = typer.Typer(
 )
 
 
-def deployment(place: State) -> Deployment:
+def deployment(state: State) -> Deployment:
     """The public facts of a dataset, from its registered catalog and its ledger."""
-    catalog = steward.registered_catalog(place)
-    ledger = steward.open_ledger(place)
+    catalog = steward.registered_catalog(state)
+    ledger = steward.open_ledger(state)
     try:
         registered = ledger.registered()
         context = "prod" if registered is None else str(registered.public["context"])
         found = (ledger.pots(under_way=False), ledger.history(), ledger.incidents())
     finally:
         ledger.close()
-    return Deployment(catalog, context, found[0], tuple(found[1]), found[2], steward.population_notes(place, catalog))
+    return Deployment(catalog, context, found[0], tuple(found[1]), found[2], steward.population_notes(state, catalog))
 
 
 @app.command()
@@ -48,22 +48,23 @@ def export(
 
     What catalog and ledger know is filled in; what only a person knows is left as a prompt. Warns of known hazards.
     """
-    found = deployment(State.beside(catalog, state))
-    filled, warned = entry(found), hazards(found)
+    facts = deployment(State.beside(catalog, state))
+    filled = entry(facts)
+    warned = hazards(facts)
     left = prompts(filled)
-    wrong = [each for each in problems(filled) if "PLEASE WRITE" not in each]
+    wrong = [problem for problem in problems(filled) if "PLEASE WRITE" not in problem]
     if as_json:
-        told = [{"name": each.name, "message": each.message, "ask": each.ask} for each in warned]
-        print_json({"entry": filled, "statement": statement(found), "hazards": told, "problems": wrong,
+        documents = [{"name": hazard.name, "message": hazard.message, "ask": hazard.ask} for hazard in warned]
+        print_json({"entry": filled, "statement": statement(facts), "hazards": documents, "problems": wrong,
                     "prompts": dict(left)})  # fmt: skip
         return
     to.mkdir(parents=True, exist_ok=True)
     (to / "registry.yaml").write_text(yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=100))
-    (to / "statement.md").write_text(statement(found))
+    (to / "statement.md").write_text(statement(facts))
     console = make_console()
     console.print(f"wrote {to / 'registry.yaml'} and {to / 'statement.md'}", highlight=False, soft_wrap=True)
-    for each in warned:
-        console.print(str(each), markup=False, highlight=False, soft_wrap=True)
+    for hazard in warned:
+        console.print(str(hazard), markup=False, highlight=False, soft_wrap=True)
     for line in wrong:
         console.print(f"does not fit the register's schema: {line}", markup=False, highlight=False)
     console.print(
@@ -78,16 +79,18 @@ def check(
 ) -> None:
     """Check a register entry against the schema, and list the prompts that are left. Exit code 1 if any."""
     try:
-        found = problems(read_entry(file.read_text(encoding="utf-8")))
+        open_problems = problems(read_entry(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise DitherError(f"cannot read {file}: {error}") from None
     except (ValueError, RecursionError):  # a date that is none, an integer without end, lists in lists
         raise DitherError(f"cannot read {file}: write it as 'dither registry export' does") from None
     if as_json:
-        print_json({"complete": not found, "problems": found})
+        print_json({"complete": not open_problems, "problems": open_problems})
     else:
-        typer.echo(f"{escape_label(str(file))}: " + ("complete" if not found else f"{len(found)} things left"))
-        for line in found:
+        typer.echo(
+            f"{escape_label(str(file))}: " + ("complete" if not open_problems else f"{len(open_problems)} things left")
+        )
+        for line in open_problems:
             typer.echo(f"  {escape_label(line)}")
-    if found:
+    if open_problems:
         raise typer.Exit(1)

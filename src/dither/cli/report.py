@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dither.answer.history import asks
+from dither.answer.history import describe_request
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
@@ -17,7 +17,7 @@ from dither.privacy.ledger import Charge, Pot
 from dither.privacy.ledger.pots import price_text
 from dither.publish.hazards import hazards
 from dither.publish.interpret import of_pot
-from dither.publish.report import Paid, Report, page
+from dither.publish.report import Paid, ReportPage, page
 from dither.state import State
 
 
@@ -29,26 +29,29 @@ def report(
 ) -> None:
     """Write a page on what was asked and paid, what is promised and what is not. Reads no data and shows no value."""
     facts = deployment(State.beside(catalog, state))
-    total, name = facts.total, facts.catalog.dataset
+    total = facts.total
+    name = facts.catalog.dataset
     pots = {pot.name: pot for pot in facts.pots}
-    releases = tuple((str(r.seq), asks(r.public.get("request", {})), _paid(r.charges, pots)) for r in facts.releases)
+    releases = tuple(
+        (str(r.seq), describe_request(r.public.get("request", {})), _paid(r.charges, pots)) for r in facts.releases
+    )
     paid = None
     if total is not None:
-        parts = tuple(
+        charges = tuple(
             (f"release {r.seq}", float(r.charges[total.name].amount)) for r in facts.releases if total.name in r.charges
         )
         paid = Paid(
             total.name, total.filter.measure, format_number(float(total.spent)), f"{float(total.cap):g}",
-            f"{float(total.ceiling):g}", parts,
+            f"{float(total.ceiling):g}", charges,
             f"Whatever is asked, all answers together stay within {of_pot(total).stated}",
-            towards=f", delta {float(total.delta_spent):g}, for one {total.unit}",
+            delta_and_unit=f", delta {float(total.delta_spent):g}, for one {total.unit}",
         )  # fmt: skip
     lead = (
         f"Lineage {facts.catalog.lineage}, population {facts.catalog.population}: {len(releases)} releases. Parameters "
         "only: values belong to those whose pots paid for them."
     )
     text = page(
-        Report(
+        ReportPage(
             title=f"What was asked of {name}, and what it cost",
             lead=lead,
             context=facts.context,
@@ -56,7 +59,7 @@ def report(
             paid=paid,
             releases=releases,
             unprotected=UNPROTECTED,
-            hazards=tuple(f"{each.name}: {each.message}" for each in hazards(facts)),
+            hazards=tuple(f"{hazard.name}: {hazard.message}" for hazard in hazards(facts)),
             catalog=guarantee(facts.catalog),
         )
     )
@@ -68,7 +71,7 @@ def report(
 
 
 def _paid(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:
-    told = (
+    texts = (
         f"{name}: {price_text(pots[name].filter.measure, taken, pots[name].unit)}" for name, taken in charges.items()
     )
-    return "; ".join(told)
+    return "; ".join(texts)

@@ -56,22 +56,22 @@ def verify(
         raise ParameterError("say which certificate to check: dither verify certificate.json")
     verdict = seal.check(_read(file), [_key(text) for text in key] if key else ())
     if not key and verdict.key in known_keys():
-        verdict = replace(verdict, known=True)
+        verdict = replace(verdict, has_known_key=True)
     if values is not None and verdict.body is not None:
         verdict = _check_values(verdict, verdict.body, values)
     if as_json:
-        print_json({"intact": verdict.intact, "known_key": verdict.known, "key": verdict.key,
+        print_json({"intact": verdict.intact, "known_key": verdict.has_known_key, "key": verdict.key,
                     "problems": list(verdict.problems)})  # fmt: skip
     else:
         for line in _describe(verdict, file, values):
             typer.echo(line)
     if not verdict.intact:
         raise typer.Exit(1)
-    if not verdict.known:
+    if not verdict.has_known_key:
         raise typer.Exit(UNKNOWN_KEY)
 
 
-def _check_values(verdict: seal.Verdict, body: dict[str, Any], values: Path) -> seal.Verdict:
+def _check_values(verdict: seal.SealVerdict, body: dict[str, Any], values: Path) -> seal.SealVerdict:
     """The verdict on certificate and values together."""
     promised = body["values"]["commitment"] if "values" in body else ""
     if opens(_read(values, MAX_VALUES), promised):
@@ -80,7 +80,7 @@ def _check_values(verdict: seal.Verdict, body: dict[str, Any], values: Path) -> 
     return replace(verdict, problems=(problem,), body=None)
 
 
-def _describe(verdict: seal.Verdict, file: Path, values: Path | None) -> Iterator[str]:
+def _describe(verdict: seal.SealVerdict, file: Path, values: Path | None) -> Iterator[str]:
     """The verdict in lines; what others wrote is escaped, so that it cannot draw on the terminal."""
     name = escape_label(str(file))
     if verdict.body is None:
@@ -97,7 +97,7 @@ def _describe(verdict: seal.Verdict, file: Path, values: Path | None) -> Iterato
         yield f"  {escape_label(str(values))}: {covered}"
     yield f"  signed by {verdict.key}"
     yield f"  {escape_label(verdict.body['guarantee']['stated'])}"
-    if not verdict.known:
+    if not verdict.has_known_key:
         yield (
             "  no key was given, and none known here matches: ask the curator for theirs "
             "(dither verify --show-key CATALOG) and check again with --key"

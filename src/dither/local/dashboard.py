@@ -14,7 +14,7 @@ import numpy as np
 
 from dither.local.estimate import Estimate
 from dither.local.protocol import UNPROTECTED
-from dither.pages.charts import Point, draw_dots
+from dither.pages.charts import ChartPoint, draw_dots
 from dither.pages.html import Html, join, write_details, write_element
 from dither.pages.page import PageSection, write_page
 from dither.pages.tables import write_table
@@ -39,10 +39,10 @@ def _show_panel(name: str, estimate: Estimate, level: float, top: int) -> Html:
     )
 
 
-def _list_points(estimate: Estimate, level: float, top: int) -> list[Point]:
+def _list_points(estimate: Estimate, level: float, top: int) -> list[ChartPoint]:
     """The largest estimates first."""
     values = estimate.values.ravel()
     low, high = (end.ravel() for end in estimate.interval(level))
     names = estimate.labels or tuple(str(i) for i in range(values.size))
     order = np.argsort(values)[::-1][:top]
-    return [Point(names[i], float(values[i]), float(low[i]), float(high[i])) for i in order]
+    return [ChartPoint(names[i], float(values[i]), float(low[i]), float(high[i])) for i in order]

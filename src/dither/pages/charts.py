@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dither.pages.html import Html, write_element
 
 
-class Point(NamedTuple):
+class ChartPoint(NamedTuple):
     """One answer: its label, value, interval (None where there is no bound) and exact answer.
 
     Only dev data has exact answers.
@@ -59,7 +59,7 @@ class _Scale:
         return f"{self.percent(value):.2f}%"
 
 
-def draw_dots(points: Sequence[Point], name: str) -> Html:
+def draw_dots(points: Sequence[ChartPoint], name: str) -> Html:
     """One row for each answer, on a common axis that includes zero."""
     points = [point for point in points if not math.isnan(point.value)]
     if not points:
@@ -76,7 +76,7 @@ def draw_dots(points: Sequence[Point], name: str) -> Html:
     return write_element("div", *rows, class_="chart", role="img", aria_label=words)
 
 
-def _choose_scale(points: Sequence[Point]) -> _Scale:
+def _choose_scale(points: Sequence[ChartPoint]) -> _Scale:
     """The axis follows values first: a whisker far longer than all answers is cut at the edge."""
     values = [x for point in points for x in (point.value, point.truth) if x is not None]
     ends = [x for point in points for x in (point.low, point.high) if x is not None]
@@ -97,7 +97,7 @@ def _draw_ticks(scale: _Scale) -> list[Html]:
     return [write_element("i", format_number(mark), style=f"left:{scale.position(mark)}") for mark in marks]
 
 
-def _draw_row(point: Point, scale: _Scale) -> Html:
+def _draw_row(point: ChartPoint, scale: _Scale) -> Html:
     shapes = [_draw_upright("zero", scale.position(0.0), 0, 24)]
     if point.low is not None or point.high is not None:
         left = scale.position(-math.inf if point.low is None else point.low)
@@ -115,7 +115,7 @@ def _draw_upright(kind: str, x: str, top: int, bottom: int) -> Html:
     return write_element("line", class_=kind, x1=x, x2=x, y1=str(top), y2=str(bottom))
 
 
-def _say_points(points: Sequence[Point], name: str) -> str:
+def _say_points(points: Sequence[ChartPoint], name: str) -> str:
     words = []
     for point in points[:12]:
         value, low, high = map(format_number, (point.value, point.low, point.high))

@@ -27,14 +27,14 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """Points in the unit square, joined."""
 
     points: Sequence[tuple[float, float]]
     kind: LineKind
 
 
-def draw_curves(lines: Sequence[Line], across: Axis, up: Axis, note: str) -> Html:
+def draw_curves(lines: Sequence[ChartLine], across: Axis, up: Axis, note: str) -> Html:
     """Lines over a grid of four by four."""
     shapes = [shape for step in range(5) for shape in _draw_grid(step / 4, across, up)]
     middle = _BOTTOM / 2
@@ -55,7 +55,7 @@ def _draw_grid(share: float, across: Axis, up: Axis) -> list[Html]:
     ]
 
 
-def _draw_line(line: Line) -> Html:
+def _draw_line(line: ChartLine) -> Html:
     points = " ".join(f"{_LEFT + x * _ACROSS:.1f},{_BOTTOM - y * _UP:.1f}" for x, y in line.points)
     return write_element("polyline", class_=line.kind, fill="none", points=points)
 

@@ -17,7 +17,7 @@ class Cell(NamedTuple):
     tone: Tone | None = None
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """Cells, and sentences shown across the whole width below them."""
 
     cells: Sequence[str | Cell]
@@ -26,20 +26,20 @@ class Row(NamedTuple):
 
 def write_table(
     head: Sequence[str],
-    rows: Iterable[Sequence[str | Cell] | Row],
+    rows: Iterable[Sequence[str | Cell] | TableRow],
     kind: str | None = None,
 ) -> Html:
     """A table with its first row as head; cells may be texts, markup or `Cell`s."""
     top = write_element("tr", *(write_element("th", name) for name in head))
     lines: list[Html] = []
     for row in rows:
-        lines += _write_row(row if isinstance(row, Row) else Row(row), len(head))
+        lines += _write_row(row if isinstance(row, TableRow) else TableRow(row), len(head))
     body = write_element("tbody", *lines)
     table = write_element("table", write_element("thead", top), body, class_=kind)
     return write_element("div", table, class_="wide")
 
 
-def _write_row(row: Row, width: int) -> list[Html]:
+def _write_row(row: TableRow, width: int) -> list[Html]:
     cells = write_element("tr", *map(_write_cell, row.cells), class_="noted" if row.notes else None)
     if not row.notes:
         return [cells]

@@ -25,7 +25,7 @@ AS_IF = "as if stopped at a point fixed in advance"
 
 
 @dataclass(frozen=True)
-class Reading:
+class LabelledGuarantee:
     """One labelled number."""
 
     label: str
@@ -48,27 +48,29 @@ class PotBalances:
     notes: tuple[str, ...] = ()
     horizon: int | None = None
 
-    def guarantee(self, pot: Pot) -> Reading:
+    def guarantee(self, pot: Pot) -> LabelledGuarantee:
         """What holds for all that this pot ever pays for, whatever is asked."""
-        return Reading(f"{pot.name}, whatever is asked", *pot.filter.guarantee(pot.ceiling), pot.unit)
+        return LabelledGuarantee(f"{pot.name}, whatever is asked", *pot.filter.guarantee(pot.ceiling), pot.unit)
 
-    def so_far(self, pot: Pot) -> Reading:
+    def so_far(self, pot: Pot) -> LabelledGuarantee:
         """The running sum as an epsilon; for pure and (epsilon, delta) sums it is the sum itself."""
         label = f"{pot.name}, so far" + ("" if pot.rule in ("pure", "approx") else f", {AS_IF}")
         total = pot.spent + pot.reissued
         epsilon, delta = pot.filter.guarantee(total) if total else (Fraction(0), Fraction(0))
-        return Reading(label, epsilon, pot.delta_spent if pot.rule in ("pure", "approx") else delta, pot.unit)
+        return LabelledGuarantee(label, epsilon, pot.delta_spent if pot.rule in ("pure", "approx") else delta, pot.unit)
 
-    def worst_case(self) -> Reading | None:
+    def worst_case(self) -> LabelledGuarantee | None:
         """All analysts and groups together: the dataset's total, shown under either policy."""
         root = next((pot for pot in self.pots if pot.inside is None), None)
         return (
             None
             if root is None
-            else Reading("all groups together, whatever is asked", *root.filter.guarantee(root.ceiling), root.unit)
+            else LabelledGuarantee(
+                "all groups together, whatever is asked", *root.filter.guarantee(root.ceiling), root.unit
+            )
         )
 
-    def person(self) -> Reading | None:
+    def person(self) -> LabelledGuarantee | None:
         """One person over all windows of the declared bounds, whatever is asked; None where the unit is no window."""
         root = next((pot for pot in self.pots if pot.inside is None), None)
         if root is None or self.horizon is None:
@@ -76,7 +78,7 @@ class PotBalances:
         windows = next((pot for pot in self.pots if pot.is_windows), root)
         label = f"one person over all {self.horizon} windows, whatever is asked"
         pair = over_windows(root.filter, min(root.ceiling, windows.ceiling), self.horizon)
-        return Reading(label, *pair, root.unit.rpartition("_")[0])
+        return LabelledGuarantee(label, *pair, root.unit.rpartition("_")[0])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = RichTable("pot", "kind", "rule", "spent", "left", "cap", "ceiling", "for reissues")

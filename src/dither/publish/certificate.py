@@ -24,7 +24,7 @@ from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.release import Release
 from dither.privacy.ledger import Incident, Pot
 from dither.privacy.ledger.pots import charge_of
-from dither.publish.budget import Reading
+from dither.publish.budget import LabelledGuarantee
 from dither.version import LOSS_VERSION, __version__
 
 VARIANTS = {
@@ -44,10 +44,10 @@ def body_of(
     release: Release,
     sql: str,
     limits: Iterable[str],
-    way: tuple[Pot, ...],
+    pot_path: tuple[Pot, ...],
     incidents: Iterable[Incident],
     post_processing: Iterable[str] = (),
-    over_windows: Reading | None = None,
+    over_windows: LabelledGuarantee | None = None,
     commitment: str = "",
 ) -> dict[str, Any]:
     """What a certificate says of a release; `way` is the pot that was asked and all it is inside of.
@@ -55,8 +55,11 @@ def body_of(
     The pots stand as they do when the certificate is made, by what was released until then: what is under way does not
     show (privacy-rules 17).
     """
-    priced, at, pot = release.priced, release.at, way[0]
-    catalog, price = at.catalog, priced.request.price
+    priced = release.priced
+    version = release.at
+    pot = pot_path[0]
+    catalog = version.catalog
+    price = priced.request.price
     return {
         "release": {
             "id": release.release_id,
@@ -70,39 +73,39 @@ def body_of(
             "name": catalog.dataset,
             "lineage": catalog.lineage,
             "population": catalog.population,
-            "version": at.number,
-            "catalog_hash": at.catalog_hash,
+            "version": version.number,
+            "catalog_hash": version.catalog_hash,
         },
-        "context": at.context,
+        "context": version.context,
         "mode": {"name": "embedded", "not_promised": list(EMBEDDED)},
         "guarantee": _guarantee(release, pot),
         "unit": {
             "protects": catalog.unit.label,
             "neighbours": catalog.neighbours,
-            "not_protected": [f"{each.key}: {each.because}" for each in catalog.people if not each.protected],
+            "not_protected": [f"{person.key}: {person.because}" for person in catalog.people if not person.protected],
             "over_all_windows": "" if over_windows is None else _over_windows(over_windows),
         },
-        "mechanisms": [_mechanism(each) for each in priced.steps],
+        "mechanisms": [_mechanism(calibrated) for calibrated in priced.steps],
         "bounds": _bounds(catalog, used_columns(release)),
-        "limits": sorted({*filter(_is_told, limits), *_table_limits(catalog, release)}),
+        "limits": sorted({*filter(_is_stated, limits), *_table_limits(catalog, release)}),
         "price": {
             "asked": f"{price.name} {number(price.value)}",
             "loss": priced.loss.to_json(),
             "charges": {name: [number(taken.amount), number(taken.delta)] for name, taken in release.charges.items()},
         },
-        "pots": {each.name: _pot(each, release) for each in way},
+        "pots": {pot_on_path.name: _pot(pot_on_path, release) for pot_on_path in pot_path},
         "post_processing": list(post_processing),
         "values": {"commitment": commitment},
         "unprotected": list(UNPROTECTED),
-        "incidents": [{"reserve": each.reserve, "code": each.code} for each in incidents],
+        "incidents": [{"reserve": incident.reserve, "code": incident.code} for incident in incidents],
         "software": {"dither": __version__, "losses": LOSS_VERSION},
     }
 
 
-def _over_windows(reading: Reading) -> str:
+def _over_windows(guarantee: LabelledGuarantee) -> str:
     """The person-level figure of a (person, window) unit, over the windows that the catalog declares."""
-    pair = f"epsilon {rounded_up(reading.epsilon)} at delta {rounded_up(reading.delta)}"
-    return f"{reading.label}: {pair}, for one {reading.unit}"
+    pair = f"epsilon {rounded_up(guarantee.epsilon)} at delta {rounded_up(guarantee.delta)}"
+    return f"{guarantee.label}: {pair}, for one {guarantee.unit}"
 
 
 def plan_hash_of(release: Release) -> str:
@@ -113,33 +116,39 @@ def plan_hash_of(release: Release) -> str:
 
 def number(value: Fraction) -> str:
     """A fraction as the shortest decimal that is exact, else as p/q: what a reader and a machine both take."""
-    denominator, twos, fives = value.denominator, 0, 0
+    denominator = value.denominator
+    twos = 0
+    fives = 0
     while denominator % 2 == 0:
-        denominator, twos = denominator // 2, twos + 1
+        denominator = denominator // 2
+        twos = twos + 1
     while denominator % 5 == 0:
-        denominator, fives = denominator // 5, fives + 1
-    places = max(twos, fives)
-    if denominator != 1 or places > 12:
+        denominator = denominator // 5
+        fives = fives + 1
+    decimals = max(twos, fives)
+    if denominator != 1 or decimals > 12:
         return fraction_text(value)
-    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
-    text = digits if places == 0 else f"{digits[:-places]}.{digits[-places:]}"
+    digits = str(abs(value.numerator) * 10**decimals // value.denominator).rjust(decimals + 1, "0")
+    text = digits if decimals == 0 else f"{digits[:-decimals]}.{digits[-decimals:]}"
     return f"-{text}" if value < 0 else text
 
 
 def _guarantee(release: Release, pot: Pot) -> dict[str, Any]:
     """Of this release alone: the rule's own parameters, and (epsilon, delta)."""
-    rule, taken = pot.filter, release.charges.get(pot.name)
+    rule = pot.filter
+    taken = release.charges.get(pot.name)
     priced = release.priced
     amount, delta = taken if taken is not None else charge_of(pot, priced.loss)
     native = {rule.measure: number(amount), "delta": number(delta)}
     native |= {"alpha": number(rule.alpha)} if rule.name == "rdp" else {}
     if rule.name in ("pure", "approx"):
-        epsilon, total = amount, delta
+        epsilon = amount
+        total = delta
     else:
         epsilon, total = rule.guarantee(amount)
         total = total - rule.delta_selection + delta
     unit = priced.at.catalog.unit.label
-    said = (
+    stated = (
         f"epsilon {rounded_up(epsilon)} at delta {rounded_up(total)}, for one {unit} ({priced.at.catalog.neighbours})"
     )
     return {
@@ -147,7 +156,7 @@ def _guarantee(release: Release, pot: Pot) -> dict[str, Any]:
         "native": native,
         "epsilon": number(epsilon),
         "delta": number(total),
-        "stated": said,
+        "stated": stated,
     }
 
 
@@ -158,8 +167,8 @@ def rounded_up(value: Fraction) -> str:
     ('0.5', '0.333334', '1e-6')
     """
     up = Context(prec=6, rounding=ROUND_CEILING)
-    found = up.divide(Digits(value.numerator), Digits(value.denominator)).normalize(up)
-    return f"{found:f}" if found == 0 or found >= Digits("1e-4") else f"{found:e}"
+    decimal = up.divide(Digits(value.numerator), Digits(value.denominator)).normalize(up)
+    return f"{decimal:f}" if decimal == 0 or decimal >= Digits("1e-4") else f"{decimal:e}"
 
 
 def _pot(pot: Pot, release: Release) -> dict[str, Any]:
@@ -180,7 +189,8 @@ def _pot(pot: Pot, release: Release) -> dict[str, Any]:
 
 
 def _mechanism(calibrated: Calibrated) -> dict[str, Any]:
-    mechanism, step = calibrated.mechanism, calibrated.step
+    mechanism = calibrated.mechanism
+    step = calibrated.step
     document: dict[str, Any] = {
         "mechanism": mechanism.stored_name,
         "family": step.family,
@@ -199,15 +209,15 @@ def _mechanism(calibrated: Calibrated) -> dict[str, Any]:
 def used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
     """The columns that the plans name, by registered table: a name that appears anywhere in a plan counts."""
     used: dict[str, tuple[Column, ...]] = {}
-    for each in release.priced.steps:
-        tree = plan_json(each.step.query)
+    for calibrated in release.priced.steps:
+        tree = plan_json(calibrated.step.query)
         named = {text.lower() for text in _texts(tree)}
-        for node in nodes_of(each.step.query.plan):
+        for node in nodes_of(calibrated.step.query.plan):
             if isinstance(node, Scan):
                 table = release.at.catalog.table(node.table)
-                mine = {column.name for column in used.get(table.name, ())}
-                found = tuple(c for c in table.columns if c.name.lower() in named or c.name in mine)
-                used[table.name] = found
+                used_names = {column.name for column in used.get(table.name, ())}
+                columns = tuple(c for c in table.columns if c.name.lower() in named or c.name in used_names)
+                used[table.name] = columns
     return used
 
 
@@ -224,12 +234,12 @@ def _texts(tree: Any) -> Iterator[str]:
 
 def _bounds(catalog: Catalog, used: dict[str, tuple[Column, ...]]) -> dict[str, Any]:
     """Bounds, lists and null rules of the columns used, with where they came from."""
-    told: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
     for table, columns in used.items():
         for column in columns:
-            if found := _bound(column):
-                told[f"{table}.{column.name}"] = found
-    return told
+            if bound := _bound(column):
+                bounds[f"{table}.{column.name}"] = bound
+    return bounds
 
 
 def _bound(column: Column) -> dict[str, Any]:
@@ -248,9 +258,9 @@ def _bound(column: Column) -> dict[str, Any]:
         show = _day
     elif isinstance(column, Timestamp):
         show = _second
-    told = {"lower": show(column.lower_grid * column.step), "upper": show(column.upper_grid * column.step)}
+    ends = {"lower": show(column.lower_grid * column.step), "upper": show(column.upper_grid * column.step)}
     provenance = str(getattr(column, "provenance", "the type"))
-    return told | {"resolution": number(column.step), "nulls": column.nulls.rule, "provenance": provenance}
+    return ends | {"resolution": number(column.step), "nulls": column.nulls.rule, "provenance": provenance}
 
 
 def _day(value: Fraction) -> str:
@@ -261,16 +271,16 @@ def _second(value: Fraction) -> str:
     return seconds_text(int(value), 0)
 
 
-def _is_told(limit: str) -> bool:
+def _is_stated(limit: str) -> bool:
     """Not the recipe's own words for rows per unit: the limits of each table say it with the table's name."""
     return not re.fullmatch(r"at most \d+ rows? per \w+", limit)
 
 
 def _table_limits(catalog: Catalog, release: Release) -> set[str]:
     """How much of one unit the registered tables hold."""
-    found = set()
+    limits = set()
     for name in used_columns(release):
         table = catalog.table(name)
         if table.kind == "private" and table.rows_per_unit is not None:
-            found.add(f"at most {table.rows_per_unit} rows of {table.name} per {catalog.unit.label}")
-    return found
+            limits.add(f"at most {table.rows_per_unit} rows of {table.name} per {catalog.unit.label}")
+    return limits

@@ -15,7 +15,7 @@ from dither.privacy.losses import Loss
 
 
 @dataclass(frozen=True)
-class Named:
+class MapOf:
     """An object whose keys are names (of pots, of columns), each with a value of one kind."""
 
     kind: Any
@@ -64,10 +64,10 @@ BODY: dict[str, Any] = {
     },
     "unit": {"protects": str, "neighbours": str, "not_protected": [str], "over_all_windows": str},
     "mechanisms": [_MECHANISM],
-    "bounds": Named(_BOUND),
+    "bounds": MapOf(_BOUND),
     "limits": [str],
-    "price": {"asked": str, "loss": LOSS, "charges": Named([str])},
-    "pots": Named(_POT),
+    "price": {"asked": str, "loss": LOSS, "charges": MapOf([str])},
+    "pots": MapOf(_POT),
     "post_processing": [str],
     "values": {"commitment": str},
     "unprotected": [str],
@@ -95,7 +95,7 @@ def _check(value: Any, kind: Any, path: str) -> Iterator[str]:
     elif isinstance(kind, AnyOf):
         if not any(not list(_check(value, choice, path)) for choice in kind.kinds):
             yield _say_kind(path)
-    elif isinstance(kind, (dict, Named)):
+    elif isinstance(kind, (dict, MapOf)):
         yield from _check_members(value, kind, path)
     elif isinstance(kind, list):
         yield from _check_items(value, kind[0], path)
@@ -103,7 +103,7 @@ def _check(value: Any, kind: Any, path: str) -> Iterator[str]:
         yield _say_kind(path)
 
 
-def _check_members(value: Any, kind: dict[str, Any] | Named, path: str) -> Iterator[str]:
+def _check_members(value: Any, kind: dict[str, Any] | MapOf, path: str) -> Iterator[str]:
     if not isinstance(value, dict):
         yield _say_kind(path)
         return
@@ -119,8 +119,8 @@ def _check_members(value: Any, kind: dict[str, Any] | Named, path: str) -> Itera
         yield from (f"{_join(path, key)}{_MISSING}" for key in missing)
 
 
-def _list_kinds(value: dict[str, Any], kind: dict[str, Any] | Named) -> dict[str, Any]:
-    if isinstance(kind, Named):
+def _list_kinds(value: dict[str, Any], kind: dict[str, Any] | MapOf) -> dict[str, Any]:
+    if isinstance(kind, MapOf):
         return dict.fromkeys(value, kind.kind)
     return {key.removesuffix("?"): member_kind for key, member_kind in kind.items()}
 
@@ -129,8 +129,8 @@ def _check_items(value: Any, kind: Any, path: str) -> Iterator[str]:
     if not isinstance(value, list):
         yield _say_kind(path)
         return
-    for position, item in enumerate(value):
-        yield from _check(item, kind, f"{path}[{position}]")
+    for position, element in enumerate(value):
+        yield from _check(element, kind, f"{path}[{position}]")
 
 
 def _check_loss(value: Any, path: str) -> Iterator[str]:
@@ -144,8 +144,8 @@ def _check_loss(value: Any, path: str) -> Iterator[str]:
         if isinstance(member, dict):
             yield from _check_loss(member, _join(path, name))
         elif isinstance(member, list):
-            for position, item in enumerate(member):
-                yield from _check_loss(item, f"{_join(path, name)}[{position}]")
+            for position, element in enumerate(member):
+                yield from _check_loss(element, f"{_join(path, name)}[{position}]")
         elif type(member) not in (str, int):
             yield _say_kind(_join(path, name))
 
@@ -157,7 +157,7 @@ def _list_loss_types(base: type[Loss] = Loss) -> Iterator[type[Loss]]:
         yield from _list_loss_types(kind)
 
 
-_LOSS_FIELDS = {kind.type: {item.name for item in fields(kind)} for kind in _list_loss_types()}
+_LOSS_FIELDS = {kind.type: {loss_field.name for loss_field in fields(kind)} for kind in _list_loss_types()}
 
 
 def _join(path: str, key: str) -> str:

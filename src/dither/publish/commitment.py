@@ -54,7 +54,8 @@ def opens(text: str, promised: str) -> bool:
         read = read_json(text, max_characters=MAX_VALUES, allow_floats=True, allow_empty_keys=True)
         if not isinstance(read, dict) or not {"columns", "nonce"} <= set(read) <= {"columns", "nonce", "info"}:
             raise ValueError("shape")
-        columns, nonce = read["columns"], read["nonce"]
+        columns = read["columns"]
+        nonce = read["nonce"]
         if not isinstance(columns, dict) or re.fullmatch("[0-9a-f]{64}", nonce) is None:
             raise ValueError("shape")
         opened = commitment(columns, nonce)

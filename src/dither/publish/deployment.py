@@ -68,11 +68,11 @@ class Deployment:
 
 
 def _kinds(loss: dict[str, Any]) -> Iterator[str]:
-    parts: Iterable[dict[str, Any]] = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
-    if not parts:
+    inner_losses: Iterable[dict[str, Any]] = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
+    if not inner_losses:
         yield str(loss["type"])
-    for part in parts:
-        yield from _kinds(part)
+    for inner_loss in inner_losses:
+        yield from _kinds(inner_loss)
 
 
 def _texts(tree: Any) -> Iterator[str]:

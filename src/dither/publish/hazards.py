@@ -16,7 +16,8 @@ from dither.catalog import Category, Date, Decimal, Integer, Text, Timestamp, Un
 from dither.publish.certificate import rounded_up
 from dither.publish.deployment import Deployment
 
-LARGE, EMPTY = Fraction(3), Fraction(10)
+LARGE = Fraction(3)
+EMPTY = Fraction(10)
 COMMON_DELTA = Fraction(1, 10**5)
 _READ_OFF = re.compile(r"\b(observed|the data|dataset|max(imum)? of|min(imum)? of|quantile|percentile|sample|tuned)\b")
 
@@ -39,11 +40,11 @@ def hazards(of: Deployment) -> tuple[Hazard, ...]:
 
 
 def _parameters(of: Deployment) -> Iterator[Hazard]:
-    found = of.guarantee()
-    if found is None:
+    guarantee = of.guarantee()
+    if guarantee is None:
         yield Hazard("no-budget", "no pot is open, so nothing bounds what may be learned: dither budget open")
         return
-    epsilon, delta = found
+    epsilon, delta = guarantee
     stated = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)} for one {of.catalog.unit.label}"
     if epsilon > EMPTY:
         yield Hazard("large-epsilon", f"{stated}: odds may move by more than 20,000; attach evidence from attacks")

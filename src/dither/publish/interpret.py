@@ -71,11 +71,13 @@ class Meaning:
         """
         if not 0 <= false_positive <= 1:
             raise ParameterError(f"a false-positive rate lies in [0, 1], got {false_positive}")
-        e, d, a = _exp(self.epsilon), float(self.delta), false_positive
-        found = min(e * a + d, 1 - (1 - d - a) / e) * _UP
+        e = _exp(self.epsilon)
+        d = float(self.delta)
+        a = false_positive
+        largest_share = min(e * a + d, 1 - (1 - d - a) / e) * _UP
         if self.loss is not None:
-            found = min(found, 1 - tradeoff(self.loss, [a]).false_negative[0].lower)
-        return min(1.0, max(a, found))
+            largest_share = min(largest_share, 1 - tradeoff(self.loss, [a]).false_negative[0].lower)
+        return min(1.0, max(a, largest_share))
 
     def together(self, size: int) -> Meaning:
         """The guarantee towards `size` units at once: a household, a person with so many rows, so many windows.
@@ -85,14 +87,16 @@ class Meaning:
         if not isinstance(size, int) or size < 1:
             raise ParameterError(f"a group has 1 or more members, got {quote(size)}")
         unit = self.unit if size == 1 else f"{size} x {self.unit}"
-        epsilon, delta = self.epsilon * size, _group_delta(self.epsilon, self.delta, size)
+        epsilon = self.epsilon * size
+        delta = _group_delta(self.epsilon, self.delta, size)
         loss = None
         if self.loss is not None:
             try:
                 loss = group(self.loss, size)
                 same = curve_epsilon(loss, self.delta).upper if self.delta else math.inf
                 if math.isfinite(same):  # stated at the delta of the unit, so that the two compare
-                    epsilon, delta = Fraction(same), self.delta
+                    epsilon = Fraction(same)
+                    delta = self.delta
             except RefusedError:
                 loss = None
         return Meaning(epsilon, delta, unit, self.neighbours, loss)
@@ -100,30 +104,32 @@ class Meaning:
     def lines(self, *, household: int = 4, rows: int | None = None, windows: int | None = None) -> list[str]:
         """The meaning in sentences."""
         who = _words(self.unit)
-        told = [f"The guarantee: {self.stated}."]
-        told += [self._belief(prior, who) for prior in PRIORS]
+        sentences = [f"The guarantee: {self.stated}."]
+        sentences += [self._belief(prior, who) for prior in PRIORS]
         if self.delta:
-            told.append(
+            sentences.append(
                 f"That holds in all but {_rare(self.exception)} of cases; in those, nothing is promised. A delta far "
                 f"below 1 / number of people keeps this from being the whole story of anyone."
             )
-        told += [self._test(rate, who) for rate in RATES]
+        sentences += [self._test(rate, who) for rate in RATES]
         many = self.together(household)
-        told.append(f"A household of {household}, counted together: {many.phrase(f'for {household} {who}s at once')}.")
+        sentences.append(
+            f"A household of {household}, counted together: {many.phrase(f'for {household} {who}s at once')}."
+        )
         if self.unit == "row":
             count = 10 if rows is None else rows
-            told.append(f"One row is protected, not one person. {self.person(count, 'rows')}")
+            sentences.append(f"One row is protected, not one person. {self.person(count, 'rows')}")
         elif rows is not None:
             raise ParameterError(f"the unit is {self.unit}: all rows of one are protected together, however many")
         if self.unit.startswith("person_"):
             count = 12 if windows is None else windows
-            told.append(f"One {who} is protected. {self.person(count, self.unit.removeprefix('person_') + 's')}")
+            sentences.append(f"One {who} is protected. {self.person(count, self.unit.removeprefix('person_') + 's')}")
         elif windows is not None:
             raise ParameterError(f"the unit is {self.unit}, which has no windows")
-        told.append(
+        sentences.append(
             "What is true of the population can be learned, and can concern people whether or not they are in the data."
         )
-        return told
+        return sentences
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -178,7 +184,8 @@ def interpret(
     epsilon: Number, delta: Number, *, unit: str, neighbours: Neighbours, loss: Loss | None = None
 ) -> Meaning:
     """The meaning of (epsilon, delta) for a unit; all four must be said, since none means anything without the rest."""
-    price, share = exact(epsilon, "epsilon"), exact(delta, "delta")
+    price = exact(epsilon, "epsilon")
+    share = exact(delta, "delta")
     as_float(price, "epsilon")
     as_float(share, "delta")
     if price < 0 or not 0 <= share <= 1:
@@ -191,10 +198,10 @@ def interpret(
 @refuse_beyond_floats
 def of_loss(loss: Loss, delta: Number) -> Meaning:
     """The meaning of a workload fixed in advance, by its own curves."""
-    found = curve_epsilon(loss, delta).upper
-    if not math.isfinite(found):
+    epsilon = curve_epsilon(loss, delta).upper
+    if not math.isfinite(epsilon):
         raise ParameterError(f"there is no finite epsilon at delta {delta}: choose a larger delta")
-    return interpret(Fraction(found), delta, unit=loss.unit, neighbours=loss.neighbours, loss=loss)
+    return interpret(Fraction(epsilon), delta, unit=loss.unit, neighbours=loss.neighbours, loss=loss)
 
 
 def of_pot(pot: Pot) -> Meaning:
@@ -215,10 +222,10 @@ def _group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
     """delta (1 + e^eps + ... + e^((k-1) eps)), rounded up, at most 1."""
     if delta == 0:
         return Fraction(0)
-    each = float(epsilon)
-    if each * size > 700:
+    exponent = float(epsilon)
+    if exponent * size > 700:
         return Fraction(1)
-    ratio = size if each == 0 else math.expm1(size * each) / math.expm1(each) * _UP
+    ratio = size if exponent == 0 else math.expm1(size * exponent) / math.expm1(exponent) * _UP
     return min(Fraction(1), delta * Fraction(ratio))
 
 
@@ -258,13 +265,13 @@ def _digits(share: float, to: Any) -> str:
     if share <= 0:
         return "0%"
     hundred = share * 100
-    places = max(0, 2 - math.floor(math.log10(hundred)))
+    decimals = max(0, 2 - math.floor(math.log10(hundred)))
     if hundred > 99:
-        places = max(places, 2 - math.floor(math.log10(100 - hundred)))
-    places = min(places, 12)
-    nudge = 1e-9 * 10**-places
-    found = to((hundred - nudge if to is math.ceil else hundred + nudge) * 10**places) / 10**places
-    return f"{found:.{places}f}".rstrip("0").rstrip(".") + "%" if places else f"{found:.0f}%"
+        decimals = max(decimals, 2 - math.floor(math.log10(100 - hundred)))
+    decimals = min(decimals, 12)
+    nudge = 1e-9 * 10**-decimals
+    percent = to((hundred - nudge if to is math.ceil else hundred + nudge) * 10**decimals) / 10**decimals
+    return f"{percent:.{decimals}f}".rstrip("0").rstrip(".") + "%" if decimals else f"{percent:.0f}%"
 
 
 def _rare(share: float) -> str:

@@ -36,7 +36,9 @@ _STATUS = ("Converted", "Draft", "Pending", "Changes Required", "Approved", "App
 _PRODUCT = ("Summary statistics", "Machine learning model", "Dataset", "Synthetic data", "Interactive API",
             "SQL queries")  # fmt: skip
 _SECTOR = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-TEXT, NUMBER, LIST = "text", "number", "list"
+TEXT = "text"
+NUMBER = "number"
+LIST = "list"
 SCHEMA: dict[str, Any] = {
     "url_slug": TEXT,
     "status": _STATUS,
@@ -72,11 +74,13 @@ SCHEMA: dict[str, Any] = {
 
 def entry(of: Deployment) -> dict[str, Any]:
     """The entry: every field that catalog and ledger know, prompts for the rest."""
-    catalog, total, found = of.catalog, of.total, of.guarantee()
+    catalog = of.catalog
+    total = of.total
+    guarantee = of.guarantee()
     slug = re.sub(r"[^a-z0-9]+", "_", catalog.dataset.lower()).strip("_")
     parameters: dict[str, str] = {}
-    if found is not None and total is not None:
-        parameters = {"epsilon": rounded_up(found[0]), "delta": rounded_up(found[1])}
+    if guarantee is not None and total is not None:
+        parameters = {"epsilon": rounded_up(guarantee[0]), "delta": rounded_up(guarantee[1])}
         parameters |= {"rho": rounded_up(total.ceiling)} if total.rule == "zcdp" else {}
     return {
         "url_slug": slug,
@@ -167,50 +171,52 @@ def _check_size(text: str) -> None:
             raise ValueError("too deep, or an alias")
 
 
-def problems(found: Any) -> list[str]:
+def problems(document: Any) -> list[str]:
     """What is wrong with an entry by the schema, field by field; prompts that are left count as problems of it."""
-    return [*_check(found, SCHEMA, ""), *(f"{path}: {text}" for path, text in prompts(found))]
+    return [*_check(document, SCHEMA, ""), *(f"{path}: {text}" for path, text in prompts(document))]
 
 
-def prompts(found: Any, path: str = "") -> list[tuple[str, str]]:
+def prompts(document: Any, path: str = "") -> list[tuple[str, str]]:
     """The prompts that are left, by field."""
-    if isinstance(found, str):
-        return [(path, found[found.index(PROMPT) :])] if PROMPT in found else []
-    pairs = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
-    return [each for key, value in pairs for each in prompts(value, f"{path}.{key}" if path else str(key))]
+    if isinstance(document, str):
+        return [(path, document[document.index(PROMPT) :])] if PROMPT in document else []
+    pairs = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    return [prompt for key, value in pairs for prompt in prompts(value, f"{path}.{key}" if path else str(key))]
 
 
-def _check(found: Any, want: Any, path: str) -> list[str]:
+def _check(value: Any, want: Any, path: str) -> list[str]:
     where = path or "the entry"
     if isinstance(want, dict):
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             return [f"{where}: must have fields"]
-        known = {name.rstrip("?"): kind for name, kind in want.items()}
-        wrong = [f"{path}.{name}: no such field".lstrip(".") for name in found if name not in known]
+        kinds = {name.rstrip("?"): kind for name, kind in want.items()}
+        wrong = [f"{path}.{name}: no such field".lstrip(".") for name in value if name not in kinds]
         wrong += [
-            f"{path}.{name}: missing".lstrip(".") for name in want if not name.endswith("?") and name not in found
+            f"{path}.{name}: missing".lstrip(".") for name in want if not name.endswith("?") and name not in value
         ]
-        for name, kind in known.items():
-            if name in found:
-                wrong += _check(found[name], kind, f"{path}.{name}".lstrip("."))
+        for name, kind in kinds.items():
+            if name in value:
+                wrong += _check(value[name], kind, f"{path}.{name}".lstrip("."))
         return wrong
-    if isinstance(found, str) and PROMPT in found:
+    if isinstance(value, str) and PROMPT in value:
         return []
     if isinstance(want, tuple):
-        listed = any(type(found) is type(choice) and found == choice for choice in want)  # 1 == True
+        listed = any(type(value) is type(choice) and value == choice for choice in want)  # 1 == True
         return [] if listed else [f"{where}: one of {', '.join(map(str, want))}"]
     if want == LIST:
-        return [] if isinstance(found, list) and found and all(found) else [f"{where}: a list with at least one name"]
+        return [] if isinstance(value, list) and value and all(value) else [f"{where}: a list with at least one name"]
     if want == NUMBER:
-        return [] if _is_number(found) else [f"{where}: a number"]
+        return [] if _is_number(value) else [f"{where}: a number"]
     if want == "date":
-        return [] if _is_date(str(found)) else [f"{where}: a day as YYYY-MM-DD"]
-    return [] if isinstance(found, str) and found.strip() else [f"{where}: a text"]
+        return [] if _is_date(str(value)) else [f"{where}: a day as YYYY-MM-DD"]
+    return [] if isinstance(value, str) and value.strip() else [f"{where}: a text"]
 
 
-def _is_number(found: Any) -> bool:
+def _is_number(value: Any) -> bool:
     try:
-        return not isinstance(found, bool) and 0 <= float(found) < math.inf
+        return not isinstance(value, bool) and 0 <= float(value) < math.inf
     except (TypeError, ValueError, OverflowError):
         return False
 
@@ -244,15 +250,16 @@ def _unit(of: Deployment) -> str:
 
 
 def _parameters(of: Deployment) -> str:
-    total, found = of.total, of.guarantee()
-    if total is None or found is None:
+    total = of.total
+    guarantee = of.guarantee()
+    if total is None or guarantee is None:
         return PROMPT + "no budget was opened yet"
     spent = rounded_up(total.spent + total.reissued)
     return (
         f"stated for the ceiling, fixed before any answer was seen: {total.filter.measure} "
         f"{rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and delta "
         f"{rounded_up(total.delta_spent)} in {len(of.releases)} releases; "
-        f"epsilon {rounded_up(found[0])} at delta {rounded_up(found[1])} for one {total.unit}"
+        f"epsilon {rounded_up(guarantee[0])} at delta {rounded_up(guarantee[1])} for one {total.unit}"
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dither.pages.charts import Point, draw_meter, draw_signed_bar, format_number
+from dither.pages.charts import ChartPoint, draw_meter, draw_signed_bar, format_number
 from dither.pages.html import EMPTY, Html, join, write_details, write_element, write_list
 from dither.pages.page import PageSection, write_card, write_page
 from dither.pages.tables import Cell, Tone, write_facts, write_table
@@ -19,7 +19,7 @@ from dither.publish.harms import HARMS
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredQuestion:
     """One question: what was asked, what it cost, and its chart; `expected` is what the preview said."""
 
     title: str
@@ -29,7 +29,7 @@ class Answered:
     chart: Html
     table: tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
     learned: str
-    points: tuple[Point, ...] = ()
+    points: tuple[ChartPoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,21 @@ class Paid:
     spent: str
     cap: str
     ceiling: str
-    parts: tuple[tuple[str, float], ...]
+    charges: tuple[tuple[str, float], ...]
     guarantee: str
     refusal: str = ""
-    towards: str = ""
+    delta_and_unit: str = ""
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportPage:
     """Everything that a page may show."""
 
     title: str
     lead: str
     context: str
     meaning: tuple[str, ...]
-    answered: tuple[Answered, ...] = ()
+    questions: tuple[AnsweredQuestion, ...] = ()
     staged: tuple[Staged, ...] = ()
     paid: Paid | None = None
     releases: tuple[tuple[str, str, str], ...] = ()
@@ -76,12 +76,12 @@ class Report:
     catalog: str = ""
 
 
-def page(report: Report) -> str:
+def page(report: ReportPage) -> str:
     """The report as HTML."""
     return write_page(
         report.title,
         [
-            PageSection("What was asked and learned", _show_answers(report.answered), "asked"),
+            PageSection("What was asked and learned", _show_answers(report.questions), "asked"),
             PageSection("Where the error comes from", join(map(_show_stages, report.staged)), "error"),
             PageSection("What was paid", _show_payment(report), "paid"),
             PageSection("The guarantee in words", write_list(report.meaning) if report.meaning else EMPTY, "meaning"),
@@ -100,7 +100,7 @@ _CONTEXTS = {
 }
 
 
-def _show_context(report: Report) -> Html:
+def _show_context(report: ReportPage) -> Html:
     return write_element("p", _CONTEXTS[report.context], class_=f"badge {report.context}")
 
 
@@ -112,11 +112,11 @@ _LEGEND = write_element(
 )
 
 
-def _show_answers(answers: Sequence[Answered]) -> Html:
+def _show_answers(answers: Sequence[AnsweredQuestion]) -> Html:
     return join([_LEGEND, *map(_show_answer, answers)]) if answers else EMPTY
 
 
-def _show_answer(answer: Answered) -> Html:
+def _show_answer(answer: AnsweredQuestion) -> Html:
     return write_card(
         answer.title,
         write_element("p", answer.learned),
@@ -146,16 +146,15 @@ def _format_change(change: float) -> str:
     return ("+" if change > 0 else "") + format_number(change)
 
 
-def _show_payment(report: Report) -> Html:
+def _show_payment(report: ReportPage) -> Html:
     paid = report.paid
     if paid is None:
         return EMPTY
-    balance = (
-        f": spent {paid.measure} {paid.spent}{paid.towards}; cap {paid.cap}, ceiling {paid.ceiling}. {paid.guarantee}."
-    )
+    spent = f"spent {paid.measure} {paid.spent}{paid.delta_and_unit}"
+    balance = f": {spent}; cap {paid.cap}, ceiling {paid.ceiling}. {paid.guarantee}."
     shown = [
         write_element("p", "Pot ", write_element("b", paid.pot), balance),
-        draw_meter(paid.parts, float(paid.cap), float(paid.ceiling)),
+        draw_meter(paid.charges, float(paid.cap), float(paid.ceiling)),
     ]
     if paid.refusal:
         shown.append(write_element("p", paid.refusal, class_="refusal"))
@@ -167,7 +166,7 @@ def _show_payment(report: Report) -> Html:
 _TONES: dict[str, Tone] = {"bounded": "good", "partly": "fair", "not covered": "bad"}
 
 
-def _show_limits(report: Report) -> Html:
+def _show_limits(report: ReportPage) -> Html:
     head = ("kind", "harm", "by the noise", "what else it takes")
     rows = [(harm.family, harm.harm, Cell(harm.coverage, _TONES[harm.coverage]), harm.note) for harm in HARMS]
     shown = [
@@ -186,7 +185,7 @@ def _show_limits(report: Report) -> Html:
     return join(shown)
 
 
-def _show_certificate(report: Report) -> Html:
+def _show_certificate(report: ReportPage) -> Html:
     if report.certificate is None:
         return EMPTY
     body = report.certificate["body"]
@@ -203,5 +202,5 @@ def _show_certificate(report: Report) -> Html:
     return join([write_facts(facts), verdict, write_details("the whole certificate", write_element("pre", text))])
 
 
-def _show_catalog(report: Report) -> Html:
+def _show_catalog(report: ReportPage) -> Html:
     return write_element("pre", report.catalog) if report.catalog else EMPTY

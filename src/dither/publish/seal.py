@@ -86,16 +86,16 @@ def to_text(certificate: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SealVerdict:
     """The outcome of a check.
 
-    `known` says that the key was one the checker trusts, not just the one in the file. `body` is
+    `has_known_key` says that the key was one the checker trusts, not just the one in the file. `body` is
     what was signed, read back from the very bytes that were checked; None unless all is as signed.
     Whoever shows a certificate shows this, and does not read the file again.
     """
 
     key: str
-    known: bool
+    has_known_key: bool
     problems: tuple[str, ...]
     body: dict[str, Any] | None = None
 
@@ -104,7 +104,7 @@ class Verdict:
         return not self.problems
 
 
-def check(text: str, trusted: Iterable[str] = ()) -> Verdict:
+def check(text: str, trusted: Iterable[str] = ()) -> SealVerdict:
     """Check a certificate against public keys in hex.
 
     Every field that was changed, added or removed is named. No text makes this raise or hang.
@@ -114,7 +114,7 @@ def check(text: str, trusted: Iterable[str] = ()) -> Verdict:
         header, body, signature = _read_document(text)
         changed = _find_changes(body, header["digests"])
     except ValueError:
-        return Verdict("", False, (NOT_A_CERTIFICATE,))
+        return SealVerdict("", False, (NOT_A_CERTIFICATE,))
     key = header["public_key"]
     problems = list(_find_header_problems(header, keys))
     if not _is_signed(_signed_text(header, body), signature, key):
@@ -122,7 +122,7 @@ def check(text: str, trusted: Iterable[str] = ()) -> Verdict:
     problems += changed
     problems = problems or find_field_problems(body, header["v"])
     shown = None if problems else read_json(dumps(body))
-    return Verdict(key if _is_hex(key, 64) else "", key in keys, tuple(problems), shown)
+    return SealVerdict(key if _is_hex(key, 64) else "", key in keys, tuple(problems), shown)
 
 
 def _read_document(text: str) -> tuple[dict[str, Any], dict[str, Any], Any]:

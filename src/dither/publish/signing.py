@@ -19,12 +19,12 @@ from dither.privacy.noise.source import fresh_bytes
 from dither.state import State
 
 
-def signing_key(place: State) -> Ed25519PrivateKey:
+def signing_key(state: State) -> Ed25519PrivateKey:
     """The dataset's key; made now if this is the first certificate. Two processes at once get the same one."""
-    file = place.root / "signing.key"
+    file = state.root / "signing.key"
     if not file.exists():
-        place.installation_id()  # refused where nothing was registered
-        beside = place.root / f".signing.{fresh_bytes(8).hex()}.new"
+        state.installation_id()  # refused where nothing was registered
+        beside = state.root / f".signing.{fresh_bytes(8).hex()}.new"
         _write(beside, fresh_bytes(32), 0o600)
         with suppress(FileExistsError):  # another process was faster: its key is the one
             os.link(beside, file)
@@ -33,28 +33,28 @@ def signing_key(place: State) -> Ed25519PrivateKey:
     if len(secret) != 32:
         raise DitherError(f"{file} is no signing key: restore it, or remove it to sign with a new one from now on")
     key = Ed25519PrivateKey.from_private_bytes(secret)
-    _remember(place, key.public_key().public_bytes_raw().hex())
+    _remember(state, key.public_key().public_bytes_raw().hex())
     return key
 
 
-def _remember(place: State, public: str) -> None:
-    for file in (place.root / "signing.pub", _folder(place.installation_id()) / f"{public}.pub"):
+def _remember(state: State, public: str) -> None:
+    for file in (state.root / "signing.pub", _folder(state.installation_id()) / f"{public}.pub"):
         if not file.exists() or file.read_text() != f"{public}\n":
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(file, f"{public}\n".encode(), 0o644)
 
 
-def public_key(place: State) -> str | None:
+def public_key(state: State) -> str | None:
     """The dataset's public key in hex; None where nothing was signed yet."""
-    file = place.root / "signing.pub"
+    file = state.root / "signing.pub"
     return file.read_text().strip() if file.exists() else None
 
 
-def forget_key(place: State) -> None:
+def forget_key(state: State) -> None:
     """Remove the public key of a dataset that is about to be thrown away from the known ones."""
-    public = place.root / "signing.pub"
+    public = state.root / "signing.pub"
     if public.exists():
-        (_folder(place.installation_id()) / f"{public.read_text().strip()}.pub").unlink(missing_ok=True)
+        (_folder(state.installation_id()) / f"{public.read_text().strip()}.pub").unlink(missing_ok=True)
 
 
 def known_keys() -> tuple[str, ...]:

@@ -34,13 +34,14 @@ def _intro(of: Deployment) -> Iterator[str]:
 
 def _sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
     filled = entry(of)["deployment"]
-    loss, model = filled["privacy_loss"], filled["deployment_model"]
+    loss = filled["privacy_loss"]
+    model = filled["deployment_model"]
     yield "a. Variant and parameters", _parameters(of)
     yield "b. Unit of privacy", [loss["privacy_unit_details"], *_not_protected(of)]
     yield "c. Trust", [model["model_name_details"], model["actors"]]
     yield "d. Query model and budget", [model["release_type_details"], model["access_type_details"]]
-    other = [PROMPT + "what else was or will be published from the same data without noise"]
-    yield "e. Other releases from the same data", other + list(of.population_notes)
+    other_releases = [PROMPT + "what else was or will be published from the same data without noise"]
+    yield "e. Other releases from the same data", other_releases + list(of.population_notes)
     yield "f. Mechanisms and library", [filled["implementation"]["mechanisms"]]
     yield "g. Bins, keys and bounds", [filled["implementation"]["preprocessing_and_hyperparameter_tuning"]]
     yield (
@@ -68,7 +69,7 @@ def _sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
             PROMPT + "why it was collected, on what basis, and when it is deleted",
         ],
     )
-    yield "Hazards to look at", [_line(each) for each in hazards(of)]
+    yield "Hazards to look at", [_line(hazard) for hazard in hazards(of)]
 
 
 def _line(hazard: Hazard) -> str:
@@ -76,15 +77,16 @@ def _line(hazard: Hazard) -> str:
 
 
 def _parameters(of: Deployment) -> list[str]:
-    total, found = of.total, of.guarantee()
-    if total is None or found is None:
+    total = of.total
+    guarantee = of.guarantee()
+    if total is None or guarantee is None:
         return [PROMPT + "no budget was opened yet: dither budget open"]
     cap = f"{total.filter.measure} {rounded_up(total.ceiling)}, all deltas together at most delta "
     cap += rounded_up(total.filter.delta_cap)
     native = f"{VARIANTS[total.rule]}: {cap}, for one {total.unit}, at the ceiling"
-    lines = [native, f"as a pair: epsilon {rounded_up(found[0])} at delta {rounded_up(found[1])}, for one {total.unit} "
-                     f"({total.neighbours})"]  # fmt: skip
-    return lines + list(of.meaning()[1:])
+    epsilon, delta = map(rounded_up, guarantee)
+    pair = f"as a pair: epsilon {epsilon} at delta {delta}, for one {total.unit} ({total.neighbours})"
+    return [native, pair, *of.meaning()[1:]]
 
 
 def _not_protected(of: Deployment) -> list[str]:

@@ -29,13 +29,13 @@ _NONE: Pair = (Fraction(0), Fraction(0))
 _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection", "alpha")
 
 
-def open_ledger(place: State) -> StewardLedger:
+def open_ledger(state: State) -> StewardLedger:
     """The dataset's ledger, checked against its head."""
-    return StewardLedger.open(place.ledger_location(), default_head_path(place.installation_id()))
+    return StewardLedger.open(state.ledger_location(), default_head_path(state.installation_id()))
 
 
 def open_pot(
-    place: State,
+    state: State,
     catalog: Catalog,
     name: str,
     *,
@@ -58,29 +58,29 @@ def open_pot(
     if cap is None or any(value is not None for value in caps.values()):
         raise ParameterError(f"a pot with the rule {rule!r} is capped by --{checked.measure} and nothing else")
     terms = {key: value for key, value in terms.items() if value is not None and key not in _DELTAS}
-    told: Any = {"neighbours": catalog.neighbours, "unit": catalog.unit.label, "rule": checked, **purpose, **terms}
-    ledger = open_ledger(place)
+    settings: Any = {"neighbours": catalog.neighbours, "unit": catalog.unit.label, "rule": checked, **purpose, **terms}
+    ledger = open_ledger(state)
     try:
         registered = ledger.registered()
         if registered is None:
             raise DitherError("nothing is registered: run 'dither register CATALOG' first")
-        this = _known(place, catalog)
+        this = _describe_lineage(state, catalog)
         counted = registered.public["context"] != "dev"  # invented data has no people to protect twice
-        if "inside" not in told and counted:
-            told["relations"] = lineages.declared(lineages.known(this.installation), relations or {})
+        if "inside" not in settings and counted:
+            settings["relations"] = lineages.declared(lineages.known(this.installation), relations or {})
         elif relations:
             raise ParameterError("relations to other lineages are declared when the dataset's total is opened")
-        if told.get("kind") == "partition":
-            told["column"] = str(told.get("column"))
-            check_partition(_sketch(name, told, registered.version), catalog, registered.version)
-        if told.get("kind") == "windows":
-            return _open_windows(ledger, catalog, name, cap, ceiling, told)
-        if "inside" in told or not counted:
-            return ledger.open_pot(name, cap, ceiling, **told)
+        if settings.get("kind") == "partition":
+            settings["column"] = str(settings.get("column"))
+            check_partition(_sketch(name, settings, registered.version), catalog, registered.version)
+        if settings.get("kind") == "windows":
+            return _open_windows(ledger, catalog, name, cap, ceiling, settings)
+        if "inside" in settings or not counted:
+            return ledger.open_pot(name, cap, ceiling, **settings)
         if not ledger.pots():
             lineages.check_not_lost(this.installation)
             lineages.remember(this)  # before the pot exists: a crash between the two asks too much, never too little
-        total = ledger.open_pot(name, cap, ceiling, **told)
+        total = ledger.open_pot(name, cap, ceiling, **settings)
         lineages.remember(replace(this, opened=True))
         return total
     finally:
@@ -88,61 +88,62 @@ def open_pot(
 
 
 def _open_windows(
-    ledger: StewardLedger, catalog: Catalog, name: str, cap: Number, ceiling: Number, told: dict[str, Any]
+    ledger: StewardLedger, catalog: Catalog, name: str, cap: Number, ceiling: Number, settings: dict[str, Any]
 ) -> Pot:
     """A pot for every window that the catalog's bounds hold, each with this cap and ceiling (privacy-rules 10)."""
     windows = windows_of(catalog)
     if windows is None:
         raise ParameterError("windows belong to (person, window) units: this catalog protects " + catalog.unit.label)
-    if told.get("inside") is None or told.get("value") or told.get("column"):
+    if settings.get("inside") is None or settings.get("value") or settings.get("column"):
         raise ParameterError("windows lie inside the dataset's total, and follow from the catalog: --inside total")
-    terms = {key: value for key, value in told.items() if key != "kind"}
+    terms = {key: value for key, value in settings.items() if key != "kind"}
     return ledger.open_windows(name, cap, ceiling, windows.column, windows.labels, **terms)
 
 
-def _sketch(name: str, told: dict[str, Any], version: int) -> Pot:
-    one, rule = Fraction(1), told["rule"]
-    return Pot(name, one, one, rule, Fraction(0), told["neighbours"], told["unit"], "", "", "", "partition",
-               told["inside"], column=told["column"], version=version)  # fmt: skip
+def _sketch(name: str, settings: dict[str, Any], version: int) -> Pot:
+    unit_amount = Fraction(1)
+    rule = settings["rule"]
+    return Pot(name, unit_amount, unit_amount, rule, Fraction(0), settings["neighbours"], settings["unit"], "", "", "",
+               "partition", settings["inside"], column=settings["column"], version=version)  # fmt: skip
 
 
-def _known(place: State, catalog: Catalog) -> Known:
-    where = str(Path(place.root).resolve())
-    source = place.source_file.read_text(encoding="utf-8") if place.source_file.exists() else ""
-    return Known(place.installation_id(), catalog.dataset, catalog.lineage, catalog.population, where, source=source)
+def _describe_lineage(state: State, catalog: Catalog) -> Known:
+    where = str(Path(state.root).resolve())
+    source = state.source_file.read_text(encoding="utf-8") if state.source_file.exists() else ""
+    return Known(state.installation_id(), catalog.dataset, catalog.lineage, catalog.population, where, source=source)
 
 
-def raise_cap(place: State, pot: str, cap: Number, reason: str) -> Pot:
+def raise_cap(state: State, pot: str, cap: Number, reason: str) -> Pot:
     """Raise a pot's cap, at most to its ceiling less the reserve for reissues."""
-    ledger = open_ledger(place)
+    ledger = open_ledger(state)
     try:
         return ledger.raise_cap(pot, cap, reason)
     finally:
         ledger.close()
 
 
-def clear_incidents(place: State, reason: str) -> None:
+def clear_incidents(state: State, reason: str) -> None:
     """Let answers leave again after incidents."""
-    ledger = open_ledger(place)
+    ledger = open_ledger(state)
     try:
         ledger.clear_incidents(reason)
     finally:
         ledger.close()
 
 
-def reissue(place: State, request: Request, supersedes: str, note: str) -> Release:
+def reissue(state: State, request: Request, supersedes: str, note: str) -> Release:
     """Answer again what was answered wrongly, out of the pot's reserve. `note` says why, from public facts alone.
 
     A decision taken by looking at true data would itself be a release (privacy-rules 25).
     """
-    kernel = Kernel(place)
+    kernel = Kernel(state)
     return kernel.release(
         request, reissue={"supersedes": Reports.of(kernel.ledger).number_of(str(supersedes)), "note": note}
     )
 
 
 @dataclass(frozen=True)
-class Share:
+class DatasetPromise:
     """What one dataset promises to a person of a population: over all its windows, for its neighbours."""
 
     name: str
@@ -158,38 +159,42 @@ class Share:
         return steps_apart(self.promised, 2), steps_apart(self.so_far, 2)
 
 
-def population_notes(place: State, catalog: Catalog) -> tuple[str, ...]:
+def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
     """What the datasets of one population promise together: same people, so budgets add up (privacy-rules 37).
 
     Basic composition over datasets, which holds however questions to one are chosen after answers of another. A
     relation is what the later of two openings declared. Row units promise nothing to a person, and have no sum.
     """
-    mine = _share(place, catalog.lineage, "its own")
-    others = lineages.known(place.installation_id())
-    if mine is None or not others:
+    own_promise = _read_promise(state, catalog.lineage, "its own")
+    relatives = lineages.known(state.installation_id())
+    if own_promise is None or not relatives:
         return ()
-    this = _known(place, catalog)
-    total = worst_case_of(place)
-    shares, lines, missing = [mine] if isinstance(mine, Share) else [], [], not isinstance(mine, Share)
-    for other in others:
-        theirs = State(Path(other.ledger))
-        root = worst_case_of(theirs)
-        declared = (total.relations if total else {}).get(other.name) or (root.relations if root else {}).get(this.name)
+    this = _describe_lineage(state, catalog)
+    total = worst_case_of(state)
+    promises = [own_promise] if isinstance(own_promise, DatasetPromise) else []
+    lines = []
+    missing = not isinstance(own_promise, DatasetPromise)
+    for relative in relatives:
+        relative_state = State(Path(relative.ledger))
+        root = worst_case_of(relative_state)
+        declared = (total.relations if total else {}).get(relative.name) or (root.relations if root else {}).get(
+            this.name
+        )
         relation = declared or "unknown"
-        if relation == "disjoint" and other.population != catalog.population:
+        if relation == "disjoint" and relative.population != catalog.population:
             continue
-        share = _share(theirs, other.lineage, relation)
-        if isinstance(share, Share):
-            shares.append(share)
-            lines.append(f"lineage {other.lineage} ({relation} people): {_text(share.promised)}, for one person")
+        promise = _read_promise(relative_state, relative.lineage, relation)
+        if isinstance(promise, DatasetPromise):
+            promises.append(promise)
+            lines.append(f"lineage {relative.lineage} ({relation} people): {_text(promise.promised)}, for one person")
         else:
             missing = True
-            why = share or "its ledger cannot be read"
-            lines.append(f"lineage {other.lineage} ({relation} people): {why}, so it is not in the sum")
+            why = promise or "its ledger cannot be read"
+            lines.append(f"lineage {relative.lineage} ({relation} people): {why}, so it is not in the sum")
     if not lines:
         return ()
-    neighbours = "replace" if any(share.neighbours == "replace" for share in shares) else "add_remove"
-    both = [share.under(neighbours) for share in shares]
+    neighbours = "replace" if any(promise.neighbours == "replace" for promise in promises) else "add_remove"
+    both = [promise.under(neighbours) for promise in promises]
     promised, so_far = (_sum(pairs) for pairs in zip(*both, strict=True)) if both else ((_NONE, _NONE))
     least = "at least " if missing else ""
     who = f"population {catalog.population}, all its datasets together"
@@ -199,32 +204,33 @@ def population_notes(place: State, catalog: Catalog) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _share(place: State, lineage: str, relation: str) -> Share | str | None:
+def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise | str | None:
     """What a dataset promises to one person; a sentence where that is nothing, None where it cannot be read."""
-    pots = _pots_of(place)
+    pots = _pots_of(state)
     if not pots:
         return None
     root = worst_case(pots)
     if root.unit == "row":
         return "it protects rows, not people"
-    windows, most = horizon(_registered_catalog(place)) or 1, min(pot.ceiling for pot in (root, *_windows_pot(pots)))
+    windows = horizon(_registered_catalog(state)) or 1
+    most = min(pot.ceiling for pot in (root, *_windows_pot(pots)))
     sums = root.spent + root.reissued
     so_far = over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
-    return Share(lineage, relation, root.neighbours, over_windows(root.filter, most, windows), so_far)
+    return DatasetPromise(lineage, relation, root.neighbours, over_windows(root.filter, most, windows), so_far)
 
 
 def _windows_pot(pots: dict[str, Pot]) -> tuple[Pot, ...]:
     return tuple(pot for pot in pots.values() if pot.is_windows)
 
 
-def _registered_catalog(place: State) -> Catalog:
-    ledger = open_ledger(place)
+def _registered_catalog(state: State) -> Catalog:
+    ledger = open_ledger(state)
     try:
         registered = ledger.registered()
     finally:
         ledger.close()
     assert registered is not None  # a total is opened after a registration
-    return from_json(json.loads((place.version(registered.version) / "catalog.json").read_text(encoding="utf-8")))
+    return from_json(json.loads((state.version(registered.version) / "catalog.json").read_text(encoding="utf-8")))
 
 
 def _sum(pairs: tuple[Pair, ...]) -> Pair:
@@ -237,15 +243,15 @@ def _text(pair: Pair) -> str:
     return f"epsilon {float(pair[0]):.6g}, delta {float(pair[1]):g}"
 
 
-def worst_case_of(place: State) -> Pot | None:
+def worst_case_of(state: State) -> Pot | None:
     """The total of a dataset, None where it has none or cannot be read."""
-    pots = _pots_of(place)
+    pots = _pots_of(state)
     return worst_case(pots) if pots else None
 
 
-def _pots_of(place: State) -> dict[str, Pot]:
+def _pots_of(state: State) -> dict[str, Pot]:
     try:
-        ledger = open_ledger(place)
+        ledger = open_ledger(state)
     except DitherError:
         return {}
     try:

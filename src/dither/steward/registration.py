@@ -80,10 +80,10 @@ def register(
     Resources(memory)  # refuses what is no amount of memory
     no_core_dumps()
     catalog = load(catalog_file)
-    place = state or State.beside(catalog_file)
+    state = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
-    with _only_one(place):
-        ledger = _open_or_create(place, ledger_url)
+    with _only_one(state):
+        ledger = _open_or_create(state, ledger_url)
         try:
             before = ledger.registered()
             context: Context = "dev" if dev else "prod"
@@ -95,31 +95,31 @@ def register(
                 )
             source = str(folder.resolve())
             if dev:
-                lineages.check_never_prod(place.installation_id(), catalog.lineage, source)
-            _write(place.source_file, source.encode())
+                lineages.check_never_prod(state.installation_id(), catalog.lineage, source)
+            _write(state.source_file, source.encode())
             version = 1 if before is None else before.version + 1
             spilling = _Spilling(memory, spill)
-            repairs, facts = _write_version(catalog, folder, place, version, stage, spilling, share)
+            repairs, facts = _write_version(catalog, folder, state, version, stage, spilling, share)
             public = {"context": context, "lineage": catalog.lineage, "facts_hash": facts.hash}
             ledger.record_register(version, catalog_hash(catalog), public)
         finally:
             ledger.close()
-        _log(place, version, repairs)
+        _log(state, version, repairs)
     return Registration(catalog, version, context, tuple(repairs))
 
 
 def check_source(catalog: Catalog, catalog_file: Path) -> str:
     """Compare the catalog with the names that the source's schema has; no value is looked at. What was found."""
-    place = catalog_file.parent / catalog.source.location
-    if not place.exists():
-        return f"the source {place} is not here: its columns were not compared"
+    source_path = catalog_file.parent / catalog.source.location
+    if not source_path.exists():
+        return f"the source {source_path} is not here: its columns were not compared"
     connection = open_for_schema()
     try:
         for table in catalog.tables:
             try:
-                missing = missing_columns(column_names(connection, catalog.source, place, table), table)
+                missing = missing_columns(column_names(connection, catalog.source, source_path, table), table)
                 if not missing and catalog.source.engine != "csv":
-                    check_source_types(connection, catalog.source, place, table)
+                    check_source_types(connection, catalog.source, source_path, table)
             except SourceError as error:
                 raise CatalogError(f"table {table.name}: {error}", file=catalog.file, line=table.line) from None
             if missing:
@@ -127,25 +127,25 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
                 raise CatalogError(message, file=catalog.file, line=table.line)
     finally:
         connection.close()
-    return f"the source {place} has every declared column"
+    return f"the source {source_path} has every declared column"
 
 
-def draft_catalog(place: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
+def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
     """A skeleton of a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to decide."""
     connection = open_for_schema()
     try:
         if engine == "duckdb":
-            sources = [(each, each) for each in table_names(connection, place)]
+            sources = [(name, name) for name in table_names(connection, source_path)]
         else:
-            sources = [(file.stem, file.name) for file in sorted(place.glob(f"*.{engine}"))]
+            sources = [(file.stem, file.name) for file in sorted(source_path.glob(f"*.{engine}"))]
         if not sources:
-            raise DitherError(f"no {engine} tables in {place}")
+            raise DitherError(f"no {engine} tables in {source_path}")
         tables: list[tuple[str, str, list[tuple[str, str | None]]]] = []
         for table, source in sources:
-            names = names_at(connection, engine, place, source)
-            types = {} if engine == "csv" else dict(types_at(connection, engine, place, source))
-            tables.append((table, source, [(each, types.get(each)) for each in names]))
-        return draft(place.stem, engine, str(place), tables)
+            names = names_at(connection, engine, source_path, source)
+            types = {} if engine == "csv" else dict(types_at(connection, engine, source_path, source))
+            tables.append((table, source, [(column, types.get(column)) for column in names]))
+        return draft(source_path.stem, engine, str(source_path), tables)
     finally:
         connection.close()
 
@@ -157,29 +157,30 @@ class _Spilling:
     memory: str | None
     plain: Path | None
 
-    def folder(self, place: State) -> Path:
-        return place.spill if self.plain is None else self.plain / f"dither-{place.installation_id()}"
+    def folder(self, state: State) -> Path:
+        return state.spill if self.plain is None else self.plain / f"dither-{state.installation_id()}"
 
 
 def _write_version(
     catalog: Catalog,
     folder: Path,
-    place: State,
+    state: State,
     version: int,
     stage: Callable[[str], None],
     spilling: _Spilling,
     share: Callable[[float], None] | None,
 ) -> tuple[list[Repairs], Facts]:
-    new, spill = place.versions / "new", spilling.folder(place)
-    remove_spilled(place, held=True)
-    for leftover in (new, spill, place.version(version)):  # of a registration that was killed before the ledger knew it
+    new = state.versions / "new"
+    spill = spilling.folder(state)
+    remove_spilled(state, held=True)
+    for leftover in (new, spill, state.version(version)):  # of a registration that was killed before the ledger knew it
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True, mode=0o700)
     if spilling.plain is not None:
-        _write(place.plain_spill_file, os.fsencode(spill.absolute()))
+        _write(state.plain_spill_file, os.fsencode(spill.absolute()))
     spill.mkdir(mode=0o700)
     try:
-        key = place.key_file.read_bytes()
+        key = state.key_file.read_bytes()
         plain = spilling.plain is not None
         repairs, facts = write_copy_and_facts(
             catalog, folder, key, new / "data.duckdb", spill, stage, spilling.memory, share, plain_spill=plain
@@ -189,49 +190,49 @@ def _write_version(
         os.chmod(new / "data.duckdb", 0o600)
         _sync(new / "data.duckdb")
         _sync(new)
-        new.rename(place.version(version))
-        _sync(place.versions)
+        new.rename(state.version(version))
+        _sync(state.versions)
         return repairs, facts
     finally:
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(spill, ignore_errors=True)
-        place.plain_spill_file.unlink(missing_ok=True)
+        state.plain_spill_file.unlink(missing_ok=True)
 
 
-def _open_or_create(place: State, ledger_url: str | None) -> StewardLedger:
+def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
     """The dataset's ledger; at the very first registration the installation's id, key and ledger are made."""
-    registered = place.versions.exists() and any(place.versions.iterdir())
-    if ledger_url is not None and place.ledger_location() != ledger_url:
-        if registered or place.ledger.exists():
+    registered = state.versions.exists() and any(state.versions.iterdir())
+    if ledger_url is not None and state.ledger_location() != ledger_url:
+        if registered or state.ledger.exists():
             raise RefusedError("this dataset has its ledger already, elsewhere", rule="a ledger is never replaced")
-        _write(place.root / "ledger.url", ledger_url.encode())
-    is_file = not isinstance(place.ledger_location(), str)
-    if not registered and (not is_file or not place.ledger.exists()):
-        for path, content in ((place.id_file, fresh_bytes(16).hex().encode()), (place.key_file, fresh_bytes(32))):
+        _write(state.root / "ledger.url", ledger_url.encode())
+    is_file = not isinstance(state.ledger_location(), str)
+    if not registered and (not is_file or not state.ledger.exists()):
+        for path, content in ((state.id_file, fresh_bytes(16).hex().encode()), (state.key_file, fresh_bytes(32))):
             if not path.exists():
                 _write(path, content)
         with suppress(RefusedError):  # a registration that was killed here before left an empty ledger
-            return open_ledger(place)
-        return StewardLedger.create(place.ledger_location(), default_head_path(place.installation_id()))
-    if is_file and not place.ledger.exists():
+            return open_ledger(state)
+        return StewardLedger.create(state.ledger_location(), default_head_path(state.installation_id()))
+    if is_file and not state.ledger.exists():
         raise RefusedError(
-            f"{place.ledger} is gone but versions are left: restore it. "
+            f"{state.ledger} is gone but versions are left: restore it. "
             "A lost ledger does not give back what was spent",
             rule="budgets follow the data",
         )
-    if not place.key_file.exists():
-        raise DitherError(f"{place.key_file} is gone: restore it. The key decides which rows stay and never changes")
-    return open_ledger(place)
+    if not state.key_file.exists():
+        raise DitherError(f"{state.key_file} is gone: restore it. The key decides which rows stay and never changes")
+    return open_ledger(state)
 
 
-def registered_catalog(place: State) -> Catalog:
+def registered_catalog(state: State) -> Catalog:
     """The catalog of the version in use."""
-    folder = place.version(_registered(place).version)
+    folder = state.version(_registered(state).version)
     return from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
 
 
-def _registered(place: State) -> Registered:
-    ledger = open_ledger(place)
+def _registered(state: State) -> Registered:
+    ledger = open_ledger(state)
     try:
         registered = ledger.registered()
     finally:
@@ -241,73 +242,73 @@ def _registered(place: State) -> Registered:
     return registered
 
 
-def verify_ledger(place: State, anchors_text: str = "") -> Report:
+def verify_ledger(state: State, anchors_text: str = "") -> Report:
     """Recompute the chain, the pots and the commitments; needs no data.
 
     `anchors_text` holds lines of `anchor_line` that somebody else kept: every entry they name must be there.
     """
     anchors = read_lines(anchors_text)
-    own_key = public_key(place)
+    own_key = public_key(state)
     for signed in anchors:
-        if signed.installation != place.installation_id():
+        if signed.installation != state.installation_id():
             raise ParameterError(f"the anchor of {signed.at} is of another installation, {signed.installation}")
         if signed.public_key != own_key:  # else anyone who knows the installation could make a sound ledger look cut
             raise ParameterError(
                 f"the anchor of {signed.at} was signed by another key, {signed.public_key}, than this dataset's"
             )
-    return verify(place.ledger_location(), default_head_path(place.installation_id()), anchors)
+    return verify(state.ledger_location(), default_head_path(state.installation_id()), anchors)
 
 
-def anchor_line(place: State) -> str:
+def anchor_line(state: State) -> str:
     """A signed line that says how far the ledger has come, to be kept where this user cannot rewrite it."""
-    ledger = open_ledger(place)
+    ledger = open_ledger(state)
     try:
         anchor = ledger.newest_entry()
     finally:
         ledger.close()
-    at = datetime.now(UTC).replace(microsecond=0).isoformat()
-    return write_line(place.installation_id(), anchor, at, signing_key(place))
+    signed_at = datetime.now(UTC).replace(microsecond=0).isoformat()
+    return write_line(state.installation_id(), anchor, signed_at, signing_key(state))
 
 
-def truth(place: State, query: Cells, catalog: Catalog) -> list[list[int]]:
+def truth(state: State, query: Cells, catalog: Catalog) -> list[list[int]]:
     """Exact cells of a *dev* lineage, for teaching and tests; a prod lineage has none to show."""
-    return [list(map(int, row)) for row in measured(place, query, catalog)]
+    return [list(map(int, row)) for row in measured(state, query, catalog)]
 
 
-def measured(place: State, query: Query, catalog: Catalog) -> Any:
+def measured(state: State, query: Query, catalog: Catalog) -> Any:
     """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
-    registered = _registered(place)
+    registered = _registered(state)
     if registered.public["context"] != "dev":
         raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
-    copy = place.version(registered.version) / "data.duckdb"
-    measurer = Measurer(copy, catalog, scratch=place.scratch)
+    copy = state.version(registered.version) / "data.duckdb"
+    measurer = Measurer(copy, catalog, scratch=state.scratch)
     try:
         return measurer.measure(query)
     finally:
         measurer.close()
 
 
-def forget_head(place: State) -> None:
+def forget_head(state: State) -> None:
     """Remove the head of a dev lineage whose folder is about to be thrown away."""
-    if _registered(place).public["context"] != "dev":
+    if _registered(state).public["context"] != "dev":
         raise RefusedError("the head of a prod lineage is never removed", rule="budgets follow the data")
-    head = default_head_path(place.installation_id())
+    head = default_head_path(state.installation_id())
     for file in head.parent.glob(head.name + "*"):
         file.unlink(missing_ok=True)
-    lineages.forget(place.installation_id())
-    forget_key(place)
+    lineages.forget(state.installation_id())
+    forget_key(state)
 
 
 @contextmanager
-def _only_one(place: State) -> Iterator[None]:
+def _only_one(state: State) -> Iterator[None]:
     """One registration at a time, in a folder that nobody else can read."""
-    place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.chmod(place.root, 0o700)
-    with os.fdopen(os.open(place.root / "lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
+    state.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.chmod(state.root, 0o700)
+    with os.fdopen(os.open(state.root / "lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise DitherError(f"another registration is running in {place.root}: wait for it to end") from None
+            raise DitherError(f"another registration is running in {state.root}: wait for it to end") from None
         yield
 
 
@@ -330,9 +331,9 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _log(place: State, version: int, repairs: list[Repairs]) -> None:
+def _log(state: State, version: int, repairs: list[Repairs]) -> None:
     """The steward's own log: true counts, mode 0600, never shown to an analyst."""
-    with os.fdopen(os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as log:
+    with os.fdopen(os.open(state.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as log:
         for table in repairs:
             for what, count in table.counts:
                 log.write(dumps({"version": version, "table": table.table, "what": what, "count": count}) + "\n")

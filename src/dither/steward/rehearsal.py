@@ -49,12 +49,12 @@ class Rehearsals:
             measurer.close()
         return take_apart(priced, measured)
 
-    def _write_copy(self, at: Version) -> Path:
+    def _write_copy(self, version: Version) -> Path:
         """Writes the invented copy, unless the last rehearsal had the same catalog and facts."""
-        catalog_and_facts = f"{at.catalog_hash}{at.facts.hash}"
+        catalog_and_facts = f"{version.catalog_hash}{version.facts.hash}"
         if self._folder is None or self._catalog_and_facts != catalog_and_facts:
             folder = TemporaryDirectory(prefix="dither-dry-run-")
-            write_generated(at.catalog, at.facts, Path(folder.name) / "data.duckdb")
+            write_generated(version.catalog, version.facts, Path(folder.name) / "data.duckdb")
             self._folder = folder
             self._catalog_and_facts = catalog_and_facts
         return Path(self._folder.name) / "data.duckdb"

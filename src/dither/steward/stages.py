@@ -41,74 +41,75 @@ class Stage(NamedTuple):
     cells: dict[Cell, tuple[int, ...]]
 
 
-def truth_of(place: State, release: Release) -> Values:
+def truth_of(state: State, release: Release) -> Values:
     """What the release would have been without noise, for the keys that it shows; dev lineages only."""
-    with _measurer(place, release.at.catalog) as measurer:
+    with _measurer(state, release.at.catalog) as measurer:
         shown = dict(zip(release.priced.steps, release.values, strict=True))
         selected = {
-            (each.step.query.plan, each.step.query.keys): keys
-            for each, keys in shown.items()
-            if isinstance(each.step.query, Keys)
+            (calibrated.step.query.plan, calibrated.step.query.keys): keys
+            for calibrated, keys in shown.items()
+            if isinstance(calibrated.step.query, Keys)
         }
-        return tuple(_exact(each, measurer, selected) for each in release.priced.steps)
+        return tuple(_exact(calibrated, measurer, selected) for calibrated in release.priced.steps)
 
 
-def _exact(each: Calibrated, measurer: Measurer, selected: dict[Any, Any]) -> tuple[Any, ...]:
-    query = each.step.query
+def _exact(calibrated: Calibrated, measurer: Measurer, selected: dict[Any, Any]) -> tuple[Any, ...]:
+    query = calibrated.step.query
     if isinstance(query, Keys):
         return tuple(selected[query.plan, query.keys])
-    keys = selected[query.plan, each.unlisted] if each.unlisted else ((),)
-    found = measurer.measure(query, bytes(32))
+    keys = selected[query.plan, calibrated.unlisted] if calibrated.unlisted else ((),)
+    measurement = measurer.measure(query, bytes(32))
     if isinstance(query, Quantiles):
-        return tuple(value for key in keys for value in _quantiles(each, query, found.get(key, {})))
-    shape = (each.cells, len(query.columns))
-    blocks = [dense(found.get(key, {}), shape) for key in keys] if each.unlisted else [found]
+        return tuple(value for key in keys for value in _quantiles(calibrated, query, measurement.get(key, {})))
+    shape = (calibrated.cells, len(query.columns))
+    blocks = [dense(measurement.get(key, {}), shape) for key in keys] if calibrated.unlisted else [measurement]
     return tuple(int(value) for block in blocks for value in block.ravel())
 
 
-def _quantiles(each: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
+def _quantiles(calibrated: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
     """The smallest point that the share of rows does not exceed; the lowest point of an empty cell. So are its ends."""
-    assert isinstance(each.points, Points)
-    for code in range(each.cells):
-        places, counts = histograms.get(code, (np.zeros(1, np.int64), np.ones(1, np.int64)))
+    assert isinstance(calibrated.points, Points)
+    for code in range(calibrated.cells):
+        codes, counts = histograms.get(code, (np.zeros(1, np.int64), np.ones(1, np.int64)))
         total = np.cumsum(counts)
         for share in query.shares * (query.width // len(query.shares)):
             rank = max(Fraction(1), share * int(total[-1]))
-            yield each.points.value(int(places[int(np.searchsorted(total, float(rank)))]))
+            yield calibrated.points.value(int(codes[int(np.searchsorted(total, float(rank)))]))
 
 
-def stages(place: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Stage, ...], ...]:
+def stages(state: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Stage, ...], ...]:
     """The cells of each query as the file has them, after clamping, and after the limits; dev lineages only."""
     catalog = load(catalog_file)
     unlimited = [replace(query, plan=_without_limits(query.plan)) for query in queries]
     needed = _needed(catalog, *(query.plan for query in queries))
-    with _measurer(place, catalog) as measurer:
-        found = [[Stage("limits", _cells(measurer, query)) for query in queries]]
+    with _measurer(state, catalog) as measurer:
+        measured_stages = [[Stage("limits", _cells(measurer, query)) for query in queries]]
     for name, changed in (("clamps", _unlimited(needed)), ("file", _unclamped(_unlimited(needed)))):
         with tempfile.TemporaryDirectory(prefix="dither-stages-") as folder:
-            target, spill = Path(folder) / "data.duckdb", Path(folder) / "spill"
+            target = Path(folder) / "data.duckdb"
+            spill = Path(folder) / "spill"
             spill.mkdir()
             source = catalog_file.parent / catalog.source.location
             _, facts = write_copy_and_facts(changed, source, bytes(32), target, spill, lambda _: None)
             measurer = Measurer(target, changed, facts)
             try:
-                found.append([Stage(name, _cells(measurer, query)) for query in unlimited])
+                measured_stages.append([Stage(name, _cells(measurer, query)) for query in unlimited])
             finally:
                 measurer.close()
-    return tuple(zip(*reversed(found), strict=True))
+    return tuple(zip(*reversed(measured_stages), strict=True))
 
 
 def _cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
-    found = measurer.measure(query, bytes(32))
-    by_key = found if isinstance(found, dict) else {(): dict(enumerate(found.tolist()))}
+    measurement = measurer.measure(query, bytes(32))
+    by_key = measurement if isinstance(measurement, dict) else {(): dict(enumerate(measurement.tolist()))}
     return {
         (key, code): tuple(int(value) for value in row) for key, cells in by_key.items() for code, row in cells.items()
     }
 
 
 @contextmanager
-def _measurer(place: State, catalog: Catalog) -> Iterator[Measurer]:
-    ledger = open_ledger(place)
+def _measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
+    ledger = open_ledger(state)
     try:
         registered = ledger.registered()
     finally:
@@ -117,8 +118,8 @@ def _measurer(place: State, catalog: Catalog) -> Iterator[Measurer]:
         raise DitherError("nothing is registered: run 'dither register CATALOG' first")
     if registered.public["context"] != "dev":
         raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
-    copy = place.version(registered.version) / "data.duckdb"
-    measurer = Measurer(copy, catalog, scratch=place.scratch)
+    copy = state.version(registered.version) / "data.duckdb"
+    measurer = Measurer(copy, catalog, scratch=state.scratch)
     try:
         yield measurer
     finally:
@@ -130,10 +131,10 @@ def _without_limits(plan: Plan) -> Plan:
     if isinstance(plan, LimitGroups):
         return _without_limits(plan.source)
     changed: dict[str, Any] = {}
-    for part in fields(plan):
-        value: Any = getattr(plan, part.name)
-        if part.name in ("source", "left", "right"):
-            changed[part.name] = _without_limits(value)
+    for plan_field in fields(plan):
+        value: Any = getattr(plan, plan_field.name)
+        if plan_field.name in ("source", "left", "right"):
+            changed[plan_field.name] = _without_limits(value)
     return replace(plan, **changed) if changed else plan
 
 
@@ -146,7 +147,7 @@ def _needed(catalog: Catalog, *plans: Plan) -> Catalog:
     for table in catalog.tables:
         if table.name in names:
             lists = [column.values for column in table.columns if isinstance(column, Category)]
-            names |= {each.table for each in lists if isinstance(each, FromPublic)}
+            names |= {labels.table for labels in lists if isinstance(labels, FromPublic)}
     return replace(catalog, tables=tuple(table for table in catalog.tables if table.name in names))
 
 
