@@ -78,7 +78,7 @@ def test_the_ledger_is_opened_few_times(calls: Counter[str]) -> None:
 
 
 def test_a_question_is_read_bound_and_offered_once_and_priced_twice(calls: Counter[str]) -> None:
-    assert calls["dither.sql.dialects.spoken"] == 1
+    assert calls["dither.sql.dialects.read_dialect"] == 1
     assert calls["dither.sql.bind.bind"] == 1
     assert calls["dither.answer.choose_mechanism.choose_mechanisms"] == 1
     assert 1 <= calls["dither.privacy.kernel.kernel.price_at"] <= MOST_PRICES

@@ -56,7 +56,7 @@ class Aggregate:
         >>> count().where("urgent").sql
         'COUNT(*) FILTER (WHERE urgent)'
         """
-        return Aggregate(f"{self.sql} FILTER (WHERE {_one(condition, 'a condition')})")
+        return Aggregate(f"{self.sql} FILTER (WHERE {_check_expression(condition, 'a condition')})")
 
     def _with(self, sign: str, other: Any, swapped: bool = False) -> Aggregate:
         text = other.sql if isinstance(other, Aggregate) else _literal(other)
@@ -89,7 +89,7 @@ def count(column: str | None = None) -> Aggregate:
 
 def count_distinct(column: str) -> Aggregate:
     """Different values of the column."""
-    return Aggregate(f"COUNT(DISTINCT {_one(column, 'a column')})")
+    return Aggregate(f"COUNT(DISTINCT {_check_expression(column, 'a column')})")
 
 
 def sum(column: str) -> Aggregate:
@@ -113,10 +113,10 @@ def quantile(column: str, share: Number) -> Aggregate:
     >>> quantile("cost", 0.9).sql
     'QUANTILE_CONT(cost, 0.9)'
     """
-    part = exact(share, "share")
-    if not 0 <= part <= 1:
-        raise ParameterError(f"a share lies in [0, 1], got {number_text(part)}")
-    return Aggregate(f"QUANTILE_CONT({_one(column, 'a column')}, {_literal(share)})")
+    exact_share = exact(share, "share")
+    if not 0 <= exact_share <= 1:
+        raise ParameterError(f"a share lies in [0, 1], got {number_text(exact_share)}")
+    return Aggregate(f"QUANTILE_CONT({_check_expression(column, 'a column')}, {_literal(share)})")
 
 
 def variance(column: str) -> Aggregate:
@@ -147,16 +147,16 @@ class Question:
         if not isinstance(using, (str, tuple, list)):
             raise ParameterError(f"using names columns, as in using='patient_id', got {type(using).__name__}")
         keys = (using,) if isinstance(using, str) else tuple(using)
-        names = ", ".join(_name(key) for key in keys)
-        return replace(self, source=f"{self.source} JOIN {_name(other)} USING ({names})")
+        names = ", ".join(_quote_name(key) for key in keys)
+        return replace(self, source=f"{self.source} JOIN {_quote_name(other)} USING ({names})")
 
     def where(self, *conditions: str) -> Question:
         """Only rows that meet every condition."""
-        return replace(self, _where=(*self._where, *(_one(text, "a condition") for text in conditions)))
+        return replace(self, _where=(*self._where, *(_check_expression(text, "a condition") for text in conditions)))
 
     def group_by(self, *keys: str) -> Question:
         """One answer for every value of the keys."""
-        return replace(self, _keys=(*self._keys, *(_one(key, "a key") for key in keys)))
+        return replace(self, _keys=(*self._keys, *(_check_expression(key, "a key") for key in keys)))
 
     def agg(self, **named: Aggregate) -> Question:
         """What to compute, under the names to show it by."""
@@ -167,11 +167,11 @@ class Question:
 
     def having(self, *conditions: str) -> Question:
         """Only answers whose noisy values meet every condition."""
-        return replace(self, _having=(*self._having, *(_one(text, "a condition") for text in conditions)))
+        return replace(self, _having=(*self._having, *(_check_expression(text, "a condition") for text in conditions)))
 
     def order_by(self, *columns: str) -> Question:
         """By noisy values or keys; 'n DESC' for the largest first."""
-        return replace(self, _order=(*self._order, *(_ordered(text) for text in columns)))
+        return replace(self, _order=(*self._order, *(_check_order(text) for text in columns)))
 
     def limit(self, rows: int) -> Question:
         """At most so many rows of the answer."""
@@ -184,11 +184,11 @@ class Question:
         """The same question as SQL."""
         if not self._values:
             raise ParameterError("say what to compute: .agg(n=count())")
-        shown = [*self._keys, *(f"{value.sql} AS {_name(name)}" for name, value in self._values)]
+        shown = [*self._keys, *(f"{value.sql} AS {_quote_name(name)}" for name, value in self._values)]
         text = f"SELECT {', '.join(shown)} FROM {self.source}"
-        text += f" WHERE {_all(self._where)}" if self._where else ""
+        text += f" WHERE {_join_conditions(self._where)}" if self._where else ""
         text += f" GROUP BY {', '.join(self._keys)}" if self._keys else ""
-        text += f" HAVING {_all(self._having)}" if self._having else ""
+        text += f" HAVING {_join_conditions(self._having)}" if self._having else ""
         text += f" ORDER BY {', '.join(self._order)}" if self._order else ""
         return text + (f" LIMIT {self._limit}" if self._limit is not None else "")
 
@@ -201,8 +201,8 @@ class Question:
 
     def ask(self, **terms: Any) -> Result:
         """The answer, paid from the pot. Takes what `Connection.sql` takes."""
-        found: Any = self._connected().sql(self.sql, **terms)
-        return found  # type: ignore[no-any-return]
+        result: Any = self._connected().sql(self.sql, **terms)
+        return result  # type: ignore[no-any-return]
 
     def _connected(self) -> Asker:
         if self._con is None:
@@ -212,15 +212,15 @@ class Question:
 
 def table(name: str, con: Asker | None = None) -> Question:
     """A question about a table; `con.table(...)` starts one that can be asked."""
-    return Question(_name(name), con)
+    return Question(_quote_name(name), con)
 
 
 def _call(function: str, column: str) -> Aggregate:
-    return Aggregate(f"{function}({_one(column, 'a column')})")
+    return Aggregate(f"{function}({_check_expression(column, 'a column')})")
 
 
-def _all(conditions: tuple[str, ...]) -> str:
-    return " AND ".join(f"({each})" for each in conditions)
+def _join_conditions(conditions: tuple[str, ...]) -> str:
+    return " AND ".join(f"({condition})" for condition in conditions)
 
 
 def _literal(value: Any) -> str:
@@ -230,33 +230,33 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-def _name(text: str) -> str:
+def _quote_name(text: str) -> str:
     """A name as it is, or quoted where SQL needs it."""
     if not isinstance(text, str) or not text or '"' in text:
         raise ParameterError(f"a name is a text without quotes, got {quote(text)}")
-    plain = text.isidentifier() and text.isascii() and _reads(text, lambda found: isinstance(found, exp.Column))
+    plain = text.isidentifier() and text.isascii() and _parses_as(text, lambda node: isinstance(node, exp.Column))
     return text if plain else f'"{text}"'
 
 
-def _one(text: str, what: str) -> str:
-    """The text, if it is one SQL expression that stays one inside parentheses: nothing can leave its place."""
+def _check_expression(text: str, what: str) -> str:
+    """The text, checked to be one SQL expression that stays one inside parentheses."""
     if not isinstance(text, str) or not text.strip():
         raise ParameterError(f"{what} is SQL text such as 'age >= 18', got {quote(text)}")
     if "--" in text or "/*" in text or ";" in text:
         raise QueryError(f"{what} has no comments and no semicolons: {shorten(text)!r}")
-    if not _reads(f"({text})", lambda found: isinstance(found, exp.Paren)):
+    if not _parses_as(f"({text})", lambda node: isinstance(node, exp.Paren)):
         raise QueryError(f"{what} must be one SQL expression, got {shorten(text)!r}")
     return text.strip()
 
 
-def _ordered(text: str) -> str:
+def _check_order(text: str) -> str:
     column, _, direction = text.strip().rpartition(" ") if isinstance(text, str) else ("", "", "")
     if column and direction.upper() in ("ASC", "DESC"):
-        return f"{_one(column, 'a column')} {direction.upper()}"
-    return _one(text, "a column")
+        return f"{_check_expression(column, 'a column')} {direction.upper()}"
+    return _check_expression(text, "a column")
 
 
-def _reads(text: str, holds: Callable[[exp.Expr], bool]) -> bool:
+def _parses_as(text: str, holds: Callable[[exp.Expr], bool]) -> bool:
     """Whether sqlglot reads the text as an expression of which `holds` is true."""
     try:
         trees = parse_trees(f"SELECT {text}")
@@ -265,5 +265,5 @@ def _reads(text: str, holds: Callable[[exp.Expr], bool]) -> bool:
     if len(trees) != 1 or not isinstance(trees[0], exp.Select):
         return False
     select = trees[0]
-    more = [part for part, value in select.args.items() if part not in ("expressions", "kind") and value]
-    return not more and len(select.expressions) == 1 and holds(select.expressions[0])
+    other_clauses = [clause for clause, value in select.args.items() if clause not in ("expressions", "kind") and value]
+    return not other_clauses and len(select.expressions) == 1 and holds(select.expressions[0])

@@ -51,7 +51,7 @@ from dither.publish.certificate import body_of
 from dither.publish.seal import sign
 from dither.publish.signing import signing_key
 from dither.question.recipe import Recipe
-from dither.sql.dialects import Spoken
+from dither.sql.dialects import DialectQuestion
 from dither.sql.parse import read_text
 from dither.state import State
 from dither.version import LOSS_VERSION, __version__
@@ -403,7 +403,7 @@ class Connection:
         }
 
 
-def _check_delta(dialect: Spoken, priced: Priced) -> None:
+def _check_delta(dialect: DialectQuestion, priced: Priced) -> None:
     """A delta in the question is a limit on what the pot's share may be."""
     path = priced.view.path
     if dialect.delta is None or not path:

@@ -7,7 +7,7 @@ from fractions import Fraction as F
 import pytest
 
 from dither import ParameterError, QueryError, RefusedError, connect
-from dither.sql.dialects import IntervalColumn, spoken
+from dither.sql.dialects import IntervalColumn, read_dialect
 from dither.sql.refusals.refuse import refuse
 from tests.datasets import clinic
 
@@ -16,29 +16,34 @@ CLAUSE = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.5, delta=1e-6, max_groups_
 
 def test_plain_sql_is_left_alone():
     for sql in ("SELECT COUNT(*) FROM t", "", "SELECT 'contribution_bounds_per_row =>' FROM t", "SELECT 'unclosed"):
-        assert spoken(sql).is_plain and spoken(sql).epsilon is None
+        assert read_dialect(sql).is_plain and read_dialect(sql).epsilon is None
 
 
 def test_the_clause_is_cut_and_every_place_is_kept():
     sql = f"SELECT {CLAUSE}\n  k, COUNT(*) AS n FROM visits v GROUP BY k"
-    found = spoken(sql)
+    found = read_dialect(sql)
     assert len(found.sql) == len(sql) and found.sql.index("COUNT") == sql.index("COUNT")
     assert (found.epsilon, found.delta, found.max_groups, found.unit) == (F(1, 2), F(1, 10**6), 2, "p")
-    with pytest.raises(QueryError) as caught, found.placed():
+    with pytest.raises(QueryError) as caught, found.locate_errors():
         raise refuse("no such column", found.sql, span=(found.sql.index("k,"), found.sql.index("k,") + 1))
     assert str(caught.value) == "no such column\n    k, COUNT(*) AS n FROM visits v GROUP BY k\n    ^"
 
 
 def test_google_limits_groups_to_one_unless_told_otherwise():
     sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, privacy_unit_column=p{}) COUNT(*) FROM t"
-    assert spoken(sql.format("")).max_groups == 1
-    assert spoken(sql.format(", max_groups_contributed=7")).max_groups == 7
-    public = spoken(sql.format(", group_selection_strategy=PUBLIC_GROUPS"))
+    assert read_dialect(sql.format("")).max_groups == 1
+    assert read_dialect(sql.format(", max_groups_contributed=7")).max_groups == 7
+    public = read_dialect(sql.format(", group_selection_strategy=PUBLIC_GROUPS"))
     assert public.public_groups and public.max_groups is None
 
 
 def test_the_options_of_a_view_may_be_left_out():
-    assert spoken("SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM t").sql.split() == ["SELECT", "COUNT(*)", "FROM", "t"]
+    assert read_dialect("SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM t").sql.split() == [
+        "SELECT",
+        "COUNT(*)",
+        "FROM",
+        "t",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,7 @@ def test_the_options_of_a_view_may_be_left_out():
 )
 def test_options_that_loosen_or_mean_nothing_are_refused(said, words):
     with pytest.raises(QueryError, match=words):
-        spoken(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({said}) COUNT(*) FROM t")
+        read_dialect(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({said}) COUNT(*) FROM t")
 
 
 @pytest.mark.parametrize(
@@ -70,15 +75,15 @@ def test_options_that_loosen_or_mean_nothing_are_refused(said, words):
 )
 def test_what_is_no_differential_privacy_is_told_so(word, says):
     with pytest.raises(QueryError, match=says):
-        spoken(f"SELECT WITH {word} OPTIONS(threshold=50) COUNT(*) FROM t")
+        read_dialect(f"SELECT WITH {word} OPTIONS(threshold=50) COUNT(*) FROM t")
 
 
 def test_row_bounds_clamp_the_argument():
     sql = "SELECT PERCENTILE_CONT(LEAST(x, y), 0.5, contribution_bounds_per_row => (-1, 9)), SUM(z) FROM t"
-    assert spoken(sql).sql == "SELECT PERCENTILE_CONT(CLAMP(LEAST(x, y), -1, 9), 0.5), SUM(z) FROM t"
-    found = spoken(sql)
+    assert read_dialect(sql).sql == "SELECT PERCENTILE_CONT(CLAMP(LEAST(x, y), -1, 9), 0.5), SUM(z) FROM t"
+    found = read_dialect(sql)
     place = found.sql.index("z)")
-    with pytest.raises(QueryError) as caught, found.placed():
+    with pytest.raises(QueryError) as caught, found.locate_errors():
         raise refuse("bad z", found.sql, span=(place, place + 1))
     assert str(caught.value).splitlines()[-1].index("^") - 2 == sql.index("z)")
 
@@ -89,7 +94,7 @@ def test_group_bounds_bound_what_one_person_adds_to_a_group():
         "AVG(cost, contribution_bounds_per_group => (0, 100)) FROM visits v WHERE age > 3 "
         "GROUP BY county HAVING COUNT(*) > 3 ORDER BY n"
     )
-    assert spoken(sql).sql == (
+    assert read_dialect(sql).sql == (
         "SELECT dp_key_1 AS county, SUM(CLAMP(dp_value_1, 0, 3)) AS n, SUM(dp_value_2) AS sum_cost, "
         "AVG(CLAMP(dp_value_2 / dp_value_3, 0, 100)) AS avg_cost FROM (SELECT p, county AS dp_key_1, "
         "COUNT(*) AS dp_value_1, SUM(cost) AS dp_value_2, COUNT(cost) AS dp_value_3 FROM visits AS v WHERE age > 3 "
@@ -111,12 +116,12 @@ def test_group_bounds_bound_what_one_person_adds_to_a_group():
 )
 def test_what_cannot_be_said_says_what_to_write(sql, words):
     with pytest.raises(QueryError, match=words):
-        spoken(sql)
+        read_dialect(sql)
 
 
 def test_snowflakes_interval_columns_name_columns_that_are_there():
     sql = "SELECT k, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS lo, DP_INTERVAL_HIGH(n) FROM t GROUP BY k"
-    found = spoken(sql)
+    found = read_dialect(sql)
     assert found.sql.split() == ["SELECT", "k,", "COUNT(*)", "AS", "n", "FROM", "t", "GROUP", "BY", "k"]
     assert found.intervals == (IntervalColumn("n", "low", "lo"), IntervalColumn("n", "high", "n_high"))
 
@@ -186,4 +191,4 @@ class TestAsked:
 )
 def test_text_that_stops_inside_a_clause_is_a_query_error(sql, words):
     with pytest.raises(QueryError, match=words):
-        spoken(sql)
+        read_dialect(sql)

@@ -86,7 +86,7 @@ def test_every_refusal_of_the_code_is_in_the_table_and_none_is_left_over():
     folder = Path(__file__).parents[2] / "src" / "dither" / "sql"
     used = set()
     for file in folder.glob("*.py"):
-        used |= set(re.findall(r'refused\(\s*"([a-z ]+)"', file.read_text()))
+        used |= set(re.findall(r'make_refusal\(\s*"([a-z ]+)"', file.read_text()))
         used |= set(re.findall(r'REFUSALS\["([a-z ]+)"\]', file.read_text()))
-        used |= set(re.findall(r'refused\("[a-z ]+" if .*? else "([a-z ]+)"', file.read_text()))
+        used |= set(re.findall(r'make_refusal\("[a-z ]+" if .*? else "([a-z ]+)"', file.read_text()))
     assert used == set(REFUSALS)

@@ -517,7 +517,7 @@ def test_the_engine_measures_what_the_oracle_counts(small_clinic):
 
 
 def _no_negation(monkeypatch):
-    monkeypatch.setattr(expressions, "negated", lambda value, node, scope: value)
+    monkeypatch.setattr(expressions, "negate_flagged", lambda value, node, scope: value)
 
 
 def _pairs_with_nulls(monkeypatch):
@@ -530,11 +530,11 @@ def _pairs_with_nulls(monkeypatch):
 
 
 def _sum_of_nothing(monkeypatch):
-    monkeypatch.setattr(per_unit, "_where", lambda chosen, value: value)
+    monkeypatch.setattr(per_unit, "_filter_value", lambda chosen, value: value)
 
 
 def _computed_after_the_join(monkeypatch):
-    monkeypatch.setattr(joins, "computed", lambda relation, at: relation)
+    monkeypatch.setattr(joins, "compute_fields", lambda relation, context: relation)
 
 
 PLANTED = [

@@ -9,7 +9,7 @@ from dither import QueryError
 from dither.plan.facts import NO_FACTS
 from dither.sql import bind as binder
 from dither.sql.bind import bind
-from dither.sql.dialects import spoken
+from dither.sql.dialects import read_dialect
 from dither.sql.parse import MAX_DEPTH, MAX_LENGTH, MAX_PARENTHESES, MAX_WORD, parse, read_text
 from tests.datasets import clinic_sql
 from tests.time_guard import time_guard
@@ -42,7 +42,7 @@ def test_a_whole_number_without_end_is_refused_as_a_question(sql, digits):
 )
 def test_an_option_without_end_is_refused(option):
     with time_guard(), pytest.raises(QueryError, match="must be set|must lie in"):
-        spoken(CLAUSE.format(option) + " COUNT(*) FROM visits")
+        read_dialect(CLAUSE.format(option) + " COUNT(*) FROM visits")
 
 
 def test_parentheses_in_a_dialect_are_bounded():
@@ -50,7 +50,7 @@ def test_parentheses_in_a_dialect_are_bounded():
     for bounds in ("per_group", "per_row"):
         sql = CLAUSE.format("epsilon=1") + f" SUM({deep}, contribution_bounds_{bounds} => (0, 1)) FROM visits"
         with pytest.raises(QueryError, match="nested too deeply"):
-            spoken(sql)
+            read_dialect(sql)
 
 
 @pytest.mark.parametrize("term", ["*1e999", "/1e999", "+1", "-cost"])

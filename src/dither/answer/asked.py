@@ -18,7 +18,7 @@ from dither.plan.facts import Facts
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
 from dither.sql.bind import bind
-from dither.sql.dialects import Spoken, spoken, with_ends
+from dither.sql.dialects import DialectQuestion, name_interval_ends, read_dialect
 from dither.sql.parse import read_text
 
 
@@ -42,7 +42,7 @@ class Bound:
     """A question that was read: what its dialect said, and the queries and columns that it asks for."""
 
     key: tuple[Any, ...]
-    dialect: Spoken
+    dialect: DialectQuestion
     recipe: Recipe
 
 
@@ -73,20 +73,20 @@ def read_question(
 
 def bind_question(question: Asked, key: tuple[Any, ...], catalog: Catalog, facts: Facts) -> Bound:
     """The queries and output columns of a question. Reads the catalog and its public facts, no data."""
-    dialect = spoken(question.sql)
+    dialect = read_dialect(question.sql)
     _check_unit(dialect, catalog)
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
-    with dialect.placed():
+    with dialect.locate_errors():
         recipe = bind(dialect.sql, catalog, facts, min(limits) if limits else None)
         if dialect.public_groups and any(grouping.selection is not None for grouping in recipe.sets):
             raise QueryError(
                 "PUBLIC_GROUPS, but some keys are in no list: join from the public table that lists them, or list "
                 "them in the catalog; without PUBLIC_GROUPS they are shown by private key selection"
             )
-        return Bound(key, dialect, with_ends(replace(recipe, sql=question.sql), dialect))
+        return Bound(key, dialect, name_interval_ends(replace(recipe, sql=question.sql), dialect))
 
 
-def read_price(question: Asked, dialect: Spoken) -> Price:
+def read_price(question: Asked, dialect: DialectQuestion) -> Price:
     """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
     epsilon = question.epsilon
     if dialect.epsilon is not None:
@@ -107,7 +107,7 @@ def read_rho(rho: Number | None) -> Fraction | None:
     return None if rho is None else positive(rho, "rho", "choose e.g. rho=0.1")
 
 
-def _check_unit(dialect: Spoken, catalog: Catalog) -> None:
+def _check_unit(dialect: DialectQuestion, catalog: Catalog) -> None:
     """A question may name the unit, as GoogleSQL does; it cannot choose another."""
     owners = {name for table in catalog.private_tables for name in owner_names(catalog, table)}
     if dialect.unit is not None and dialect.unit.lower() not in {name.lower() for name in owners}:

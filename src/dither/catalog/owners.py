@@ -7,9 +7,10 @@ from dither.catalog.model import Catalog, OwnerReference, Table
 
 def owner_names(catalog: Catalog, table: Table) -> frozenset[str]:
     """The columns of a table that name the owner of its rows: the owner column, and keys that refer to one."""
-    owner, column = table.owner, catalog.owner_column(table)
+    owner = table.owner
+    column = catalog.owner_column(table)
     names = {column} if column in table.column_names else set()
     if isinstance(owner, OwnerReference):
         above = owner_names(catalog, catalog.table(owner.references))
-        names |= {mine for mine, theirs in owner.by if theirs in above}
+        names |= {own_column for own_column, parent_column in owner.by if parent_column in above}
     return frozenset(name for name in names if name is not None)

@@ -56,10 +56,10 @@ def to_json(catalog: Catalog) -> dict[str, Any]:
         "lineage": catalog.lineage,
         "population": catalog.population,
         "neighbours": catalog.neighbours,
-        "unit": _unit(catalog.unit),
-        "people": [_person(person) for person in catalog.people],
+        "unit": _write_unit(catalog.unit),
+        "people": [_write_person(person) for person in catalog.people],
         "source": {"engine": catalog.source.engine, "location": catalog.source.location},
-        "tables": [_table(table) for table in catalog.tables],
+        "tables": [_write_table(table) for table in catalog.tables],
     }
 
 
@@ -84,57 +84,57 @@ def from_json(tree: Any) -> Catalog:
     return catalog
 
 
-def _unit(unit: Unit) -> dict[str, Any]:
+def _write_unit(unit: Unit) -> dict[str, Any]:
     if unit.offset_seconds is None:
         return {"kind": unit.kind}
     zone = scalars.offset_text(unit.offset_seconds)
     return {"kind": unit.kind, "column": unit.column, "every": unit.every, "zone": zone}
 
 
-def _person(person: Person) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": person.key, "protected": person.protected}
-    return told if person.because is None else {**told, "because": person.because}
+def _write_person(person: Person) -> dict[str, Any]:
+    tree: dict[str, Any] = {"name": person.key, "protected": person.protected}
+    return tree if person.because is None else {**tree, "because": person.because}
 
 
-def _table(table: Table) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": table.name, "kind": table.kind, "from": table.source_name}
+def _write_table(table: Table) -> dict[str, Any]:
+    tree: dict[str, Any] = {"name": table.name, "kind": table.kind, "from": table.source_name}
     if isinstance(table.owner, OwnerColumn):
-        told["owner"] = {"column": table.owner.column}
+        tree["owner"] = {"column": table.owner.column}
     elif isinstance(table.owner, OwnerReference):
-        told["owner"] = {"references": table.owner.references, "by": _by(table.owner)}
+        tree["owner"] = {"references": table.owner.references, "by": _write_reference(table.owner)}
     if table.kind == "private":
-        told |= {"rows_per_unit": table.rows_per_unit, "max_rows": table.max_rows}
-    told["unique"] = [list(key) for key in table.unique]
-    told["columns"] = [_column(column) for column in table.columns]
-    return told
+        tree |= {"rows_per_unit": table.rows_per_unit, "max_rows": table.max_rows}
+    tree["unique"] = [list(key) for key in table.unique]
+    tree["columns"] = [_write_column(column) for column in table.columns]
+    return tree
 
 
-def _by(owner: OwnerReference) -> Any:
+def _write_reference(owner: OwnerReference) -> Any:
     """One shared name as the text that most people write."""
     one_name = len(owner.by) == 1 and owner.by[0][0] == owner.by[0][1]
     return owner.by[0][0] if one_name else dict(owner.by)
 
 
-def _column(column: Column) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": column.name, "type": column.type}
+def _write_column(column: Column) -> dict[str, Any]:
+    tree: dict[str, Any] = {"name": column.name, "type": column.type}
     if isinstance(column, Id):
-        return told
-    told["nulls"] = _nulls(column, column.nulls)
+        return tree
+    tree["nulls"] = _write_nulls(column, column.nulls)
     if isinstance(column, (Integer, Date, Timestamp, Decimal)):
-        told["bounds"] = [_grid_text(column, column.lower_grid), _grid_text(column, column.upper_grid)]
-        told["provenance"] = column.provenance
+        tree["bounds"] = [_write_grid(column, column.lower_grid), _write_grid(column, column.upper_grid)]
+        tree["provenance"] = column.provenance
     if isinstance(column, Decimal):
-        told["resolution"] = canonical.fraction_text(column.resolution)
+        tree["resolution"] = canonical.fraction_text(column.resolution)
     if isinstance(column, Timestamp):
-        told["zone"] = scalars.offset_text(column.offset_seconds)
+        tree["zone"] = scalars.offset_text(column.offset_seconds)
     if isinstance(column, Text):
-        told["width"] = column.width
+        tree["width"] = column.width
     if isinstance(column, Category):
-        told |= _values(column)
-    return told
+        tree |= _write_values(column)
+    return tree
 
 
-def _values(column: Category) -> dict[str, Any]:
+def _write_values(column: Category) -> dict[str, Any]:
     if isinstance(column.values, Undeclared):
         return {"values": "undeclared", "width": column.values.width}
     if isinstance(column.values, FromPublic):
@@ -144,13 +144,13 @@ def _values(column: Category) -> dict[str, Any]:
     return {"values": values, "other": column.other}
 
 
-def _nulls(column: Column, nulls: Nulls) -> Any:
+def _write_nulls(column: Column, nulls: Nulls) -> Any:
     if nulls.rule != "value":
         return nulls.rule
-    return {"value": _grid_text(column, nulls.value) if isinstance(nulls.value, int) else nulls.value}
+    return {"value": _write_grid(column, nulls.value) if isinstance(nulls.value, int) else nulls.value}
 
 
-def _grid_text(column: Any, grid: int) -> Any:
+def _write_grid(column: Any, grid: int) -> Any:
     """A grid integer as the catalog writes that value."""
     if isinstance(column, Date):
         return scalars.days_text(grid)
@@ -194,5 +194,7 @@ def _fits(value: Any, kind: Any) -> bool:
         return any(_fits(value, one_of) for one_of in inner)
     if not is_dataclass(kind):
         return type(value) is kind
-    stated = get_type_hints(kind)
-    return type(value) is kind and all(_fits(getattr(value, each.name), stated[each.name]) for each in fields(kind))
+    hints = get_type_hints(kind)
+    return type(value) is kind and all(
+        _fits(getattr(value, attribute.name), hints[attribute.name]) for attribute in fields(kind)
+    )

@@ -46,7 +46,7 @@ def read_catalog(tree: dict[str, Any]) -> Catalog:
 def _read_unit(tree: dict[str, Any]) -> Unit:
     if tree["kind"] != "person_window":
         return Unit(tree["kind"])
-    return Unit(tree["kind"], tree["column"], tree["every"], _known(scalars.offset(tree["zone"])))
+    return Unit(tree["kind"], tree["column"], tree["every"], _require(scalars.offset(tree["zone"])))
 
 
 def _read_person(tree: dict[str, Any]) -> Person:
@@ -90,11 +90,11 @@ def _read_column(tree: dict[str, Any]) -> Column:
         case "date":
             return Date(*_read_bounded(tree, scalars.days))
         case "timestamp":
-            offset = _known(scalars.offset(tree["zone"]))
+            offset = _require(scalars.offset(tree["zone"]))
             return Timestamp(*_read_bounded(tree, lambda text: scalars.seconds(text, offset)), offset)
         case "decimal":
-            resolution = _known(scalars.number(tree["resolution"]))
-            bounded = _read_bounded(tree, lambda text: _known(scalars.number(text)) / resolution)
+            resolution = _require(scalars.number(tree["resolution"]))
+            bounded = _read_bounded(tree, lambda text: _require(scalars.number(text)) / resolution)
             name, nulls, lower, upper, provenance = bounded
             return Decimal(name, nulls, lower * resolution, upper * resolution, resolution, provenance)
     raise ValueError
@@ -102,8 +102,8 @@ def _read_column(tree: dict[str, Any]) -> Column:
 
 def _read_bounded(tree: dict[str, Any], read: Callable[[Any], Any]) -> tuple[str, Nulls, Any, Any, str]:
     """Name, null rule, bounds as grid integers, and provenance."""
-    lower, upper = (_known(read(text)) for text in tree["bounds"])
-    nulls = _read_nulls(tree, lambda text: int(_known(read(text))))
+    lower, upper = (_require(read(text)) for text in tree["bounds"])
+    nulls = _read_nulls(tree, lambda text: int(_require(read(text))))
     return tree["name"], nulls, lower, upper, tree["provenance"]
 
 
@@ -119,8 +119,8 @@ def _read_nulls(tree: dict[str, Any], read: Callable[[Any], int | str]) -> Nulls
     return Nulls("value", read(nulls["value"])) if isinstance(nulls, dict) else Nulls(nulls)
 
 
-def _known(value: T | None) -> T:
-    """The value of a text, which its reader answers None for where it cannot read it."""
+def _require(value: T | None) -> T:
+    """The value that a reader returned; ValueError for None, its answer to a text that it cannot read."""
     if value is None:
         raise ValueError
     return value

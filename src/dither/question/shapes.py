@@ -40,60 +40,62 @@ def affine(formula: Formula) -> Affine | None:
         case Constant(value) if isinstance(value, Fraction):
             return Affine((), value)
         case Apply("negate", (inner,)):
-            return _scaled(inner, Fraction(-1))
-        case Apply("add", parts):
-            return _total([affine(part) for part in parts])
+            return _scale(inner, Fraction(-1))
+        case Apply("add", arguments):
+            return _add_terms([affine(argument) for argument in arguments])
         case Apply("subtract", (left, right)):
-            return _total([affine(left), _scaled(right, Fraction(-1))])
-        case Apply("multiply", parts):
-            return _product([affine(part) for part in parts])
+            return _add_terms([affine(left), _scale(right, Fraction(-1))])
+        case Apply("multiply", arguments):
+            return _multiply_terms([affine(argument) for argument in arguments])
         case Apply("divide", (above, below)):
             divisor = affine(below)
             if divisor is not None and not divisor.weights and divisor.constant:
-                return _scaled(above, 1 / divisor.constant)
+                return _scale(above, 1 / divisor.constant)
     return None
 
 
-def _scaled(formula: Formula, factor: Fraction) -> Affine | None:
-    found = affine(formula)
-    return None if found is None else found.times(factor)
+def _scale(formula: Formula, factor: Fraction) -> Affine | None:
+    scaled = affine(formula)
+    return None if scaled is None else scaled.times(factor)
 
 
-def _total(parts: list[Affine | None]) -> Affine | None:
+def _add_terms(terms: list[Affine | None]) -> Affine | None:
     total = Affine((), _ZERO)
-    for part in parts:
-        if part is None:
+    for term in terms:
+        if term is None:
             return None
-        total = total.plus(part)
+        total = total.plus(term)
     return total
 
 
-def _product(parts: list[Affine | None]) -> Affine | None:
-    found = Affine((), Fraction(1))
-    for part in parts:
-        if part is None or (part.weights and found.weights):
+def _multiply_terms(factors: list[Affine | None]) -> Affine | None:
+    product = Affine((), Fraction(1))
+    for factor in factors:
+        if factor is None or (factor.weights and product.weights):
             return None
-        found = part.times(found.constant) if not found.weights else found.times(part.constant)
-    return found
+        product = factor.times(product.constant) if not product.weights else product.times(factor.constant)
+    return product
 
 
 def ratio(formula: Formula) -> tuple[Affine, Affine] | None:
     """Numerator and denominator, both affine, the denominator noisy; None if the formula is no such ratio."""
     match formula:
         case Apply("divide", (above, below)):
-            top, bottom = _fraction(above), _fraction(below)
+            top = _find_fraction(above)
+            bottom = _find_fraction(below)
             if top is not None and bottom is not None:
                 above_top, above_bottom = top
                 below_top, below_bottom = bottom
-                upper, lower = _product([above_top, below_bottom]), _product([above_bottom, below_top])
+                upper = _multiply_terms([above_top, below_bottom])
+                lower = _multiply_terms([above_bottom, below_top])
                 return None if upper is None or lower is None or not lower.weights else (upper, lower)
-        case Apply("multiply", parts):
-            found = _fraction(formula) if len(parts) == 2 else None
-            return found if found is not None and found[1].weights else None
+        case Apply("multiply", factors):
+            fraction = _find_fraction(formula) if len(factors) == 2 else None
+            return fraction if fraction is not None and fraction[1].weights else None
     return None
 
 
-def _fraction(formula: Formula) -> tuple[Affine, Affine] | None:
+def _find_fraction(formula: Formula) -> tuple[Affine, Affine] | None:
     whole = affine(formula)
     if whole is not None:
         return whole, Affine((), Fraction(1))
@@ -101,12 +103,12 @@ def _fraction(formula: Formula) -> tuple[Affine, Affine] | None:
         case Apply("divide", _):
             return ratio(formula)
         case Apply("nullif", (inner, Constant(value))) if value == 0:  # below a fraction it changes nothing
-            return _fraction(inner)
+            return _find_fraction(inner)
         case Apply("multiply", (left, right)):
-            pair = _fraction(left), _fraction(right)
+            pair = _find_fraction(left), _find_fraction(right)
             if pair[0] is not None and pair[1] is not None:
-                upper = _product([pair[0][0], pair[1][0]])
-                lower = _product([pair[0][1], pair[1][1]])
+                upper = _multiply_terms([pair[0][0], pair[1][0]])
+                lower = _multiply_terms([pair[0][1], pair[1][1]])
                 return None if upper is None or lower is None else (upper, lower)
     return None
 

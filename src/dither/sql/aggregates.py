@@ -10,174 +10,191 @@ from sqlglot import exp
 from dither.catalog import scalars
 from dither.plan.algebra import Call, Expression, Value
 from dither.question.expressions import Constant, Formula
-from dither.sql.centred import Centred, argument, plus, said, times, where
+from dither.sql.centred import Centred, filter_value, plus, read_argument, times, write_sql
 from dither.sql.constants import number
-from dither.sql.expressions import expression, no_rule
+from dither.sql.expressions import refuse_node, resolve_expression
 from dither.sql.moments import correlation, covariance, regression, variance
 from dither.sql.per_unit import is_aggregate, walk
-from dither.sql.question import Question, Released, check_owned
-from dither.sql.refusals.refuse import refused
+from dither.sql.question import QuestionDraft, Released, check_owned
+from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Field
 
-MINIMUM, MAXIMUM = Fraction(1, 100), Fraction(99, 100)
+MINIMUM = Fraction(1, 100)
+MAXIMUM = Fraction(99, 100)
 
 
-def aggregate(node: exp.Expr, question: Question) -> Formula:
+def read_aggregate(node: exp.Expr, question: QuestionDraft) -> Formula:
     """The formula of an aggregate; its atoms are noted in the question."""
-    at, scope = question.scope.at, question.scope
-    chosen: Expression | None = None
-    inner = node
-    if isinstance(inner, exp.Filter):
-        chosen, inner = expression(inner.expression.this, scope), inner.this
-        if scope.domain(chosen, node).kind != "boolean":
-            raise at.error("FILTER (WHERE ...) needs a condition", node)
-    if any(is_aggregate(each) for each in walk(inner) if each is not inner and each is not inner.this):
-        raise refused("nested aggregate", at, node)
-    if not isinstance(inner, exp.WithinGroup) and isinstance(inner.this, exp.Expr) and is_aggregate(inner.this):
-        raise refused("nested aggregate", at, node)
-    if not isinstance(inner.this, (exp.Expr, str)):
-        raise at.error(f"{said(node)} needs an argument", node)
-    if rule := AGGREGATES.get(type(inner)):
-        return rule(inner, chosen, question)
-    raise no_rule(inner, scope)
+    context = question.scope.context
+    scope = question.scope
+    filter_condition: Expression | None = None
+    call = node
+    if isinstance(call, exp.Filter):
+        filter_condition = resolve_expression(call.expression.this, scope)
+        call = call.this
+        if scope.domain(filter_condition, node).kind != "boolean":
+            raise context.error("FILTER (WHERE ...) needs a condition", node)
+    inner_nodes = (inner for inner in walk(call) if inner is not call and inner is not call.this)
+    if any(is_aggregate(inner) for inner in inner_nodes):
+        raise make_refusal("nested aggregate", context, node)
+    if not isinstance(call, exp.WithinGroup) and isinstance(call.this, exp.Expr) and is_aggregate(call.this):
+        raise make_refusal("nested aggregate", context, node)
+    if not isinstance(call.this, (exp.Expr, str)):
+        raise context.error(f"{write_sql(node)} needs an argument", node)
+    if rule := AGGREGATES.get(type(call)):
+        return rule(call, filter_condition, question)
+    raise refuse_node(call, scope)
 
 
-def counts_in(nodes: list[exp.Expr], question: Question) -> None:
-    """Note what is counted anyway: sums of the same values are then made from centred ones."""
+def note_counts(nodes: list[exp.Expr], question: QuestionDraft) -> None:
+    """Note which values are counted anyway. Sums of the same values are then made from centred sums."""
     for node in nodes:
-        for each in walk(node):
-            if not isinstance(each, _COUNTING):
-                continue  # before its parts are walked: walking those of every node is quadratic
-            if any(is_aggregate(part) for part in walk(each) if part is not each):
+        for descendant in walk(node):
+            if not isinstance(descendant, _COUNTING):
+                continue  # before its descendants are walked: walking those of every node is quadratic
+            if any(is_aggregate(inner) for inner in walk(descendant) if inner is not descendant):
                 continue
-            chosen = None
-            if isinstance(each.parent, exp.Filter):
-                chosen = expression(each.parent.expression.this, question.scope)
-            if isinstance(each, exp.Count) and isinstance(each.this, exp.Star):
-                question.counts_rows = question.counts_rows or chosen is None
-            elif isinstance(each.this, exp.Expr) and not isinstance(each.this, exp.Distinct):
-                known = question.scope.field(each.this) if isinstance(each.this, exp.Column) else None
-                if known is None or not _is_id(known, question):
-                    question.counted.add(where(chosen, expression(each.this, question.scope)))
+            filter_condition = None
+            if isinstance(descendant.parent, exp.Filter):
+                filter_condition = resolve_expression(descendant.parent.expression.this, question.scope)
+            if isinstance(descendant, exp.Count) and isinstance(descendant.this, exp.Star):
+                question.counts_rows = question.counts_rows or filter_condition is None
+            elif isinstance(descendant.this, exp.Expr) and not isinstance(descendant.this, exp.Distinct):
+                field = question.scope.field(descendant.this) if isinstance(descendant.this, exp.Column) else None
+                if field is None or not _is_id(field, question):
+                    question.counted.add(
+                        filter_value(filter_condition, resolve_expression(descendant.this, question.scope))
+                    )
 
 
 _COUNTING = (exp.Count, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
 
 
-def _count(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-    scope, at = question.scope, question.scope.at
+def _count(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+    scope = question.scope
+    context = question.scope.context
     if isinstance(node.this, exp.Star):
         if scope.relation.public_rows:
-            raise refused("public count", at, node)
-        return _rows(chosen, question, said(node, chosen))
+            raise make_refusal("public count", context, node)
+        return _count_rows(filter_condition, question, write_sql(node, filter_condition))
     is_distinct = isinstance(node.this, exp.Distinct)
-    listed = node.this.expressions if is_distinct else [node.this, *node.expressions]
-    if len(listed) != 1:
-        raise at.error("COUNT of several columns is not answered: count one [rule: what has no rule is refused]", node)
-    column = listed[0].unnest()
-    known = scope.field(column) if isinstance(column, exp.Column) else None
-    if known is not None and _is_id(known, question):
-        return _ids(known, is_distinct, chosen, node, question)
-    value = where(chosen, expression(column, scope))
+    arguments = node.this.expressions if is_distinct else [node.this, *node.expressions]
+    if len(arguments) != 1:
+        raise context.error(
+            "COUNT of several columns is not answered: count one [rule: what has no rule is refused]", node
+        )
+    column = arguments[0].unnest()
+    field = scope.field(column) if isinstance(column, exp.Column) else None
+    if field is not None and _is_id(field, question):
+        return _count_ids(field, is_distinct, filter_condition, node, question)
+    value = filter_value(filter_condition, resolve_expression(column, scope))
     if is_distinct:
-        return question.atom(Released("distinct", value), said(node, chosen))
+        return question.atom(Released("distinct", value), write_sql(node, filter_condition))
     if not scope.domain(value, node).nullable:
         return question.atom(Released("count"), "COUNT(*)")
-    return question.atom(Released("values", value), said(node, chosen))
+    return question.atom(Released("values", value), write_sql(node, filter_condition))
 
 
-def _is_id(known: Field, question: Question) -> bool:
-    return known.of is None or question.scope.domain(known.of).kind == "id"
+def _is_id(field: Field, question: QuestionDraft) -> bool:
+    return field.of is None or question.scope.domain(field.of).kind == "id"
 
 
-def _ids(known: Field, is_distinct: bool, chosen: Expression | None, node: exp.Expr, question: Question) -> Formula:
-    """COUNT(id): rows that have one. COUNT(DISTINCT owner): people."""
-    if known.present:
-        tests = (*([] if chosen is None else [chosen]), *known.present)
-        chosen = tests[0] if len(tests) == 1 else Call("and", tests)
+def _count_ids(
+    field: Field, is_distinct: bool, filter_condition: Expression | None, node: exp.Expr, question: QuestionDraft
+) -> Formula:
+    """COUNT(id) counts the rows that have an id; COUNT(DISTINCT owner) counts people."""
+    if field.present:
+        tests = (*([] if filter_condition is None else [filter_condition]), *field.present)
+        filter_condition = tests[0] if len(tests) == 1 else Call("and", tests)
     if not is_distinct:
-        return _rows(chosen, question, said(node, chosen))
-    if not known.is_owner:
-        raise refused("distinct id", question.scope.at, node)
+        return _count_rows(filter_condition, question, write_sql(node, filter_condition))
+    if not field.is_owner:
+        raise make_refusal("distinct id", question.scope.context, node)
     check_owned(question, node)
-    if every := question.scope.at.catalog.unit.every:
+    if every := question.scope.context.catalog.unit.every:
         question.notes.append(f"the unit is a person in one {every}: a person counts once per {every}")
-    return question.atom(Released("units", chosen), said(node, chosen))
+    return question.atom(Released("units", filter_condition), write_sql(node, filter_condition))
 
 
-def _rows(chosen: Expression | None, question: Question, words: str) -> Formula:
-    if chosen is None:
+def _count_rows(filter_condition: Expression | None, question: QuestionDraft, words: str) -> Formula:
+    if filter_condition is None:
         return question.atom(Released("count"), "COUNT(*)")
-    return question.atom(Released("sum", chosen), words)
+    return question.atom(Released("sum", filter_condition), words)
 
 
-def _count_if(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-    value = expression(node.this, question.scope)
+def _count_if(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+    value = resolve_expression(node.this, question.scope)
     if question.scope.domain(value, node).kind != "boolean":
-        raise question.scope.at.error("COUNT_IF needs a condition", node)
-    return _rows(where(chosen, value), question, said(node, chosen))
+        raise question.scope.context.error("COUNT_IF needs a condition", node)
+    return _count_rows(filter_value(filter_condition, value), question, write_sql(node, filter_condition))
 
 
-def _sum(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-    value = argument(node, node.this, chosen, question, "SUM")
-    centred = Centred(value, said(node.this), question)
+def _sum(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+    value = read_argument(node, node.this, filter_condition, question, "SUM")
+    centred = Centred(value, write_sql(node.this), question)
     if centred.middle and centred.is_counted:
         count = centred.count(abs(centred.middle))
         return plus(times(Constant(centred.middle), count), centred.total(Fraction(1)))
-    return question.atom(Released("sum", value), said(node, chosen))
+    return question.atom(Released("sum", value), write_sql(node, filter_condition))
 
 
-def _avg(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-    value = argument(node, node.this, chosen, question, "AVG")
-    return Centred(value, said(node.this), question).mean()
+def _avg(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+    value = read_argument(node, node.this, filter_condition, question, "AVG")
+    return Centred(value, write_sql(node.this), question).mean()
 
 
-def _quantile(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
-    """Every way to write a quantile: the value that a share of the rows does not exceed."""
-    at = question.scope.at
-    falling = False
+def _quantile(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+    """A quantile, in every spelling: the value that a share of the rows does not exceed."""
+    context = question.scope.context
+    is_descending = False
     share: exp.Expr | None
     if isinstance(node, exp.WithinGroup):
         ordered = node.expression.expressions
         if len(ordered) != 1 or not isinstance(node.this, (exp.PercentileCont, exp.PercentileDisc, exp.Quantile)):
-            raise refused("quantile", at, node)
-        of, share, falling = ordered[0].this, node.this.this, bool(ordered[0].args.get("desc"))
+            raise make_refusal("quantile", context, node)
+        argument = ordered[0].this
+        share = node.this.this
+        is_descending = bool(ordered[0].args.get("desc"))
     elif isinstance(node, exp.Median):
-        of, share = node.this, exp.Literal.number("0.5")
+        argument = node.this
+        share = exp.Literal.number("0.5")
     else:
-        of, share = node.this, node.args.get("quantile", node.args.get("expression"))
+        argument = node.this
+        share = node.args.get("quantile", node.args.get("expression"))
     value = scalars.number(str(share.this)) if isinstance(share, exp.Literal) and not share.is_string else None
     if value is None or not 0 < value < 1:
-        raise refused("quantile", at, node)
-    return _at_share(node, of, 1 - value if falling else value, chosen, question)
+        raise make_refusal("quantile", context, node)
+    return _release_quantile(node, argument, 1 - value if is_descending else value, filter_condition, question)
 
 
-def _at_share(node: exp.Expr, of: exp.Expr, share: Fraction, chosen: Expression | None, question: Question) -> Formula:
+def _release_quantile(
+    node: exp.Expr, argument: exp.Expr, share: Fraction, filter_condition: Expression | None, question: QuestionDraft
+) -> Formula:
     scope = question.scope
-    if isinstance(of, exp.Distinct):
-        raise refused("distinct aggregate", scope.at, node)
-    value = expression(of, scope)
-    kind = scope.domain(value, of).kind
+    if isinstance(argument, exp.Distinct):
+        raise make_refusal("distinct aggregate", scope.context, node)
+    value = resolve_expression(argument, scope)
+    kind = scope.domain(value, argument).kind
     if kind not in ("number", "date", "timestamp"):
-        name = of.name if isinstance(of, exp.Column) else of.sql(dialect="duckdb")[:40]
-        raise scope.at.error(f"a quantile needs a number, date or timestamp; {name} is a {kind}", of)
-    words = f"QUANTILE({said(of)}, {float(share):g})"
-    return question.atom(Released("quantile", where(chosen, value), share), words)
+        name = argument.name if isinstance(argument, exp.Column) else argument.sql(dialect="duckdb")[:40]
+        raise scope.context.error(f"a quantile needs a number, date or timestamp; {name} is a {kind}", argument)
+    words = f"QUANTILE({write_sql(argument)}, {float(share):g})"
+    return question.atom(Released("quantile", filter_value(filter_condition, value), share), words)
 
 
-def _end(share: Fraction, word: str) -> Callable[[exp.Expr, Expression | None, Question], Formula]:
-    def rule(node: exp.Expr, chosen: Expression | None, question: Question) -> Formula:
+def _make_extreme(share: Fraction, word: str) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+    def rule(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
         if node.expressions:
-            raise question.scope.at.error(f"{word} takes one argument; LEAST and GREATEST compare several", node)
+            raise question.scope.context.error(f"{word} takes one argument; LEAST and GREATEST compare several", node)
         question.notes.append(
             f"{word} is the {float(share):.0%} quantile, found privately: the exact one is one person's value"
         )
-        return _at_share(node, node.this, share, chosen, question)
+        return _release_quantile(node, node.this, share, filter_condition, question)
 
     return rule
 
 
-AGGREGATES: dict[type[exp.Expr], Callable[[exp.Expr, Expression | None, Question], Formula]] = {
+AGGREGATES: dict[type[exp.Expr], Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]] = {
     exp.Count: _count,
     exp.CountIf: _count_if,
     exp.Sum: _sum,
@@ -202,25 +219,28 @@ AGGREGATES: dict[type[exp.Expr], Callable[[exp.Expr, Expression | None, Question
     exp.PercentileCont: _quantile,
     exp.PercentileDisc: _quantile,
     exp.WithinGroup: _quantile,
-    exp.Min: _end(MINIMUM, "MIN"),
-    exp.Max: _end(MAXIMUM, "MAX"),
+    exp.Min: _make_extreme(MINIMUM, "MIN"),
+    exp.Max: _make_extreme(MAXIMUM, "MAX"),
 }
 
 
-def histogram(node: exp.Anonymous, question: Question) -> tuple[Expression, Expression, Fraction]:
+def read_histogram(node: exp.Anonymous, question: QuestionDraft) -> tuple[Expression, Expression, Fraction]:
     """HISTOGRAM(x, bins): x, the key of its bins (0, w, 2w, ...), and the lower edge of the first."""
     scope = question.scope
     if not 1 <= len(node.expressions) <= 2:
-        raise scope.at.error("HISTOGRAM takes a number and perhaps how many bins", node)
-    value = expression(node.expressions[0], scope)
+        raise scope.context.error("HISTOGRAM takes a number and perhaps how many bins", node)
+    value = resolve_expression(node.expressions[0], scope)
     domain = scope.domain(value, node)
     if domain.kind != "number":
-        raise scope.at.error(f"HISTOGRAM needs a number with declared bounds, not a {domain.kind}: GROUP BY it", node)
-    bins = expression(node.expressions[1], scope) if len(node.expressions) == 2 else number(10)
-    most = bins.value if isinstance(bins, Value) else None
-    if not isinstance(most, Fraction) or most.denominator != 1 or not 1 <= most <= 10_000:
-        raise scope.at.error("HISTOGRAM takes a constant number of bins from 1 to 10000", node)
-    low, steps = domain.low * domain.step, domain.high - domain.low + 1
-    width = -(-steps // int(most)) * domain.step
-    moved: Expression = Call("subtract", (value, number(low))) if low else value
-    return value, Call("bin", (moved, number(width))), low
+        raise scope.context.error(
+            f"HISTOGRAM needs a number with declared bounds, not a {domain.kind}: GROUP BY it", node
+        )
+    bins = resolve_expression(node.expressions[1], scope) if len(node.expressions) == 2 else number(10)
+    most_bins = bins.value if isinstance(bins, Value) else None
+    if not isinstance(most_bins, Fraction) or most_bins.denominator != 1 or not 1 <= most_bins <= 10_000:
+        raise scope.context.error("HISTOGRAM takes a constant number of bins from 1 to 10000", node)
+    low = domain.low * domain.step
+    steps = domain.high - domain.low + 1
+    width = -(-steps // int(most_bins)) * domain.step
+    shifted: Expression = Call("subtract", (value, number(low))) if low else value
+    return value, Call("bin", (shifted, number(width))), low

@@ -1,7 +1,7 @@
-"""A SELECT becomes queries over plans and a recipe for the columns a person asked for.
+"""Binds a SELECT: queries over plans, and a recipe for the columns that a person asked for.
 
 Rows first (FROM, WHERE, subqueries), then keys and outputs, then one query per grouping set and distinct aggregate.
-Whatever has no rule is refused with its place in the text (allow-list).
+Whatever has no rule is refused with its position in the text (allow-list).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.stability import Owned, Public
 from dither.question.expressions import Apply, Constant, Formula, KeyValue, Noisy
 from dither.question.recipe import Order, Output, Recipe
-from dither.sql.aggregates import aggregate, counts_in, histogram
-from dither.sql.centred import said
-from dither.sql.formulas import Outer, check_size, condition, formula
-from dither.sql.groups import Sets, grouping_sets
-from dither.sql.key_codes import Listed
+from dither.sql.aggregates import note_counts, read_aggregate, read_histogram
+from dither.sql.centred import write_sql
+from dither.sql.formulas import Outer, check_size, read_condition, read_formula
+from dither.sql.groups import Sets, read_grouping_sets
+from dither.sql.key_codes import KeyEncoding
 from dither.sql.kinds import settle_kinds
-from dither.sql.names import output_name
+from dither.sql.names import name_output
 from dither.sql.parse import parse, read_whole
 from dither.sql.per_unit import has_aggregates
-from dither.sql.queries import Answered, answered
-from dither.sql.question import Key, Question
-from dither.sql.refusals.refuse import refused
+from dither.sql.queries import QuestionQueries, build_queries
+from dither.sql.question import Key, QuestionDraft
+from dither.sql.refusals.refuse import make_refusal
 from dither.sql.refusals.table import REFUSALS
-from dither.sql.rows import Names, check_parts, filtered, with_names
+from dither.sql.rows import Names, add_names, bind_from, check_clauses
 from dither.sql.scope import Context, Scope
 from dither.sql.shape import check_shape
 from dither.sql.tables import check_tables
@@ -53,10 +53,10 @@ def bind(sql: str, catalog: Catalog, facts: Facts = NO_FACTS, max_groups: int | 
 
 
 @dataclass
-class _Read:
+class _ReadQuestion:
     """A question as far as it is read: what it releases, and what is done to the result."""
 
-    question: Question
+    question: QuestionDraft
     sets: Sets
     outputs: list[Output]
     having: list[Formula]
@@ -69,18 +69,18 @@ class _Read:
         check_size([*columns, *self.having, *(order.formula for order in self.orders)], self.question)
 
 
-def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
-    check_tables(query, at)
-    check_shape(query, at)
-    read = _read(query, at, {}, max_groups)
-    made = answered(read.question, read.sets, at)
-    having = [*read.having, *_listed(read.question, made)]
+def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
+    check_tables(query, context)
+    check_shape(query, context)
+    read = _read_query(query, context, {}, max_groups)
+    built = build_queries(read.question, read.sets, context)
+    having = [*read.having, *_require_public_keys(read.question, built)]
     recipe = Recipe(
-        sql=at.sql,
-        queries=made.queries,
-        keys=made.keys,
+        sql=context.sql,
+        queries=built.queries,
+        keys=built.keys,
         atoms=tuple(read.question.atoms.values()),
-        sets=made.sets,
+        sets=built.sets,
         outputs=tuple(read.outputs),
         having=None if not having else having[0] if len(having) == 1 else Apply("and", tuple(having)),
         order=read.orders,
@@ -90,203 +90,220 @@ def _bind(query: exp.Query, at: Context, max_groups: int | None) -> Recipe:
     return settle_kinds(recipe)
 
 
-def _read(query: exp.Expr, at: Context, names: Names, max_groups: int | None) -> _Read:
+def _read_query(query: exp.Expr, context: Context, names: Names, max_groups: int | None) -> _ReadQuestion:
     if isinstance(query, exp.SetOperation):
-        raise refused("outer union" if isinstance(query, exp.Union) else "set operation", at, query)
+        raise make_refusal("outer union" if isinstance(query, exp.Union) else "set operation", context, query)
     assert isinstance(query, exp.Select)
-    names = with_names(query, at, names)
-    check_parts(query, at, outer=True)
-    if inner := _answer_in_from(query, at, names):
-        return _after(query, _read(*inner, max_groups), at)
-    scope = Scope(at, filtered(query, at, names))
+    names = add_names(query, context, names)
+    check_clauses(query, context, is_outer=True)
+    if inner := _find_answer_in_from(query, context, names):
+        return _read_outer_select(query, _read_query(*inner, max_groups), context)
+    scope = Scope(context, bind_from(query, context, names))
     _check_rows(scope, query, max_groups)
-    return _question(query, Question(scope, groups=max_groups))
+    return _read_select(query, QuestionDraft(scope, groups=max_groups))
 
 
-def _answer_in_from(query: exp.Select, at: Context, names: Names) -> tuple[exp.Expr, Context, Names] | None:
+def _find_answer_in_from(query: exp.Select, context: Context, names: Names) -> tuple[exp.Expr, Context, Names] | None:
     """The aggregated subquery that a SELECT without aggregates reads: then it only rearranges the answer."""
-    if has_aggregates(query) or any(query.args.get(part) for part in ("group", "having", "joins")):
+    if has_aggregates(query) or any(query.args.get(clause) for clause in ("group", "having", "joins")):
         return None
     node = query.args["from_"].this if query.args.get("from_") else None
     if isinstance(node, exp.Table) and not node.args.get("joins") and node.name.lower() in names:
-        known = names[node.name.lower()]
-        found, inside = known.query, known.names
+        cte = names[node.name.lower()]
+        select = cte.query
+        inner_names = cte.names
     elif isinstance(node, exp.Subquery) and not node.args.get("joins"):
-        found, inside = node.this, with_names(node, at, names)
+        select = node.this
+        inner_names = add_names(node, context, names)
     else:
         return None
     alias = node.args.get("alias")
-    if not isinstance(found, exp.Select) or (alias is not None and alias.args.get("columns")):
+    if not isinstance(select, exp.Select) or (alias is not None and alias.args.get("columns")):
         return None
     if isinstance(node, exp.Table) and names[node.name.lower()].columns:
         return None
-    if found.args.get("group") or has_aggregates(found):
-        return found, at, inside
-    deeper = _answer_in_from(found, at, with_names(found, at, inside))
-    return (found, at, inside) if deeper is not None else None
+    if select.args.get("group") or has_aggregates(select):
+        return select, context, inner_names
+    deeper = _find_answer_in_from(select, context, add_names(select, context, inner_names))
+    return (select, context, inner_names) if deeper is not None else None
 
 
 def _check_rows(scope: Scope, query: exp.Select, max_groups: int | None) -> None:
-    node = scope.at.analysed(scope.relation.plan, query.args["from_"]).node
+    node = scope.context.analyse(scope.relation.plan, query.args["from_"]).node
     if isinstance(node, Public):
-        raise refused("public only", scope.at, query.args["from_"])
+        raise make_refusal("public only", scope.context, query.args["from_"])
     if max_groups is not None and not isinstance(node, Owned):
-        raise refused("max groups", scope.at)
+        raise make_refusal("max groups", scope.context)
 
 
-def _question(query: exp.Select, question: Question) -> _Read:
-    at = question.scope.at
+def _read_select(query: exp.Select, question: QuestionDraft) -> _ReadQuestion:
+    context = question.scope.context
     distinct = query.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
-        raise refused("distinct on", at, query)
+        raise make_refusal("distinct on", context, query)
     if distinct is not None and not has_aggregates(query) and not query.args.get("group"):
         query.set("group", exp.Group(all=True))
-    sets = grouping_sets(query, question)
+    sets = read_grouping_sets(query, question)
     if len(query.expressions) > MAX_COLUMNS:
-        raise at.error(f"at most {MAX_COLUMNS} columns in one question")
-    having, ordered = query.args.get("having"), query.args.get("order")
+        raise context.error(f"at most {MAX_COLUMNS} columns in one question")
+    having = query.args.get("having")
+    ordered = query.args.get("order")
     later = [having.this] if having else []
-    counts_in([*query.expressions, *later, *([ordered] if ordered else [])], question)
-    outputs = _outputs(query, question, sets)
+    note_counts([*query.expressions, *later, *([ordered] if ordered else [])], question)
+    outputs = _read_outputs(query, question, sets)
     by_name = {output.name.lower(): output.formula for output in outputs}
-    kept = [condition(having.this, Outer(question, by_name))] if having else []
+    conditions = [read_condition(having.this, Outer(question, by_name))] if having else []
     last = Outer(question, by_name, outputs_first=True)
-    orders = tuple(_order(each, outputs, last) for each in (ordered.expressions if ordered else ()))
+    orders = tuple(_read_order(ordering, outputs, last) for ordering in (ordered.expressions if ordered else ()))
     _check_outputs(query, question, outputs, sets, distinct is not None)
-    return _Read(question, sets, outputs, kept, orders, *_limits(query, at))
+    return _ReadQuestion(question, sets, outputs, conditions, orders, *_read_limits(query, context))
 
 
-def _limits(query: exp.Select, at: Context) -> tuple[int | None, int]:
-    limit = _whole(query.args.get("limit") or query.args.get("fetch"), at)
-    return limit, _whole(query.args.get("offset"), at) or 0
+def _read_limits(query: exp.Select, context: Context) -> tuple[int | None, int]:
+    limit = _read_limit(query.args.get("limit") or query.args.get("fetch"), context)
+    return limit, _read_limit(query.args.get("offset"), context) or 0
 
 
-def _after(query: exp.Select, inner: _Read, at: Context) -> _Read:
+def _read_outer_select(query: exp.Select, inner: _ReadQuestion, context: Context) -> _ReadQuestion:
     """SELECT ... FROM (an answer): WHERE, ORDER BY and LIMIT on the noisy result."""
     if inner.limit is not None or inner.offset:
-        raise refused("inner limit", at, query.args["from_"])
+        raise make_refusal("inner limit", context, query.args["from_"])
     if query.args.get("distinct"):
-        raise refused("distinct answers", at, query.expressions[0])
+        raise make_refusal("distinct answers", context, query.expressions[0])
     by_name = {output.name.lower(): output for output in inner.outputs}
-    outer = Outer(inner.question, {name: each.formula for name, each in by_name.items()}, outputs_only=True)
+    outer = Outer(inner.question, {name: output.formula for name, output in by_name.items()}, outputs_only=True)
     outputs: list[Output] = []
-    for place, item in enumerate(query.expressions, 1):
-        node = item.this if isinstance(item, exp.Alias) else item
+    for position, column in enumerate(query.expressions, 1):
+        node = column.this if isinstance(column, exp.Alias) else column
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
             outputs += inner.outputs
             continue
-        name = item.alias if isinstance(item, exp.Alias) else output_name(node, place)
-        known = by_name.get(node.name.lower()) if isinstance(node, exp.Column) else None
-        made = formula(node, outer)
-        if known is not None:
-            outputs.append(replace(known, name=name))
+        name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)
+        inner_output = by_name.get(node.name.lower()) if isinstance(node, exp.Column) else None
+        value = read_formula(node, outer)
+        if inner_output is not None:
+            outputs.append(replace(inner_output, name=name))
         else:
-            outputs.append(Output(name, made, "value", said(node)) if _is_noisy(made) else Output(name, made, "key"))
-    _check_names(outputs, at)
+            outputs.append(
+                Output(name, value, "value", write_sql(node)) if _is_noisy(value) else Output(name, value, "key")
+            )
+    _check_names(outputs, context)
     where = query.args.get("where")
-    kept = [condition(where.this, outer)] if where else []
+    conditions = [read_condition(where.this, outer)] if where else []
     ordered = query.args.get("order")
     renamed = {**outer.outputs, **{output.name.lower(): output.formula for output in outputs}}
     last = Outer(inner.question, renamed, outputs_only=True)
-    orders = tuple(_order(each, outputs, last) for each in ordered.expressions) if ordered else inner.orders
-    return _Read(inner.question, inner.sets, outputs, [*inner.having, *kept], orders, *_limits(query, at))
+    orders = (
+        tuple(_read_order(ordering, outputs, last) for ordering in ordered.expressions) if ordered else inner.orders
+    )
+    return _ReadQuestion(
+        inner.question, inner.sets, outputs, [*inner.having, *conditions], orders, *_read_limits(query, context)
+    )
 
 
-def _outputs(query: exp.Select, question: Question, sets: Sets) -> list[Output]:
+def _read_outputs(query: exp.Select, question: QuestionDraft, sets: Sets) -> list[Output]:
     outputs: list[Output] = []
-    for place, item in enumerate(query.expressions, 1):
-        node = item.this if isinstance(item, exp.Alias) else item
+    for position, column in enumerate(query.expressions, 1):
+        node = column.this if isinstance(column, exp.Alias) else column
         if isinstance(node, exp.Star):
-            raise refused("rows", question.scope.at, node)
-        name = item.alias if isinstance(item, exp.Alias) else output_name(node, place)
+            raise make_refusal("rows", question.scope.context, node)
+        name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)
         if isinstance(node, exp.Anonymous) and str(node.this).lower() == "histogram":
-            outputs += _histogram(node, name, question, sets)
+            outputs += _read_histogram(node, name, question, sets)
             continue
         question.notes.clear()
-        made = formula(node, Outer(question))
-        if _is_noisy(made):
-            outputs.append(Output(name, made, "value", said(node), "; ".join(dict.fromkeys(question.notes))))
+        value = read_formula(node, Outer(question))
+        if _is_noisy(value):
+            outputs.append(Output(name, value, "value", write_sql(node), "; ".join(dict.fromkeys(question.notes))))
         else:
-            outputs.append(Output(name, made, "key"))
-    _check_names(outputs, question.scope.at)
+            outputs.append(Output(name, value, "key"))
+    _check_names(outputs, question.scope.context)
     return outputs
 
 
-def _check_names(outputs: list[Output], at: Context) -> None:
+def _check_names(outputs: list[Output], context: Context) -> None:
     taken: set[str] = set()
     for output in outputs:
-        for each in output.names:
-            if each.lower() in taken:
-                raise at.error(f"two columns would be called {each}: rename one with AS")
-            taken.add(each.lower())
+        for name in output.names:
+            if name.lower() in taken:
+                raise context.error(f"two columns would be called {name}: rename one with AS")
+            taken.add(name.lower())
 
 
-def _histogram(node: exp.Anonymous, name: str, question: Question, sets: Sets) -> list[Output]:
+def _read_histogram(node: exp.Anonymous, name: str, question: QuestionDraft, sets: Sets) -> list[Output]:
     """One row per bin: a key with the bin's lower edge, and how many rows lie in it."""
-    _, key, low = histogram(node, question)
-    if any(each.name == "bin" for each in question.keys):
-        raise question.scope.at.error("one HISTOGRAM in a question", node)
-    question.keys.append(Key(key, Listed(key), "bin"))
-    place = len(question.keys) - 1
-    sets[:] = [(*each, place) for each in sets]
-    edge: Formula = KeyValue(place)
+    _, key, low = read_histogram(node, question)
+    if any(existing.name == "bin" for existing in question.keys):
+        raise question.scope.context.error("one HISTOGRAM in a question", node)
+    question.keys.append(Key(key, KeyEncoding(key), "bin"))
+    index = len(question.keys) - 1
+    sets[:] = [(*indexes, index) for indexes in sets]
+    edge: Formula = KeyValue(index)
     edge = Apply("add", (edge, Constant(low))) if low else edge
-    counted = aggregate(exp.Count(this=exp.Star()), question)
-    return [Output("bin", edge, "key"), Output(name, counted, "value", said(node), "each bin starts at its lower edge")]
+    counted = read_aggregate(exp.Count(this=exp.Star()), question)
+    return [
+        Output("bin", edge, "key"),
+        Output(name, counted, "value", write_sql(node), "each bin starts at its lower edge"),
+    ]
 
 
-def _is_noisy(made: Formula) -> bool:
-    if isinstance(made, Apply):
-        return any(_is_noisy(each) for each in made.arguments)
-    return isinstance(made, Noisy)
+def _is_noisy(value: Formula) -> bool:
+    if isinstance(value, Apply):
+        return any(_is_noisy(argument) for argument in value.arguments)
+    return isinstance(value, Noisy)
 
 
-def _order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
+def _read_order(node: exp.Expr, outputs: list[Output], outer: Outer) -> Order:
     """ORDER BY a position, the name of an output, or an expression; nulls last unless it says otherwise."""
-    of = node.this.unnest()
-    descending, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
-    if isinstance(of, exp.Literal) and not of.is_string:
-        position = read_whole(of)
+    ordered = node.this.unnest()
+    descending = bool(node.args.get("desc"))
+    first = bool(node.args.get("nulls_first"))
+    if isinstance(ordered, exp.Literal) and not ordered.is_string:
+        position = read_whole(ordered)
         if position is None or not 1 <= position <= len(outputs):
-            at = outer.question.scope.at
-            raise at.error(f"there is no column {shorten(of.this)}: the positions are 1 to {len(outputs)}", of)
+            context = outer.question.scope.context
+            raise context.error(
+                f"there is no column {shorten(ordered.this)}: the positions are 1 to {len(outputs)}", ordered
+            )
         return Order(outputs[position - 1].formula, descending, first)
-    return Order(formula(of, outer), descending, first)
+    return Order(read_formula(ordered, outer), descending, first)
 
 
-def _check_outputs(query: exp.Select, question: Question, outputs: list[Output], sets: Sets, distinct: bool) -> None:
-    at = question.scope.at
+def _check_outputs(
+    query: exp.Select, question: QuestionDraft, outputs: list[Output], sets: Sets, is_distinct: bool
+) -> None:
+    context = question.scope.context
     is_open = any(question.scope.domain(key.value).undeclared for key in question.keys)
     if not question.atoms and not is_open:
-        raise refused("rows", at)
+        raise make_refusal("rows", context)
     shown = {output.formula.key for output in outputs if isinstance(output.formula, KeyValue)}
-    if distinct and question.atoms and (len(sets) > 1 or not {key for one in sets for key in one} <= shown):
-        raise refused("distinct answers", at, query.expressions[0])
+    if is_distinct and question.atoms and (len(sets) > 1 or not {key for indexes in sets for key in indexes} <= shown):
+        raise make_refusal("distinct answers", context, query.expressions[0])
     if question.scope.relation.public_rows and not any(key.is_public for key in question.keys):
-        raise refused("public preserved", at, query.args["from_"])
+        raise make_refusal("public preserved", context, query.args["from_"])
 
 
-def _listed(question: Question, made: Answered) -> list[Formula]:
-    """For `public LEFT JOIN private`: that a key is one of the public table's."""
-    parts: list[Formula] = []
-    for place, column in enumerate(made.keys):
-        if column.column not in question.scope.relation.listed:
+def _require_public_keys(question: QuestionDraft, built: QuestionQueries) -> list[Formula]:
+    """For `public LEFT JOIN private`: conditions that a key is one of the public table's."""
+    conditions: list[Formula] = []
+    for index, key in enumerate(built.keys):
+        if key.column not in question.scope.relation.listed:
             continue
-        if column.domain.nullable:
-            parts.append(Apply("not", (Apply("is_null", (KeyValue(place),)),)))
-        if column.domain.kind == "category" and OTHER in column.domain.labels:
-            parts.append(Apply("ne", (KeyValue(place), Constant(OTHER))))
-    return parts
+        if key.domain.nullable:
+            conditions.append(Apply("not", (Apply("is_null", (KeyValue(index),)),)))
+        if key.domain.kind == "category" and OTHER in key.domain.labels:
+            conditions.append(Apply("ne", (KeyValue(index), Constant(OTHER))))
+    return conditions
 
 
-def _whole(node: exp.Expr | None, at: Context) -> int | None:
+def _read_limit(node: exp.Expr | None, context: Context) -> int | None:
     """The constant of LIMIT, OFFSET or FETCH."""
     if node is None:
         return None
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
     whole = read_whole(value)
     if whole is None or whole >= 2**63:
-        raise at.error("LIMIT and OFFSET take a whole number below 2**63", node)
+        raise context.error("LIMIT and OFFSET take a whole number below 2**63", node)
     if node.args.get("limit_options") is not None and node.args["limit_options"].args.get("percent"):
-        raise at.error("LIMIT and OFFSET take a whole number", node)
+        raise context.error("LIMIT and OFFSET take a whole number", node)
     return whole

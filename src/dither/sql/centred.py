@@ -15,9 +15,9 @@ from sqlglot import exp
 from dither.plan.algebra import Call, Expression
 from dither.question.expressions import Apply, Constant, Formula
 from dither.sql.constants import number
-from dither.sql.expressions import expression
-from dither.sql.question import Question, Released
-from dither.sql.refusals.refuse import refused
+from dither.sql.expressions import resolve_expression
+from dither.sql.question import QuestionDraft, Released
+from dither.sql.refusals.refuse import make_refusal
 
 ONE = Constant(Fraction(1))
 
@@ -38,53 +38,60 @@ def over(left: Formula, right: Formula) -> Formula:
     return Apply("divide", (left, right))
 
 
-def said(node: exp.Expr, chosen: Expression | None = None) -> str:
+def write_sql(node: exp.Expr, filter_condition: Expression | None = None) -> str:
     """An aggregate as SQL would write it."""
-    shown = node.sql(dialect="duckdb")
-    shown = f"{shown} FILTER (...)" if chosen is not None else shown
-    return shown if len(shown) <= 80 else shown[:77] + "..."
+    text = node.sql(dialect="duckdb")
+    text = f"{text} FILTER (...)" if filter_condition is not None else text
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
-def where(chosen: Expression | None, value: Expression) -> Expression:
-    return value if chosen is None else Call("case", (chosen, value))
+def filter_value(filter_condition: Expression | None, value: Expression) -> Expression:
+    return value if filter_condition is None else Call("case", (filter_condition, value))
 
 
-def argument(node: exp.Expr, inner: exp.Expr, chosen: Expression | None, question: Question, word: str) -> Expression:
+def read_argument(
+    node: exp.Expr, inner: exp.Expr, filter_condition: Expression | None, question: QuestionDraft, word: str
+) -> Expression:
     """A number to aggregate; truth values count as 0 and 1."""
     scope = question.scope
     if isinstance(inner, exp.Distinct):
-        raise refused("distinct aggregate", scope.at, node)
+        raise make_refusal("distinct aggregate", scope.context, node)
     if not isinstance(inner, exp.Expr):
-        raise scope.at.error(f"{word} needs an argument", node)
-    value = expression(inner, scope)
+        raise scope.context.error(f"{word} needs an argument", node)
+    value = resolve_expression(inner, scope)
     domain = scope.domain(value, inner)
     if domain.kind not in ("number", "boolean"):
         name = inner.name if isinstance(inner, exp.Column) else inner.sql(dialect="duckdb")[:40]
-        raise scope.at.error(f"{word} needs a number with declared bounds; {name} is a {domain.kind}", inner)
-    return where(chosen, value)
+        raise scope.context.error(f"{word} needs a number with declared bounds; {name} is a {domain.kind}", inner)
+    return filter_value(filter_condition, value)
 
 
 class Centred:
     """Sums of an expression around the middle of its bounds: what averages, variances and regressions are made of."""
 
-    def __init__(self, value: Expression, words: str, question: Question, others: tuple[Expression, ...] = ()) -> None:
+    def __init__(
+        self, value: Expression, words: str, question: QuestionDraft, others: tuple[Expression, ...] = ()
+    ) -> None:
         """`others`: rows count only where these are not null either."""
         scope = question.scope
         for other in others:
             if scope.domain(other).nullable:
                 value = Call("case", (Call("is_not_null", (other,)), value))
         domain = scope.domain(value)
-        self.question, self.words, self.value, self.domain = question, words, value, domain
+        self.question = question
+        self.words = words
+        self.value = value
+        self.domain = domain
         self.middle = (domain.low + domain.high) // 2 * domain.step if domain.kind == "number" else Fraction(0)
         self.half = max(domain.high * domain.step - self.middle, self.middle - domain.low * domain.step)
 
     @property
     def is_counted(self) -> bool:
         """Whether the number of these values is released anyway."""
-        rows = self.question.counts_rows or any(
-            not self.question.scope.domain(each).nullable for each in self.question.counted
+        counts_rows = self.question.counts_rows or any(
+            not self.question.scope.domain(value).nullable for value in self.question.counted
         )
-        return self.value in self.question.counted or (rows and not self.domain.nullable)
+        return self.value in self.question.counted or (counts_rows and not self.domain.nullable)
 
     def count(self, importance: Fraction) -> Formula:
         if not self.domain.nullable:
@@ -103,8 +110,8 @@ class Centred:
         words = f"SUM({self.words} - {float(self.middle):g})" if self.middle else f"SUM({self.words})"
         low, high = (float(end * self.domain.step) for end in (self.domain.low, self.domain.high))
         clamped = f"{self.words} clamped to [{low:g}, {high:g}]" if self.domain.kind == "number" else None
-        of = self.difference if self.middle else self.value
-        return self.question.atom(Released("sum", of), words, importance, clamped)
+        summand = self.difference if self.middle else self.value
+        return self.question.atom(Released("sum", summand), words, importance, clamped)
 
     def mean(self) -> Formula:
         """AVG(x)."""
@@ -114,12 +121,14 @@ class Centred:
 
     def squares(self, importance: Fraction, count: Formula) -> Formula:
         """SUM((x - m)^2), released around the middle of its own bounds."""
-        return centred_sum(
+        return release_centred_sum(
             Call("power", (self.difference, number(2))), f"({self.words})^2", importance, count, self.question
         )
 
 
-def centred_sum(value: Expression, words: str, importance: Fraction, count: Formula, question: Question) -> Formula:
+def release_centred_sum(
+    value: Expression, words: str, importance: Fraction, count: Formula, question: QuestionDraft
+) -> Formula:
     domain = question.scope.domain(value)
     middle = (domain.low + domain.high) // 2 * domain.step
     if not middle:

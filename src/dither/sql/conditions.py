@@ -20,26 +20,26 @@ from dither.plan.algebra import (
     Or,
     Value,
 )
-from dither.sql.expressions import expression, flattened
+from dither.sql.expressions import flatten_chain, resolve_expression
 from dither.sql.scope import Scope
 
 _SIGNS: dict[str, Operator] = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _FLIPPED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def condition(node: exp.Expr, scope: Scope) -> Condition:
+def resolve_condition(node: exp.Expr, scope: Scope) -> Condition:
     """The plan's condition for a WHERE expression; three-valued, as in SQL."""
     if isinstance(node, exp.Paren):
-        return condition(node.this, scope)
+        return resolve_condition(node.this, scope)
     if isinstance(node, (exp.And, exp.Or)):
-        parts = tuple(condition(each, scope) for each in flattened(node, type(node)))
-        return And(parts) if isinstance(node, exp.And) else Or(parts)
-    if isinstance(node, exp.Not) and id(node) not in scope.found:
-        return Not(condition(node.this, scope))
-    value = expression(node, scope)
+        operands = tuple(resolve_condition(operand, scope) for operand in flatten_chain(node, type(node)))
+        return And(operands) if isinstance(node, exp.And) else Or(operands)
+    if isinstance(node, exp.Not) and id(node) not in scope.meanings:
+        return Not(resolve_condition(node.this, scope))
+    value = resolve_expression(node, scope)
     if scope.domain(value, node).kind != "boolean":
         name = node.name if isinstance(node, exp.Column) else node.sql(dialect="duckdb")[:40]
-        raise scope.at.error(f"{name} is no truth value: compare it, as in {name} = ...", node)
+        raise scope.context.error(f"{name} is no truth value: compare it, as in {name} = ...", node)
     return as_condition(value, scope)
 
 
@@ -60,8 +60,10 @@ def as_condition(value: Expression, scope: Scope) -> Condition:
                     (as_condition(Call("ge", (subject, low)), scope), as_condition(Call("le", (subject, high)), scope))
                 )
             case "in", (Column(), *listed) if len(listed) <= 20:
-                parts = tuple(as_condition(Call("eq", (value.arguments[0], each)), scope) for each in listed)
-                return parts[0] if len(parts) == 1 else Or(parts)
+                comparisons = tuple(
+                    as_condition(Call("eq", (value.arguments[0], constant_listed)), scope) for constant_listed in listed
+                )
+                return comparisons[0] if len(comparisons) == 1 else Or(comparisons)
             case function, (Column(name), Value(_, constant)) if function in _SIGNS:
                 return Compare(name, _SIGNS[function], constant)
             case function, (Value(_, constant), Column(name)) if function in _SIGNS:

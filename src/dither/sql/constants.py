@@ -24,12 +24,12 @@ def truth(value: bool) -> Value:
     return Value("boolean", Fraction(int(value)))
 
 
-def literal(node: exp.Literal) -> Value | None:
+def read_literal(node: exp.Literal) -> Value | None:
     """A number or a text; None for what is neither."""
     if node.is_string:
         return Value("text", str(node.this))
-    found = scalars.number(str(node.this))
-    return None if found is None else number(found)
+    value = scalars.number(str(node.this))
+    return None if value is None else number(value)
 
 
 def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
@@ -42,23 +42,23 @@ def as_kind(value: Value, kind: str, offset: int = 0) -> Value | None:
         seconds = scalars.seconds(text if len(text) > 10 else f"{text}T00:00:00", offset)
         return None if seconds is None else Value("timestamp", Fraction(seconds))
     if kind == "boolean":
-        known = written.boolean(text.lower())
-        return None if known is None else truth(known)
+        flag = written.boolean(text.lower())
+        return None if flag is None else truth(flag)
     return None
 
 
-def folded(function: str, arguments: tuple[Expression, ...]) -> Value | None:
+def fold_constants(function: str, arguments: tuple[Expression, ...]) -> Value | None:
     """The constant that arithmetic on constants gives, exactly; None where there is none, or it has too many digits."""
-    values = [each.value for each in arguments if isinstance(each, Value) and each.kind == "number"]
+    values = [argument.value for argument in arguments if isinstance(argument, Value) and argument.kind == "number"]
     if len(values) != len(arguments) or not all(isinstance(value, Fraction) for value in values):
         return None
-    result = _computed(function, [Fraction(value) for value in values])
+    result = _compute(function, [Fraction(value) for value in values])
     if result is None or max(abs(result.numerator), result.denominator) >= _MOST:
         return None
     return number(result)
 
 
-def _computed(function: str, numbers: list[Fraction]) -> Fraction | None:
+def _compute(function: str, numbers: list[Fraction]) -> Fraction | None:
     match function, numbers:
         case "add", [*_]:
             return sum(numbers, Fraction(0))
@@ -73,16 +73,17 @@ def _computed(function: str, numbers: list[Fraction]) -> Fraction | None:
     return None
 
 
-def interval(node: exp.Interval) -> tuple[int, str] | None:
+def read_interval(node: exp.Interval) -> tuple[int, str] | None:
     """How many of which unit: INTERVAL 3 DAY, INTERVAL '3 days'."""
-    amount, unit = node.this, node.args.get("unit")
+    amount = node.this
+    unit = node.args.get("unit")
     negative = isinstance(amount, exp.Neg)
     amount = amount.this if isinstance(amount, exp.Neg) else amount
     if not isinstance(amount, exp.Literal):
         return None
     words = str(amount.this).split()
     if unit is None and len(words) == 2:
-        words, name = words[:1], words[1].upper()
+        name = words.pop().upper()
     else:
         name = str(unit.name if unit is not None else "").upper()
     whole = written.whole(words[0]) if len(words) == 1 else None

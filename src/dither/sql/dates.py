@@ -11,45 +11,48 @@ from dither.plan.algebra import Call, Expression, Value
 from dither.plan.functions.calendar import plus_months
 from dither.sql import constants
 from dither.sql.constants import as_kind, number
-from dither.sql.functions import PARTS, PERIODS
-from dither.sql.refusals.refuse import refused
-from dither.sql.resolve import apply, call, expression, no_rule
+from dither.sql.functions import DATE_PARTS, PERIODS
+from dither.sql.refusals.refuse import make_refusal
+from dither.sql.resolve import apply_function, refuse_node, resolve_call, resolve_expression
 from dither.sql.scope import Scope
 
 
 def plus(node: exp.Expr, scope: Scope) -> Expression:
     """a + b + c: numbers, or a date and days."""
-    left, right = node.this, node.expression
+    left = node.this
+    right = node.expression
     if isinstance(left, exp.Interval):
         left, right = right, left
     if isinstance(right, exp.Interval):
-        return _later(left, right, 1, node, scope)
-    one, two = expression(left, scope), expression(right, scope)
-    kinds = scope.domain(one, node).kind, scope.domain(two, node).kind
+        return _add_interval(left, right, 1, node, scope)
+    first = resolve_expression(left, scope)
+    second = resolve_expression(right, scope)
+    kinds = scope.domain(first, node).kind, scope.domain(second, node).kind
     if "date" in kinds:
-        one, two = (one, two) if kinds[0] == "date" else (two, one)
-        return _add_days(one, two, node, scope)
-    parts: list[Expression] = []
-    for each in (one, two):
-        inner = each.arguments if isinstance(each, Call) and each.function == "add" else (each,)
-        parts += inner
-    if len(parts) > 50:
-        parts = [one, two]
-    return apply("add", tuple(parts), node, scope)
+        first, second = (first, second) if kinds[0] == "date" else (second, first)
+        return _add_days(first, second, node, scope)
+    terms: list[Expression] = []
+    for operand in (first, second):
+        inner_terms = operand.arguments if isinstance(operand, Call) and operand.function == "add" else (operand,)
+        terms += inner_terms
+    if len(terms) > 50:
+        terms = [first, second]
+    return apply_function("add", tuple(terms), node, scope)
 
 
 def difference(node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(node.expression, exp.Interval):
-        return _later(node.this, node.expression, -1, node, scope)
-    left, right = expression(node.this, scope), expression(node.expression, scope)
+        return _add_interval(node.this, node.expression, -1, node, scope)
+    left = resolve_expression(node.this, scope)
+    right = resolve_expression(node.expression, scope)
     kinds = scope.domain(left, node).kind, scope.domain(right, node).kind
     if kinds[0] in ("date", "timestamp") and kinds[1] == "number":
-        return _add_days(left, apply("negate", (right,), node, scope), node, scope)
+        return _add_days(left, apply_function("negate", (right,), node, scope), node, scope)
     if "date" in kinds:
-        return apply("days_between", (right, left), node, scope)
+        return apply_function("days_between", (right, left), node, scope)
     if "timestamp" in kinds:
-        return apply("seconds_between", (right, left), node, scope)
-    return apply("subtract", (left, right), node, scope)
+        return apply_function("seconds_between", (right, left), node, scope)
+    return apply_function("subtract", (left, right), node, scope)
 
 
 def _add_days(day: Expression, days: Expression, node: exp.Expr, scope: Scope) -> Expression:
@@ -57,87 +60,94 @@ def _add_days(day: Expression, days: Expression, node: exp.Expr, scope: Scope) -
         moved = Value("date", Fraction(day.value) + Fraction(days.value))
         scope.domain(moved, node)
         return moved
-    return apply("add_days", (day, days), node, scope)
+    return apply_function("add_days", (day, days), node, scope)
 
 
-def _later(source: exp.Expr, by: exp.Interval, sign: int, node: exp.Expr, scope: Scope) -> Expression:
-    day, read = expression(source, scope), constants.interval(by)
+def _add_interval(source: exp.Expr, by: exp.Interval, sign: int, node: exp.Expr, scope: Scope) -> Expression:
+    day = resolve_expression(source, scope)
+    read = constants.read_interval(by)
     if isinstance(day, Value) and day.kind == "text":
         day = as_kind(day, "date") or day
     if read is None:
-        raise refused("interval", scope.at, node)
-    amount, unit = sign * read[0], read[1]
+        raise make_refusal("interval", scope.context, node)
+    amount = sign * read[0]
+    unit = read[1]
     if scope.domain(day, node).kind == "timestamp" and unit in constants.SECONDS:
-        return apply("add_seconds", (day, number(amount * constants.SECONDS[unit])), node, scope)
+        return apply_function("add_seconds", (day, number(amount * constants.SECONDS[unit])), node, scope)
     if unit in constants.DAYS:
         return _add_days(day, number(amount * constants.DAYS[unit]), node, scope)
     if unit not in constants.MONTHS:
-        raise refused("interval", scope.at, node)
+        raise make_refusal("interval", scope.context, node)
     months = amount * constants.MONTHS[unit]
     if isinstance(day, Value) and day.kind == "date" and abs(months) <= 120_000:
         moved = Value("date", Fraction(plus_months(int(Fraction(day.value)), months)))
         scope.domain(moved, node)
         return moved
-    return apply("add_months", (day, number(months)), node, scope)
+    return apply_function("add_months", (day, number(months)), node, scope)
 
 
-def part_of(name: str, source: exp.Expr, node: exp.Expr, scope: Scope) -> Expression:
+def read_date_part(name: str, source: exp.Expr, node: exp.Expr, scope: Scope) -> Expression:
     if name == "DOW":
         return day_of_week(node, scope, source)
-    if name not in PARTS:
-        raise no_rule(node, scope)
-    return call(PARTS[name], (source,), node, scope)
+    if name not in DATE_PARTS:
+        raise refuse_node(node, scope)
+    return resolve_call(DATE_PARTS[name], (source,), node, scope)
 
 
 def extract(node: exp.Expr, scope: Scope) -> Expression:
-    return part_of(str(node.this.name).upper(), node.expression, node, scope)
+    return read_date_part(str(node.this.name).upper(), node.expression, node, scope)
 
 
 def day_of_week(node: exp.Expr, scope: Scope, source: exp.Expr | None = None) -> Expression:
     """0 (Sunday) to 6, as the engines have it."""
-    day = call("day_of_week", (source if source is not None else node.this,), node, scope)
-    return apply("mod", (day, number(7)), node, scope)
+    day = resolve_call("day_of_week", (source if source is not None else node.this,), node, scope)
+    return apply_function("mod", (day, number(7)), node, scope)
 
 
 def date_trunc(node: exp.Expr, scope: Scope) -> Expression:
-    unit, source = str(node.args["unit"].name).upper(), expression(node.this, scope)
+    unit = str(node.args["unit"].name).upper()
+    source = resolve_expression(node.this, scope)
     if unit == "DAY":
         is_time = scope.domain(source, node).kind == "timestamp"
-        return apply("date_of", (source,), node, scope) if is_time else source
+        return apply_function("date_of", (source,), node, scope) if is_time else source
     if unit not in PERIODS:
-        raise no_rule(node, scope)
-    return apply(f"trunc_{PERIODS[unit]}", (source,), node, scope)
+        raise refuse_node(node, scope)
+    return apply_function(f"trunc_{PERIODS[unit]}", (source,), node, scope)
 
 
 def date_diff(node: exp.Expr, scope: Scope) -> Expression:
     """Days and whole weeks between two days; for months, quarters and years how many of their borders lie between."""
     unit = str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY"
-    ends = []
-    for each in (node.expression, node.this):
-        value = expression(each, scope)
+    days = []
+    for source in (node.expression, node.this):
+        value = resolve_expression(source, scope)
         value = (as_kind(value, "date") or value) if isinstance(value, Value) and value.kind == "text" else value
-        ends.append(Call("date_of", (value,)) if scope.domain(value, node).kind == "timestamp" else value)
-    first, last = ends
+        days.append(Call("date_of", (value,)) if scope.domain(value, node).kind == "timestamp" else value)
+    first, last = days
     if unit == "DAY":
-        return apply("days_between", (first, last), node, scope)
+        return apply_function("days_between", (first, last), node, scope)
     if unit == "WEEK":
-        return apply("integer_divide", (apply("days_between", (first, last), node, scope), number(7)), node, scope)
+        return apply_function(
+            "integer_divide", (apply_function("days_between", (first, last), node, scope), number(7)), node, scope
+        )
     if unit not in constants.MONTHS:
-        raise no_rule(node, scope)
-    years = [apply("year", (each,), node, scope) for each in (last, first)]
-    whole = apply("subtract", tuple(years), node, scope)
+        raise refuse_node(node, scope)
+    years = [apply_function("year", (end,), node, scope) for end in (last, first)]
+    whole = apply_function("subtract", tuple(years), node, scope)
     if unit == "YEAR":
         return whole
-    part, per = ("month", 12) if unit == "MONTH" else ("quarter", 4)
-    parts = tuple(apply(part, (each,), node, scope) for each in (last, first))
-    rest = apply("subtract", parts, node, scope)
-    return apply("add", (apply("multiply", (whole, number(per)), node, scope), rest), node, scope)
+    period, per_year = ("month", 12) if unit == "MONTH" else ("quarter", 4)
+    periods = tuple(apply_function(period, (end,), node, scope) for end in (last, first))
+    rest = apply_function("subtract", periods, node, scope)
+    return apply_function(
+        "add", (apply_function("multiply", (whole, number(per_year)), node, scope), rest), node, scope
+    )
 
 
 def date_add(sign: int) -> Callable[[exp.Expr, Scope], Expression]:
     def rule(node: exp.Expr, scope: Scope) -> Expression:
         if not isinstance(node.expression, exp.Interval):
-            raise refused("interval", scope.at, node)
-        return _later(node.this, node.expression, sign, node, scope)
+            raise make_refusal("interval", scope.context, node)
+        return _add_interval(node.this, node.expression, sign, node, scope)
 
     return rule

@@ -11,14 +11,14 @@ from sqlglot import exp
 from dither.errors import QueryError
 from dither.plan.algebra import Value
 from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, count_nodes
-from dither.sql.aggregates import aggregate
-from dither.sql.expressions import expression, flattened, no_rule
+from dither.sql.aggregates import read_aggregate
+from dither.sql.expressions import flatten_chain, refuse_node, resolve_expression
 from dither.sql.functions import REFUSED_TYPES
 from dither.sql.per_unit import contains_aggregate, is_aggregate
-from dither.sql.question import Question
-from dither.sql.refusals.refuse import did_you_mean, refused
+from dither.sql.question import QuestionDraft
+from dither.sql.refusals.refuse import did_you_mean, make_refusal
 
-_PLAIN: dict[type[exp.Expr], str] = {
+_BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "add",
     exp.Sub: "subtract",
     exp.Mul: "multiply",
@@ -32,7 +32,7 @@ _PLAIN: dict[type[exp.Expr], str] = {
     exp.GTE: "ge",
     exp.Nullif: "nullif",
 }
-_ONE: dict[type[exp.Expr], str] = {
+_UNARY: dict[type[exp.Expr], str] = {
     exp.Neg: "negate",
     exp.Abs: "abs",
     exp.Sqrt: "sqrt",
@@ -42,7 +42,7 @@ _ONE: dict[type[exp.Expr], str] = {
     exp.Ln: "ln",
     exp.Exp: "exp",
 }
-_MANY: dict[type[exp.Expr], str] = {exp.Least: "least", exp.Greatest: "greatest", exp.Coalesce: "coalesce"}
+_VARIADIC: dict[type[exp.Expr], str] = {exp.Least: "least", exp.Greatest: "greatest", exp.Coalesce: "coalesce"}
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UINT", "UBIGINT")
 
 
@@ -61,212 +61,213 @@ def is_computable(value: Fraction) -> bool:
 
 @dataclass(frozen=True)
 class Outer:
-    """Where a formula is read: the question, and outputs that it may call by name."""
+    """The question that a formula belongs to, and the outputs that it may call by name."""
 
-    question: Question
+    question: QuestionDraft
     outputs: dict[str, Formula] = field(default_factory=dict)
     outputs_first: bool = False
     outputs_only: bool = False
 
 
-def formula(node: exp.Expr, outer: Outer) -> Formula:
+def read_formula(node: exp.Expr, outer: Outer) -> Formula:
     """The formula of an expression over aggregates, keys and constants; of bounded size."""
-    made = _read_formula(node, outer)
-    check_size((made,), outer.question, node)
-    return made
+    value = _read_node(node, outer)
+    check_size((value,), outer.question, node)
+    return value
 
 
-def check_size(formulas: Iterable[Formula], question: Question, node: exp.Expr | None = None) -> None:
+def check_size(formulas: Iterable[Formula], question: QuestionDraft, node: exp.Expr | None = None) -> None:
     """Refuse formulas that are too long together. Formulas over answers grow with every SELECT around them."""
     if sum(map(count_nodes, formulas)) > MAX_NODES:
-        raise question.scope.at.error(
+        raise question.scope.context.error(
             f"columns, HAVING and ORDER BY together have more than {MAX_NODES} steps when the columns that they read "
             "are written out: ask fewer of them, or compute them from the answer [rule: work is bounded]",
             node,
         )
 
 
-def _read_formula(node: exp.Expr, outer: Outer) -> Formula:
+def _read_node(node: exp.Expr, outer: Outer) -> Formula:
     question = outer.question
     if not isinstance(node, exp.Expr):
-        raise question.scope.at.error("an argument is missing")
+        raise question.scope.context.error("an argument is missing")
     node = node.unnest()
     if isinstance(node, exp.Column) and outer.outputs_only:
-        return _output(node, outer)
-    if isinstance(node, exp.Column) and outer.outputs_first and _named(node, outer) is not None:
+        return _find_output(node, outer)
+    if isinstance(node, exp.Column) and outer.outputs_first and _find_named_output(node, outer) is not None:
         return outer.outputs[node.name.lower()]
     if isinstance(node, exp.Null):
         return Constant(None)
     if is_aggregate(node) and not outer.outputs_only:
-        return aggregate(node, question)
+        return read_aggregate(node, question)
     if isinstance(node, (exp.Grouping, exp.GroupingId)):
-        return _grouping(node, question)
+        return _read_grouping(node, question)
     if isinstance(node, exp.Window):
-        raise refused("window", question.scope.at, node)
+        raise make_refusal("window", question.scope.context, node)
     if not contains_aggregate(node) and not (outer.outputs_only and node.find(exp.Column)):
-        found = _public(node, outer)
-        if found is not None:
-            return found
+        public_value = _read_public(node, outer)
+        if public_value is not None:
+            return public_value
     if isinstance(node, exp.Column):
-        return _column(node, outer)
-    return _applied(node, outer)
+        return _read_column(node, outer)
+    return _apply_rule(node, outer)
 
 
-def _output(node: exp.Column, outer: Outer) -> Formula:
+def _find_output(node: exp.Column, outer: Outer) -> Formula:
     """A column of the answer that is read."""
-    found = outer.outputs.get(node.name.lower())
-    if found is None:
-        at = outer.question.scope.at
-        raise at.error(f"no column {node.name}: {did_you_mean(node.name, list(outer.outputs))}", node)
-    return found
+    output = outer.outputs.get(node.name.lower())
+    if output is None:
+        context = outer.question.scope.context
+        raise context.error(f"no column {node.name}: {did_you_mean(node.name, list(outer.outputs))}", node)
+    return output
 
 
-def condition(node: exp.Expr, outer: Outer) -> Formula:
+def read_condition(node: exp.Expr, outer: Outer) -> Formula:
     """The formula of a condition: a truth value, and no other number."""
-    made = formula(node, outer)
-    if not _is_truth(made, outer.question):
+    value = read_formula(node, outer)
+    if not _is_truth(value, outer.question):
         shown = node.sql(dialect="duckdb")[:40]
-        raise outer.question.scope.at.error(f"{shown} is no truth value: compare it, as in {shown} > 0", node)
-    return made
+        raise outer.question.scope.context.error(f"{shown} is no truth value: compare it, as in {shown} > 0", node)
+    return value
 
 
-def _is_truth(made: Formula, question: Question) -> bool:
-    if isinstance(made, Constant):
-        return made.value in (None, 0, 1)
-    if isinstance(made, KeyValue):
-        return question.scope.domain(question.keys[made.key].value).kind == "boolean"
-    if isinstance(made, Apply) and made.name in ("case", "coalesce"):
-        values = made.arguments if made.name == "coalesce" else (*made.arguments[1:-1:2], made.arguments[-1])
-        return all(_is_truth(each, question) for each in values)
-    return isinstance(made, Apply) and (FUNCTIONS[made.name] == "conditions")
+def _is_truth(value: Formula, question: QuestionDraft) -> bool:
+    if isinstance(value, Constant):
+        return value.value in (None, 0, 1)
+    if isinstance(value, KeyValue):
+        return question.scope.domain(question.keys[value.key].value).kind == "boolean"
+    if isinstance(value, Apply) and value.name in ("case", "coalesce"):
+        choices = value.arguments if value.name == "coalesce" else (*value.arguments[1:-1:2], value.arguments[-1])
+        return all(_is_truth(choice, question) for choice in choices)
+    return isinstance(value, Apply) and (FUNCTIONS[value.name] == "conditions")
 
 
-def _tests(node: exp.Expr) -> list[exp.Expr]:
+def _list_tests(node: exp.Expr) -> list[exp.Expr]:
     """The conditions of a CASE or IF."""
     if isinstance(node, exp.Case) and node.args.get("this") is None:
-        return [each.this for each in node.args["ifs"]]
+        return [branch.this for branch in node.args["ifs"]]
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Boolean):
         return [node.this]
     return [node.this] if isinstance(node, exp.If) else []
 
 
-def _named(node: exp.Column, outer: Outer) -> Formula | None:
+def _find_named_output(node: exp.Column, outer: Outer) -> Formula | None:
     return outer.outputs.get(node.name.lower()) if not node.table else None
 
 
-def _column(node: exp.Column, outer: Outer) -> Formula:
-    found = _named(node, outer)
-    if found is not None:
-        return found
+def _read_column(node: exp.Column, outer: Outer) -> Formula:
+    output = _find_named_output(node, outer)
+    if output is not None:
+        return output
     scope = outer.question.scope
     if isinstance(node.this, exp.Star):
-        raise refused("rows", scope.at, node)
-    known = scope.field(node)
-    if known.of is None or scope.domain(known.of).kind == "id":
-        raise refused("id", scope.at, node)
-    raise refused("not a key", scope.at, node)
+        raise make_refusal("rows", scope.context, node)
+    field = scope.field(node)
+    if field.of is None or scope.domain(field.of).kind == "id":
+        raise make_refusal("id", scope.context, node)
+    raise make_refusal("not a key", scope.context, node)
 
 
-def _public(node: exp.Expr, outer: Outer) -> Formula | None:
+def _read_public(node: exp.Expr, outer: Outer) -> Formula | None:
     """A constant, or a key: what is known without noise. None if it is neither as a whole."""
     try:
-        value = expression(node, outer.question.scope)
+        value = resolve_expression(node, outer.question.scope)
     except QueryError:
         if isinstance(node, (exp.Literal, exp.Boolean)):
             raise
         return None
     if isinstance(value, Value):
-        return _constant(value, node, outer)
-    place = outer.question.key_index(value)
-    return None if place is None else KeyValue(place)
+        return _make_constant(value, node, outer)
+    index = outer.question.key_index(value)
+    return None if index is None else KeyValue(index)
 
 
-def _constant(value: Value, node: exp.Expr, outer: Outer) -> Constant:
+def _make_constant(value: Value, node: exp.Expr, outer: Outer) -> Constant:
     if isinstance(value.value, Fraction) and not is_computable(value.value):
-        raise outer.question.scope.at.error(TOO_LARGE, node)
+        raise outer.question.scope.context.error(TOO_LARGE, node)
     if value.kind in ("date", "timestamp") and isinstance(value.value, Fraction):
         return Constant(value.value, "date" if value.kind == "date" else "timestamp")
     return Constant(value.value)
 
 
-def _grouping(node: exp.Expr, question: Question) -> Formula:
+def _read_grouping(node: exp.Expr, question: QuestionDraft) -> Formula:
     """GROUPING(a, b): one bit per key, 1 where the row's grouping set leaves it out."""
-    made: Formula | None = None
-    for each in node.expressions or [node.this]:
-        place = question.key_index(expression(each, question.scope))
-        if place is None:
-            raise question.scope.at.error("GROUPING takes keys of the GROUP BY", each)
-        bit: Formula = Grouping(place)
-        made = bit if made is None else Apply("add", (Apply("multiply", (made, Constant(Fraction(2)))), bit))
-    assert made is not None
-    return made
+    bits: Formula | None = None
+    for key in node.expressions or [node.this]:
+        index = question.key_index(resolve_expression(key, question.scope))
+        if index is None:
+            raise question.scope.context.error("GROUPING takes keys of the GROUP BY", key)
+        bit: Formula = Grouping(index)
+        bits = bit if bits is None else Apply("add", (Apply("multiply", (bits, Constant(Fraction(2)))), bit))
+    assert bits is not None
+    return bits
 
 
-def _applied(node: exp.Expr, outer: Outer) -> Formula:
+def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
     tests: dict[int, Formula] = {}
 
     def of(*nodes: exp.Expr) -> tuple[Formula, ...]:
-        return tuple(tests[id(child)] if id(child) in tests else formula(child, outer) for child in nodes)
+        return tuple(tests[id(child)] if id(child) in tests else read_formula(child, outer) for child in nodes)
 
     kind = type(node)
-    if kind in _PLAIN:
-        made = Apply(_PLAIN[kind], of(node.this, node.expression))
+    if kind in _BINARY:
+        result = Apply(_BINARY[kind], of(node.this, node.expression))
         if isinstance(node, (exp.Mul, exp.Div)):
-            _check_factors(made, node, outer)
-        return made
+            _check_factors(result, node, outer)
+        return result
     if isinstance(node, exp.Not):
-        return Apply("not", (condition(node.this, outer),))
-    if kind in _ONE:
-        return Apply(_ONE[kind], of(node.this))
-    if kind in _MANY:
-        return Apply(_MANY[kind], of(node.this, *node.expressions))
+        return Apply("not", (read_condition(node.this, outer),))
+    if kind in _UNARY:
+        return Apply(_UNARY[kind], of(node.this))
+    if kind in _VARIADIC:
+        return Apply(_VARIADIC[kind], of(node.this, *node.expressions))
     if isinstance(node, (exp.And, exp.Or)):
-        parts = tuple(condition(each, outer) for each in flattened(node, kind))
-        return Apply("and" if isinstance(node, exp.And) else "or", parts)
+        operands = tuple(read_condition(operand, outer) for operand in flatten_chain(node, kind))
+        return Apply("and" if isinstance(node, exp.And) else "or", operands)
     # Each test is read once: reading it again in its rule would double the work at each level of nesting.
-    tests.update({id(test): condition(test, outer) for test in _tests(node)})
+    tests.update({id(test): read_condition(test, outer) for test in _list_tests(node)})
     if rule := _RULES.get(kind):
         return rule(node, of)
     if kind in REFUSED_TYPES or not list(node.find_all(exp.Column)):
-        raise no_rule(node, outer.question.scope)
+        raise refuse_node(node, outer.question.scope)
     if not contains_aggregate(node):
-        for each in node.find_all(exp.Column):
-            formula(each, outer)  # says which column is no key
-        raise outer.question.scope.at.error(
+        for column in node.find_all(exp.Column):
+            read_formula(column, outer)  # says which column is no key
+        raise outer.question.scope.context.error(
             "this function of a key is not computed after the noise: put it into GROUP BY "
             "[rule: what has no rule is refused]",
             node,
         )
     words = node.sql(dialect="duckdb")
     shown = words if len(words) <= 60 else words[:57] + "..."
-    raise outer.question.scope.at.error(
+    raise outer.question.scope.context.error(
         f"no rule for {shown} over aggregates: arithmetic, comparisons, CASE, ROUND, ABS, SQRT, LEAST, GREATEST, "
         "COALESCE and NULLIF are computed after the noise [rule: what has no rule is refused]",
         node,
     )
 
 
-def _check_factors(made: Formula, node: exp.Expr, outer: Outer) -> None:
+def _check_factors(product: Formula, node: exp.Expr, outer: Outer) -> None:
     """Refuse products of constants that leave what floats hold: each is small enough, all together need not be."""
-    low, high = _magnitudes(made)
+    low, high = _magnitudes(product)
     if low < -MOST_POWER or high > MOST_POWER:
-        raise outer.question.scope.at.error(TOO_LARGE, node)
+        raise outer.question.scope.context.error(TOO_LARGE, node)
 
 
-def _magnitudes(made: Formula) -> tuple[int, int]:
+def _magnitudes(formula: Formula) -> tuple[int, int]:
     """Between which powers of ten the constants of a formula scale what is released."""
-    match made:
+    match formula:
         case Constant(value) if isinstance(value, Fraction) and value:
             power = len(str(abs(value.numerator))) - len(str(value.denominator))
             return power, power
         case Apply("divide", (above, below)):
-            (low, high), (least, most) = _magnitudes(above), _magnitudes(below)
+            low, high = _magnitudes(above)
+            least, most = _magnitudes(below)
             return low - most, high - least
-        case Apply("multiply", parts):
-            ends = [_magnitudes(part) for part in parts]
+        case Apply("multiply", arguments):
+            ends = [_magnitudes(argument) for argument in arguments]
             return sum(low for low, _ in ends), sum(high for _, high in ends)
-        case Apply(_, parts) if parts:
-            ends = [_magnitudes(part) for part in parts]
+        case Apply(_, arguments) if arguments:
+            ends = [_magnitudes(argument) for argument in arguments]
             return min(low for low, _ in ends), max(high for _, high in ends)
     return 0, 0
 
@@ -280,12 +281,12 @@ def _round(node: exp.Expr, of: Of) -> Formula:
 
 
 def _case(node: exp.Expr, of: Of) -> Formula:
-    parts: list[Formula] = []
-    for each in node.args["ifs"]:
-        test = of(node.this, each.this) if node.args.get("this") is not None else of(each.this)
-        parts += [Apply("eq", test) if len(test) == 2 else test[0], *of(each.args["true"])]
+    arguments: list[Formula] = []
+    for branch in node.args["ifs"]:
+        test = of(node.this, branch.this) if node.args.get("this") is not None else of(branch.this)
+        arguments += [Apply("eq", test) if len(test) == 2 else test[0], *of(branch.args["true"])]
     default = node.args.get("default")
-    return Apply("case", (*parts, *(of(default) if default is not None else (Constant(None),))))
+    return Apply("case", (*arguments, *(of(default) if default is not None else (Constant(None),))))
 
 
 def _if(node: exp.Expr, of: Of) -> Formula:
@@ -296,11 +297,11 @@ def _if(node: exp.Expr, of: Of) -> Formula:
 def _is(node: exp.Expr, of: Of) -> Formula:
     (value,) = of(node.this)
     if isinstance(node.expression, exp.Null):
-        made = Apply("is_null", (value,))
+        test = Apply("is_null", (value,))
     else:
         wanted = Constant(Fraction(int(bool(node.expression.this))))
-        made = Apply("coalesce", (Apply("eq", (value, wanted)), Constant(Fraction(0))))
-    return Apply("not", (made,)) if node.args.get("negate") else made
+        test = Apply("coalesce", (Apply("eq", (value, wanted)), Constant(Fraction(0))))
+    return Apply("not", (test,)) if node.args.get("negate") else test
 
 
 def _between(node: exp.Expr, of: Of) -> Formula:
@@ -309,9 +310,9 @@ def _between(node: exp.Expr, of: Of) -> Formula:
 
 
 def _in(node: exp.Expr, of: Of) -> Formula:
-    value, *listed = of(node.this, *node.expressions)
-    parts = tuple(Apply("eq", (value, each)) for each in listed)
-    return parts[0] if len(parts) == 1 else Apply("or", parts)
+    value, *elements = of(node.this, *node.expressions)
+    comparisons = tuple(Apply("eq", (value, element)) for element in elements)
+    return comparisons[0] if len(comparisons) == 1 else Apply("or", comparisons)
 
 
 def _truncated(value: Formula) -> Formula:

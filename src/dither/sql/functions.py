@@ -9,70 +9,72 @@ from sqlglot import exp
 Arguments = Callable[[exp.Expr], list[exp.Expr | None]]
 
 
-def _args(*names: str) -> Arguments:
-    def found(node: exp.Expr) -> list[exp.Expr | None]:
+def _pick_arguments(*names: str) -> Arguments:
+    def pick(node: exp.Expr) -> list[exp.Expr | None]:
         listed: list[exp.Expr | None] = []
         for name in names:
             value = node.args.get(name)
             listed += value if isinstance(value, list) else [value]
         return listed
 
-    return found
+    return pick
 
 
-_ONE, _TWO, _MANY = _args("this"), _args("this", "expression"), _args("this", "expressions")
+_UNARY = _pick_arguments("this")
+_BINARY = _pick_arguments("this", "expression")
+_VARIADIC = _pick_arguments("this", "expressions")
 
 TYPED: dict[type[exp.Expr], tuple[str, Arguments]] = {
-    exp.Mul: ("multiply", _TWO),
-    exp.Div: ("divide", _TWO),
-    exp.IntDiv: ("integer_divide", _TWO),
-    exp.Mod: ("mod", _TWO),
-    exp.Pow: ("power", _TWO),
-    exp.Neg: ("negate", _ONE),
-    exp.Abs: ("abs", _ONE),
-    exp.Sign: ("sign", _ONE),
-    exp.Sqrt: ("sqrt", _ONE),
-    exp.Floor: ("floor", _ONE),
-    exp.Ceil: ("ceil", _ONE),
-    exp.Least: ("least", _MANY),
-    exp.Greatest: ("greatest", _MANY),
-    exp.Nullif: ("nullif", _TWO),
-    exp.WidthBucket: ("width_bucket", _args("this", "min_value", "max_value", "num_buckets")),
-    exp.ToNumber: ("to_number", _ONE),
-    exp.Lower: ("lower", _ONE),
-    exp.Upper: ("upper", _ONE),
-    exp.Length: ("length", _ONE),
-    exp.ByteLength: ("byte_length", _ONE),
-    exp.Left: ("left", _TWO),
-    exp.Right: ("right", _TWO),
-    exp.Substring: ("substring", _args("this", "start", "length")),
-    exp.StartsWith: ("starts_with", _TWO),
-    exp.EndsWith: ("ends_with", _TWO),
-    exp.Contains: ("contains", _TWO),
-    exp.StrPosition: ("position", _args("this", "substr")),
-    exp.Replace: ("replace", _args("this", "expression", "replacement")),
-    exp.SplitPart: ("split_part", _args("this", "delimiter", "part_index")),
-    exp.Year: ("year", _ONE),
-    exp.Quarter: ("quarter", _ONE),
-    exp.Month: ("month", _ONE),
-    exp.Week: ("week", _ONE),
-    exp.WeekOfYear: ("week", _ONE),
-    exp.Day: ("day", _ONE),
-    exp.DayOfMonth: ("day", _ONE),
-    exp.DayOfWeekIso: ("day_of_week", _ONE),
-    exp.DayOfYear: ("day_of_year", _ONE),
-    exp.Hour: ("hour", _ONE),
-    exp.Minute: ("minute", _ONE),
-    exp.Second: ("second", _ONE),
-    exp.LastDay: ("last_day", _ONE),
-    exp.AddMonths: ("add_months", _TWO),
+    exp.Mul: ("multiply", _BINARY),
+    exp.Div: ("divide", _BINARY),
+    exp.IntDiv: ("integer_divide", _BINARY),
+    exp.Mod: ("mod", _BINARY),
+    exp.Pow: ("power", _BINARY),
+    exp.Neg: ("negate", _UNARY),
+    exp.Abs: ("abs", _UNARY),
+    exp.Sign: ("sign", _UNARY),
+    exp.Sqrt: ("sqrt", _UNARY),
+    exp.Floor: ("floor", _UNARY),
+    exp.Ceil: ("ceil", _UNARY),
+    exp.Least: ("least", _VARIADIC),
+    exp.Greatest: ("greatest", _VARIADIC),
+    exp.Nullif: ("nullif", _BINARY),
+    exp.WidthBucket: ("width_bucket", _pick_arguments("this", "min_value", "max_value", "num_buckets")),
+    exp.ToNumber: ("to_number", _UNARY),
+    exp.Lower: ("lower", _UNARY),
+    exp.Upper: ("upper", _UNARY),
+    exp.Length: ("length", _UNARY),
+    exp.ByteLength: ("byte_length", _UNARY),
+    exp.Left: ("left", _BINARY),
+    exp.Right: ("right", _BINARY),
+    exp.Substring: ("substring", _pick_arguments("this", "start", "length")),
+    exp.StartsWith: ("starts_with", _BINARY),
+    exp.EndsWith: ("ends_with", _BINARY),
+    exp.Contains: ("contains", _BINARY),
+    exp.StrPosition: ("position", _pick_arguments("this", "substr")),
+    exp.Replace: ("replace", _pick_arguments("this", "expression", "replacement")),
+    exp.SplitPart: ("split_part", _pick_arguments("this", "delimiter", "part_index")),
+    exp.Year: ("year", _UNARY),
+    exp.Quarter: ("quarter", _UNARY),
+    exp.Month: ("month", _UNARY),
+    exp.Week: ("week", _UNARY),
+    exp.WeekOfYear: ("week", _UNARY),
+    exp.Day: ("day", _UNARY),
+    exp.DayOfMonth: ("day", _UNARY),
+    exp.DayOfWeekIso: ("day_of_week", _UNARY),
+    exp.DayOfYear: ("day_of_year", _UNARY),
+    exp.Hour: ("hour", _UNARY),
+    exp.Minute: ("minute", _UNARY),
+    exp.Second: ("second", _UNARY),
+    exp.LastDay: ("last_day", _UNARY),
+    exp.AddMonths: ("add_months", _BINARY),
 }
 """Parsed functions: the table's name, and its arguments in the table's order."""
 
 SAME = {"strlen": "byte_length", "suffix": "ends_with", "prefix": "starts_with", "iff": "if", "isodow": "day_of_week"}
 """Other names that are not parsed to a type of their own."""
 
-PARTS = {
+DATE_PARTS = {
     "YEAR": "year",
     "QUARTER": "quarter",
     "MONTH": "month",

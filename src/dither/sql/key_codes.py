@@ -1,4 +1,4 @@
-"""Keys of a GROUP BY as integers: labels of a CASE by their place, first days of periods by their number.
+"""Keys of a GROUP BY as integers: labels of a CASE by their index, first days of periods by their number.
 
 A key has a list of all its values. A text has none, and the first days of months are few among all days; so such
 keys are grouped as integers, and shown as the labels that the integers stand for.
@@ -25,46 +25,48 @@ def period_of(value: Expression) -> str:
     return ""
 
 
-def coded(value: Expression) -> tuple[Expression, tuple[str, ...]] | None:
+def encode_choice(value: Expression) -> tuple[Expression, tuple[str, ...]] | None:
     """A choice between text constants as codes, with the texts in the order they are written; else None.
 
-    >>> code, labels = coded(Call("case", (Call("is_null", ()), Value("text", "none"), Value("text", "some"))))
+    >>> code, labels = encode_choice(Call("case", (Call("is_null", ()), Value("text", "none"), Value("text", "some"))))
     >>> labels, code.arguments[2]
     (('none', 'some'), Value(kind='number', value=Fraction(1, 1)))
     """
     labels: list[str] = []
-    code = _code(value, labels)
+    code = _encode(value, labels)
     return (code, tuple(labels)) if code is not None and isinstance(value, Call) else None
 
 
-def _code(value: Expression, labels: list[str]) -> Expression | None:
+def _encode(value: Expression, labels: list[str]) -> Expression | None:
     if isinstance(value, Value) and value.kind == "text":
         if value.value not in labels:
             labels.append(str(value.value))
         return number(labels.index(str(value.value)))
     if not isinstance(value, Call) or value.function not in ("case", "if", "coalesce"):
         return None
-    parts = list(value.arguments)
-    last = [len(parts) - 1] if len(parts) % 2 else []
-    places = list(range(len(parts))) if value.function == "coalesce" else [*range(1, len(parts), 2), *last]
-    for place in places:
-        part = _code(parts[place], labels)
-        if part is None:
+    arguments = list(value.arguments)
+    last = [len(arguments) - 1] if len(arguments) % 2 else []
+    value_indexes = (
+        list(range(len(arguments))) if value.function == "coalesce" else [*range(1, len(arguments), 2), *last]
+    )
+    for index in value_indexes:
+        code = _encode(arguments[index], labels)
+        if code is None:
             return None
-        parts[place] = part
-    return Call(value.function, tuple(parts))
+        arguments[index] = code
+    return Call(value.function, tuple(arguments))
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A key as it is grouped by, and the domain that its values are shown from, if another one."""
+class KeyEncoding:
+    """The expression that a key is grouped by, and the labels or days that its codes stand for."""
 
     of: Expression
     labels: tuple[str, ...] = ()
     dated: bool = False
     first: int = 0
 
-    def shown(self, domain: Domain) -> Domain:
+    def show_domain(self, domain: Domain) -> Domain:
         """The domain to show: labels for codes, first days for numbers of periods."""
         if not self.labels:
             return domain
@@ -73,18 +75,18 @@ class Listed:
         return Domain("category", domain.nullable, 0, len(labels) - 1, labels=labels, keys=(0, len(labels) - 1))
 
 
-def listed(value: Expression, period: str, domain: Domain) -> Listed:
+def encode_key(value: Expression, period: str, domain: Domain) -> KeyEncoding:
     """How an expression is grouped by. `domain` is its own, `period` what its days are the first of."""
-    if found := coded(value):
-        return Listed(found[0], found[1])
+    if codes := encode_choice(value):
+        return KeyEncoding(codes[0], codes[1])
     if not period or domain.kind != "date":
-        return Listed(value)
-    first, last = (_number(date_of_days(each), period) for each in (domain.low, domain.high))
-    labels = tuple(_first_day(each, period).isoformat() for each in range(first, last + 1))
-    return Listed(Call("clamp", (_counted(value, period), number(first), number(last))), labels, True, first)
+        return KeyEncoding(value)
+    first, last = (_number_period(date_of_days(index), period) for index in (domain.low, domain.high))
+    labels = tuple(_first_day(index, period).isoformat() for index in range(first, last + 1))
+    return KeyEncoding(Call("clamp", (_count_periods(value, period), number(first), number(last))), labels, True, first)
 
 
-def _number(day: date, period: str) -> int:
+def _number_period(day: date, period: str) -> int:
     """Which week, month, quarter or year a day lies in."""
     match period:
         case "year":
@@ -96,18 +98,18 @@ def _number(day: date, period: str) -> int:
     return (day - _MONDAY).days // 7
 
 
-def _first_day(place: int, period: str) -> date:
+def _first_day(index: int, period: str) -> date:
     match period:
         case "year":
-            return date(place, 1, 1)
+            return date(index, 1, 1)
         case "quarter":
-            return date(place // 4, place % 4 * 3 + 1, 1)
+            return date(index // 4, index % 4 * 3 + 1, 1)
         case "month":
-            return date(place // 12, place % 12 + 1, 1)
-    return _MONDAY + timedelta(days=7 * place)
+            return date(index // 12, index % 12 + 1, 1)
+    return _MONDAY + timedelta(days=7 * index)
 
 
-def _counted(value: Expression, period: str) -> Expression:
+def _count_periods(value: Expression, period: str) -> Expression:
     """The number of a day's period, by functions of the table."""
     year = Call("year", (value,))
     match period:

@@ -58,7 +58,7 @@ class _Settler:
         if name == "case":
             values = self._align(name, (*arguments[1:-1:2], arguments[-1]))
             pairs = zip(arguments[:-1:2], values[:-1], strict=True)
-            arguments = (*(part for pair in pairs for part in pair), values[-1])
+            arguments = (*(argument for pair in pairs for argument in pair), values[-1])
         elif FUNCTIONS[name] == "choices" or name in _COMPARISONS:
             arguments = self._align(name, arguments)
         elif FUNCTIONS[name] == "numbers":
@@ -80,11 +80,13 @@ class _Settler:
         if len(families) > 1:
             remedy = _SEPARATE_TIMES if "timestamp" in families else _SEPARATE
             raise QueryError(
-                f"{_name(name)} of different kinds, {' and '.join(sorted(families))}: {remedy} "
+                f"{_name_function(name)} of different kinds, {' and '.join(sorted(families))}: {remedy} "
                 "[rule: what has no rule is refused]"
             )
         if name in ("least", "greatest") and "text" in families:
-            raise QueryError(f"{_name(name)} of texts is not computed after the noise: compare numbers or dates")
+            raise QueryError(
+                f"{_name_function(name)} of texts is not computed after the noise: compare numbers or dates"
+            )
         return formulas
 
     def _settle_arithmetic(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
@@ -98,14 +100,14 @@ class _Settler:
         is_moved = (name == "add" and families.count("date") == 1) or (name == "subtract" and families[:1] == ["date"])
         if times and not is_difference and not (is_moved and times == ["date"]):
             raise QueryError(
-                f"{_name(name)} takes numbers, not {' and '.join(times)}. Of dates, differences such as "
+                f"{_name_function(name)} takes numbers, not {' and '.join(times)}. Of dates, differences such as "
                 "MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days may be added to a date "
                 "[rule: what has no rule is refused]"
             )
         return formulas
 
 
-def _name(name: str) -> str:
+def _name_function(name: str) -> str:
     return _NAMES.get(name, name.upper())
 
 

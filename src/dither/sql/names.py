@@ -23,29 +23,31 @@ _SHORT = {
 }
 
 
-def output_name(node: exp.Expr, place: int) -> str:
-    """The name of a column or of a function with its first column; else the place in the list."""
+def name_output(node: exp.Expr, position: int) -> str:
+    """The name of a column or of a function with its first column; else its position in the list."""
     node = node.unnest()
     if isinstance(node, exp.Column):
         return str(node.name)
     if isinstance(node, exp.Filter):
-        return output_name(node.this, place)
+        return name_output(node.this, position)
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
         return "count"
     if isinstance(node, exp.WithinGroup):
-        word, columns = _word(node.this), list(node.expression.find_all(exp.Column))
+        word = _name_function(node.this)
+        columns = list(node.expression.find_all(exp.Column))
     elif isinstance(node, exp.Func):
-        word, columns = _word(node), list(node.find_all(exp.Column))
+        word = _name_function(node)
+        columns = list(node.find_all(exp.Column))
     else:
-        return f"column_{place}"
+        return f"column_{position}"
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Distinct):
         word = "count_distinct"
     if not columns:
         return word
-    return f"{word}_{columns[0].name}" if len(columns) <= 2 else f"column_{place}"
+    return f"{word}_{columns[0].name}" if len(columns) <= 2 else f"column_{position}"
 
 
-def _word(node: exp.Expr) -> str:
+def _name_function(node: exp.Expr) -> str:
     if isinstance(node, exp.Anonymous):
         word = str(node.this).lower()
     elif isinstance(node, exp.Extract):

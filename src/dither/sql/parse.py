@@ -35,7 +35,7 @@ def parse(sql: str) -> exp.Query:
         raise QueryError("one question at a time: remove everything after the first ';'")
     query = trees[0]
     while isinstance(query, exp.Subquery) and not any(
-        value for part, value in query.args.items() if part != "this" and value
+        value for clause, value in query.args.items() if clause != "this" and value
     ):
         query = query.this
     if not isinstance(query, (exp.Select, exp.SetOperation)):
@@ -53,7 +53,7 @@ def parse_trees(sql: str) -> list[exp.Expr]:
         for tree in trees:
             _check_tree(tree)
     except ParseError as error:
-        raise refuse(*_where(error, sql)) from None
+        raise refuse(*_locate_error(error, sql)) from None
     except RecursionError:
         raise QueryError(REFUSALS["deep"].message) from None
     except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
@@ -130,7 +130,7 @@ def _children(node: exp.Expr) -> list[exp.Expr]:
     return children
 
 
-def _where(error: ParseError, sql: str) -> tuple[str, str, None]:
-    found = error.errors[0] if error.errors else {}
-    message = f"the question is not SQL: {found.get('description') or 'it ends too early'}"
-    return f"{message} (line {found.get('line', 1)}, column {found.get('col', 1)})", sql, None
+def _locate_error(error: ParseError, sql: str) -> tuple[str, str, None]:
+    details = error.errors[0] if error.errors else {}
+    message = f"the question is not SQL: {details.get('description') or 'it ends too early'}"
+    return f"{message} (line {details.get('line', 1)}, column {details.get('col', 1)})", sql, None

@@ -28,21 +28,21 @@ from dither.plan.algebra import (
     Sum,
 )
 from dither.plan.stability import Owned
-from dither.sql.conditions import condition
+from dither.sql.conditions import resolve_condition
 from dither.sql.constants import number
-from dither.sql.expressions import expression
-from dither.sql.key_codes import coded, period_of
-from dither.sql.names import output_name
+from dither.sql.expressions import resolve_expression
+from dither.sql.key_codes import encode_choice, period_of
+from dither.sql.names import name_output
 from dither.sql.parse import read_whole
-from dither.sql.refusals.refuse import refused
-from dither.sql.scope import Context, Field, Relation, Scope, fresh_name, worded
+from dither.sql.refusals.refuse import make_refusal
+from dither.sql.scope import Context, Field, Relation, Scope, decode_labels, fresh_name
 
 
 def walk(node: exp.Expr) -> Iterator[exp.Expr]:
     """A node and what is under it, subqueries not entered."""
-    for each in node.walk(prune=lambda part: part is not node and isinstance(part, exp.Query)):
-        if each is node or not isinstance(each, exp.Query):
-            yield each
+    for descendant in node.walk(prune=lambda child: child is not node and isinstance(child, exp.Query)):
+        if descendant is node or not isinstance(descendant, exp.Query):
+            yield descendant
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -56,45 +56,49 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 def has_aggregates(select: exp.Select) -> bool:
     """Whether the outputs or HAVING of a SELECT hold an aggregate."""
-    parts = [*select.expressions, *([select.args["having"]] if select.args.get("having") else [])]
-    return any(contains_aggregate(part) for part in parts)
+    clauses = [*select.expressions, *([select.args["having"]] if select.args.get("having") else [])]
+    return any(contains_aggregate(clause) for clause in clauses)
 
 
 def contains_aggregate(node: exp.Expr) -> bool:
-    windows = [id(each.this) for each in node.find_all(exp.Window)]
-    return any(is_aggregate(each) and id(each) not in windows for each in walk(node))
+    windows = [id(window.this) for window in node.find_all(exp.Window)]
+    return any(is_aggregate(descendant) and id(descendant) not in windows for descendant in walk(node))
 
 
-def key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
+def list_key_nodes(select: exp.Select, scope: Scope) -> list[exp.Expr]:
     """What a plain GROUP BY lists, with positions and aliases looked up."""
     group = select.args.get("group")
     if group is None:
         return []
-    items = [each.this if isinstance(each, exp.Alias) else each for each in select.expressions]
+    outputs = [column.this if isinstance(column, exp.Alias) else column for column in select.expressions]
     if group.args.get("all"):
-        return [each for each in items if not contains_aggregate(each)]
-    return [key_node(each, select, scope) for each in group.expressions]
+        return [output for output in outputs if not contains_aggregate(output)]
+    return [find_key_node(key, select, scope) for key in group.expressions]
 
 
-def key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
+def find_key_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     """A key with its position or alias looked up: a column of FROM comes before an alias, as in SQL."""
     node = node.unnest()
-    items: list[exp.Expr] = select.expressions
-    found: exp.Expr
+    columns: list[exp.Expr] = select.expressions
+    key: exp.Expr
     if isinstance(node, exp.Literal) and not node.is_string:
         position = read_whole(node)
-        if position is None or not 1 <= position <= len(items):
-            raise scope.at.error(f"there is no column {shorten(node.this)}: the positions are 1 to {len(items)}", node)
-        found = items[position - 1]
-        found = found.this if isinstance(found, exp.Alias) else found
+        if position is None or not 1 <= position <= len(columns):
+            raise scope.context.error(
+                f"there is no column {shorten(node.this)}: the positions are 1 to {len(columns)}", node
+            )
+        key = columns[position - 1]
+        key = key.this if isinstance(key, exp.Alias) else key
     elif isinstance(node, exp.Column) and not node.table and not scope.candidates(node):
-        named = [each for each in items if isinstance(each, exp.Alias) and each.alias.lower() == node.name.lower()]
-        found = named[0].this if named else node
+        aliased = [
+            column for column in columns if isinstance(column, exp.Alias) and column.alias.lower() == node.name.lower()
+        ]
+        key = aliased[0].this if aliased else node
     else:
-        found = node
-    if contains_aggregate(found):
-        raise refused("aggregate in where", scope.at, node)
-    return found
+        key = node
+    if contains_aggregate(key):
+        raise make_refusal("aggregate in where", scope.context, node)
+    return key
 
 
 @dataclass
@@ -118,180 +122,188 @@ class _Inside:
         return Column(self.aggregates[aggregate])
 
 
-def grouped(select: exp.Select, relation: Relation, at: Context) -> Relation:
+def bind_grouped(select: exp.Select, relation: Relation, context: Context) -> Relation:
     """The relation of an aggregated subquery."""
-    scope = Scope(at, relation)
+    scope = Scope(context, relation)
     group = select.args.get("group")
     if group is None or not (group.expressions or group.args.get("all")):
-        raise refused("inner total" if group is None else "inner sets", at, select.expressions[0])
-    if any(isinstance(each, (exp.Rollup, exp.Cube, exp.GroupingSets)) for each in group.expressions) or any(
-        group.args.get(part) for part in ("rollup", "cube", "grouping_sets", "totals")
+        raise make_refusal("inner total" if group is None else "inner sets", context, select.expressions[0])
+    if any(isinstance(key, (exp.Rollup, exp.Cube, exp.GroupingSets)) for key in group.expressions) or any(
+        group.args.get(clause) for clause in ("rollup", "cube", "grouping_sets", "totals")
     ):
-        raise refused("inner sets", at, group)
+        raise make_refusal("inner sets", context, group)
     inside = _Inside(scope, set())
     owner: Field | None = None
     keys: dict[Expression, Field] = {}
-    for place, node in enumerate(key_nodes(select, scope), 1):
-        known = scope.field(node) if isinstance(node, exp.Column) else None
-        if known is not None and known.is_owner:
-            if known.marker is not None:
-                raise at.error("GROUP BY the owner of the side that a LEFT JOIN keeps", node)
-            owner = known
+    for position, node in enumerate(list_key_nodes(select, scope), 1):
+        field = scope.field(node) if isinstance(node, exp.Column) else None
+        if field is not None and field.is_owner:
+            if field.marker is not None:
+                raise context.error("GROUP BY the owner of the side that a LEFT JOIN keeps", node)
+            owner = field
             continue
-        value = expression(node, scope)
-        code = coded(value)
-        name = inside.column(code[0] if code else value, output_name(node, place))
+        value = resolve_expression(node, scope)
+        code = encode_choice(value)
+        name = inside.column(code[0] if code else value, name_output(node, position))
         keys[value] = Field(
-            known.source if known else None,
-            known.name if known else name,
+            field.source if field else None,
+            field.name if field else name,
             Column(name),
             labels=code[1] if code else (),
             period=period_of(value) or scope.period_of(value),
         )
-    found: dict[int, Expression] = {}
-    items = [each.this if isinstance(each, exp.Alias) else each for each in select.expressions]
+    meanings: dict[int, Expression] = {}
+    outputs = [column.this if isinstance(column, exp.Alias) else column for column in select.expressions]
     having = select.args.get("having")
-    for node in (*items, *([having.this] if having else [])):
-        _replace(node, keys, inside, owner is not None, found)
+    for node in (*outputs, *([having.this] if having else [])):
+        _note_meanings(node, keys, inside, owner is not None, meanings)
     named = tuple(Named(name, value) for value, name in inside.columns.items())
     base: Plan = relation.plan
-    if any(not isinstance(each.of, Column) or each.of.name != each.name for each in named):
+    if any(not isinstance(column.of, Column) or column.of.name != column.name for column in named):
         base = Project(base, named)
-    key_names = tuple(dict.fromkeys(each.of.name for each in keys.values() if isinstance(each.of, Column)))
-    made = tuple(Named(name, aggregate) for aggregate, name in inside.aggregates.items())
-    if not made:
-        made = (Named(fresh_name("present", inside.taken), Count()),)
+    key_names = tuple(dict.fromkeys(key.of.name for key in keys.values() if isinstance(key.of, Column)))
+    aggregates = tuple(Named(name, aggregate) for aggregate, name in inside.aggregates.items())
+    if not aggregates:
+        aggregates = (Named(fresh_name("present", inside.taken), Count()),)
     if owner is not None:
-        if not isinstance(at.analysed(base, group).node, Owned):
-            raise refused("loose join", at, group)
-        plan: Plan = PerUnit(base, key_names, made)
+        if not isinstance(context.analyse(base, group).node, Owned):
+            raise make_refusal("loose join", context, group)
+        plan: Plan = PerUnit(base, key_names, aggregates)
     else:
-        plan = Group(base, key_names, made)
-    at.analysed(plan, group)
+        plan = Group(base, key_names, aggregates)
+    context.analyse(plan, group)
     fields = (*([owner] if owner is not None else []), *keys.values())
-    after = Scope(at, Relation(plan, tuple(fields)), found)
+    after = Scope(context, Relation(plan, tuple(fields)), meanings)
     if having:
-        plan = Filter(plan, condition(having.this, after))
-        after = Scope(at, Relation(plan, tuple(fields)), found)
+        plan = Filter(plan, resolve_condition(having.this, after))
+        after = Scope(context, Relation(plan, tuple(fields)), meanings)
     return Relation(
-        plan, tuple(_output(item, place, after, owner, keys) for place, item in enumerate(select.expressions, 1))
+        plan,
+        tuple(
+            _read_output(column, position, after, owner, keys) for position, column in enumerate(select.expressions, 1)
+        ),
     )
 
 
-def _output(item: exp.Expr, place: int, after: Scope, owner: Field | None, keys: dict[Expression, Field]) -> Field:
-    node = item.this if isinstance(item, exp.Alias) else item
-    name = item.alias if isinstance(item, exp.Alias) else output_name(node, place)
+def _read_output(
+    column: exp.Expr, position: int, after: Scope, owner: Field | None, keys: dict[Expression, Field]
+) -> Field:
+    node = column.this if isinstance(column, exp.Alias) else column
+    name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)
     if isinstance(node, exp.Star):
-        raise refused("not a key", after.at, node)
-    if isinstance(node, exp.Column) and id(node) not in after.found:
-        known = after.candidates(node)
-        if not known:
-            raise refused("not a key", after.at, node)
-        return replace(known[0], source=None, name=name)
-    value = expression(node, after)
-    match = next((each for each in keys.values() if value in (each.of, _text_of(each))), None)
-    if match is not None:
-        return replace(match, source=None, name=name)
+        raise make_refusal("not a key", after.context, node)
+    if isinstance(node, exp.Column) and id(node) not in after.meanings:
+        fields = after.candidates(node)
+        if not fields:
+            raise make_refusal("not a key", after.context, node)
+        return replace(fields[0], source=None, name=name)
+    value = resolve_expression(node, after)
+    matching_key = next((key for key in keys.values() if value in (key.of, _decode_key(key))), None)
+    if matching_key is not None:
+        return replace(matching_key, source=None, name=name)
     return Field(None, name, value, period=period_of(value))
 
 
-def _text_of(key: Field) -> Expression | None:
-    return worded(key.of, key.labels) if key.of is not None and key.labels else None
+def _decode_key(key: Field) -> Expression | None:
+    return decode_labels(key.of, key.labels) if key.of is not None and key.labels else None
 
 
-def _replace(
-    node: exp.Expr, keys: dict[Expression, Field], inside: _Inside, per_unit: bool, found: dict[int, Expression]
+def _note_meanings(
+    node: exp.Expr, keys: dict[Expression, Field], inside: _Inside, per_unit: bool, meanings: dict[int, Expression]
 ) -> None:
     """Note what aggregates and keys inside a node mean after grouping."""
     if isinstance(node, exp.Query):
         return
     if isinstance(node, exp.Window):
-        raise refused("window", inside.scope.at, node)
+        raise make_refusal("window", inside.scope.context, node)
     if is_aggregate(node):
-        found[id(node)] = _aggregate(node, inside, per_unit)
+        meanings[id(node)] = _read_aggregate(node, inside, per_unit)
         return
     if not contains_aggregate(node) and keys and not isinstance(node, (exp.Literal, exp.Star)):
-        match = _as_key(node, keys, inside.scope)
-        if match is not None and match.of is not None:
-            if not match.labels:
-                found[id(node)] = match.of
+        key = _find_key(node, keys, inside.scope)
+        if key is not None and key.of is not None:
+            if not key.labels:
+                meanings[id(node)] = key.of
             elif not isinstance(node, exp.Column):
-                found[id(node)] = worded(match.of, match.labels)
+                meanings[id(node)] = decode_labels(key.of, key.labels)
             return
     for child in node.iter_expressions():
-        _replace(child, keys, inside, per_unit, found)
+        _note_meanings(child, keys, inside, per_unit, meanings)
 
 
-def _as_key(node: exp.Expr, keys: dict[Expression, Field], scope: Scope) -> Field | None:
+def _find_key(node: exp.Expr, keys: dict[Expression, Field], scope: Scope) -> Field | None:
     if isinstance(node, exp.Column):
-        known = scope.candidates(node)
-        if len(known) != 1 or known[0].is_owner:
+        fields = scope.candidates(node)
+        if len(fields) != 1 or fields[0].is_owner:
             return None
     try:
-        return keys.get(expression(node, scope))
+        return keys.get(resolve_expression(node, scope))
     except QueryError:
         return None
 
 
-def _aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expression:
+def _read_aggregate(node: exp.Expr, inside: _Inside, per_unit: bool) -> Expression:
     """An exact aggregate inside a person, as an expression over the columns of the grouped plan."""
     scope = inside.scope
-    chosen: Expression | None = None
-    inner = node
+    filter_condition: Expression | None = None
+    call = node
     if isinstance(node, exp.Filter):
-        chosen, inner = expression(node.expression.this, scope), node.this
-    if any(is_aggregate(each) for each in walk(inner) if each is not inner):
-        raise refused("nested aggregate", scope.at, node)
-    word = output_name(inner, 1)
-    if isinstance(inner, exp.Count):
-        return _counted(inner, chosen, inside, per_unit, word)
-    if isinstance(inner, exp.CountIf):
-        value = expression(inner.this, scope)
-        return inside.aggregate(Sum(inside.column(_where(chosen, value), word)), word)
-    if not isinstance(inner, (exp.Sum, exp.Avg, exp.Min, exp.Max)) or inner.expressions:
-        raise refused("inner aggregate", scope.at, node)
-    if isinstance(inner.this, exp.Distinct):
-        raise refused("distinct aggregate", scope.at, node)
-    value = _where(chosen, expression(inner.this, scope))
+        filter_condition = resolve_expression(node.expression.this, scope)
+        call = node.this
+    if any(is_aggregate(descendant) for descendant in walk(call) if descendant is not call):
+        raise make_refusal("nested aggregate", scope.context, node)
+    word = name_output(call, 1)
+    if isinstance(call, exp.Count):
+        return _read_count(call, filter_condition, inside, per_unit, word)
+    if isinstance(call, exp.CountIf):
+        value = resolve_expression(call.this, scope)
+        return inside.aggregate(Sum(inside.column(_filter_value(filter_condition, value), word)), word)
+    if not isinstance(call, (exp.Sum, exp.Avg, exp.Min, exp.Max)) or call.expressions:
+        raise make_refusal("inner aggregate", scope.context, node)
+    if isinstance(call.this, exp.Distinct):
+        raise make_refusal("distinct aggregate", scope.context, node)
+    value = _filter_value(filter_condition, resolve_expression(call.this, scope))
     domain = scope.domain(value, node)
     name = inside.column(value, word)
-    if isinstance(inner, (exp.Min, exp.Max)):
-        return inside.aggregate(Minimum(name) if isinstance(inner, exp.Min) else Maximum(name), word)
-    total = inside.aggregate(Sum(name), word if isinstance(inner, exp.Sum) else f"sum_{name}")
-    counted = inside.aggregate(
+    if isinstance(call, (exp.Min, exp.Max)):
+        return inside.aggregate(Minimum(name) if isinstance(call, exp.Min) else Maximum(name), word)
+    total = inside.aggregate(Sum(name), word if isinstance(call, exp.Sum) else f"sum_{name}")
+    count = inside.aggregate(
         CountValues(name) if domain.nullable else Count(), f"count_{name}" if domain.nullable else "count"
     )
-    if isinstance(inner, exp.Avg):
-        return Call("divide", (total, counted))
-    return Call("case", (Call("gt", (counted, number(0))), total)) if domain.nullable else total
+    if isinstance(call, exp.Avg):
+        return Call("divide", (total, count))
+    return Call("case", (Call("gt", (count, number(0))), total)) if domain.nullable else total
 
 
-def _where(chosen: Expression | None, value: Expression) -> Expression:
+def _filter_value(filter_condition: Expression | None, value: Expression) -> Expression:
     """The value where a FILTER holds, else null."""
-    return value if chosen is None else Call("case", (chosen, value))
+    return value if filter_condition is None else Call("case", (filter_condition, value))
 
 
-def _counted(node: exp.Count, chosen: Expression | None, inside: _Inside, per_unit: bool, word: str) -> Expression:
+def _read_count(
+    node: exp.Count, filter_condition: Expression | None, inside: _Inside, per_unit: bool, word: str
+) -> Expression:
     scope = inside.scope
     if isinstance(node.this, exp.Star):
-        if chosen is None:
+        if filter_condition is None:
             return inside.aggregate(Count(), "count")
-        return inside.aggregate(Sum(inside.column(chosen, "chosen")), "count_if")
+        return inside.aggregate(Sum(inside.column(filter_condition, "chosen")), "count_if")
     is_distinct = isinstance(node.this, exp.Distinct)
-    listed = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this, *node.expressions]
-    if len(listed) != 1:
-        raise refused("inner aggregate", scope.at, node)
-    if isinstance(listed[0], exp.Column):
-        known = scope.field(listed[0])
-        if known.is_owner or (known.of is not None and scope.domain(known.of).kind == "id"):
+    arguments = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this, *node.expressions]
+    if len(arguments) != 1:
+        raise make_refusal("inner aggregate", scope.context, node)
+    if isinstance(arguments[0], exp.Column):
+        field = scope.field(arguments[0])
+        if field.is_owner or (field.of is not None and scope.domain(field.of).kind == "id"):
             if is_distinct:
-                raise refused("distinct id", scope.at, node)
-            if known.present:
-                tests = known.present
-                found = _where(chosen, tests[0] if len(tests) == 1 else Call("and", tests))
-                return inside.aggregate(Sum(inside.column(found, "found")), word)
-            return _counted(exp.Count(this=exp.Star()), chosen, inside, per_unit, word)
-    value = _where(chosen, expression(listed[0], scope))
+                raise make_refusal("distinct id", scope.context, node)
+            if field.present:
+                tests = field.present
+                present = _filter_value(filter_condition, tests[0] if len(tests) == 1 else Call("and", tests))
+                return inside.aggregate(Sum(inside.column(present, "found")), word)
+            return _read_count(exp.Count(this=exp.Star()), filter_condition, inside, per_unit, word)
+    value = _filter_value(filter_condition, resolve_expression(arguments[0], scope))
     name = inside.column(value, f"value_{word}")
     if is_distinct:
         return inside.aggregate(CountDistinct(name), word)

@@ -31,14 +31,14 @@ from dither.plan.analysed_query import AnalysedQuery
 from dither.question.recipe import GroupingSet, KeyColumn
 from dither.sql.constants import number
 from dither.sql.groups import Sets
-from dither.sql.question import Question, Released
-from dither.sql.refusals.refuse import from_plan
+from dither.sql.question import QuestionDraft, Released
+from dither.sql.refusals.refuse import locate_refusal
 from dither.sql.scope import Context, fresh_name
 
 
 @dataclass(frozen=True)
-class Answered:
-    """By which queries a question is answered, and where in them its atoms stand."""
+class QuestionQueries:
+    """The queries that answer a question, and the position of each atom in them."""
 
     queries: tuple[Query, ...]
     keys: tuple[KeyColumn, ...]
@@ -78,12 +78,15 @@ class _Queries:
         return tuple(queries[index] for index in range(self._count))
 
 
-def answered(question: Question, sets: Sets, at: Context) -> Answered:
-    """Equal queries are asked once; counts and sums over the same rows and keys are columns of one query."""
-    plan, names = _prepared(question)
-    columns = at.analysed(plan).columns
+def build_queries(question: QuestionDraft, sets: Sets, context: Context) -> QuestionQueries:
+    """The queries of a question.
+
+    Equal queries are asked once; counts and sums over the same rows and keys are columns of one query.
+    """
+    plan, names = _project_columns(question)
+    columns = context.analyse(plan).columns
     keys = tuple(
-        KeyColumn(names[key.listed.of], key.listed.shown(columns[names[key.listed.of]]), key.listed.dated)
+        KeyColumn(names[key.encoding.of], key.encoding.show_domain(columns[names[key.encoding.of]]), key.encoding.dated)
         for key in question.keys
     )
     queries = _Queries()
@@ -93,41 +96,47 @@ def answered(question: Question, sets: Sets, at: Context) -> Answered:
         limited: Plan = LimitGroups(plan, grouped, question.groups) if question.groups and grouped else plan
         unlisted = tuple(name for name in grouped if columns[name].undeclared)
         selection = queries.place_query(Keys(limited, unlisted)) if unlisted else None
-        places = tuple(_place(atom, limited, grouped, names, question, queries) for atom in question.atoms)
-        grouping_sets.append(GroupingSet(indexes, selection, places))
+        positions = tuple(_locate_atom(atom, limited, grouped, names, question, queries) for atom in question.atoms)
+        grouping_sets.append(GroupingSet(indexes, selection, positions))
     for query in queries.all():
-        _check(query, at)
-    return Answered(queries.all(), keys, tuple(grouping_sets))
+        _check_query(query, context)
+    return QuestionQueries(queries.all(), keys, tuple(grouping_sets))
 
 
-def _prepared(question: Question) -> tuple[Plan, dict[Expression, str]]:
+def _project_columns(question: QuestionDraft) -> tuple[Plan, dict[Expression, str]]:
     """The rows with every key and argument as a column, and what each is called."""
-    needed: dict[Expression, str] = {key.listed.of: key.name for key in question.keys}
+    wanted_names: dict[Expression, str] = {key.encoding.of: key.name for key in question.keys}
     for atom in question.atoms:
         if atom.of is not None:
-            needed.setdefault(atom.of, "counted" if atom.kind == "units" else "value")
-    plain = all(isinstance(each, Column) for each in needed)
-    if plain or not needed:
-        return question.scope.relation.plan, {each: each.name for each in needed if isinstance(each, Column)}
-    taken = {each.name.lower() for each in needed if isinstance(each, Column)}
+            wanted_names.setdefault(atom.of, "counted" if atom.kind == "units" else "value")
+    are_columns = all(isinstance(expression, Column) for expression in wanted_names)
+    if are_columns or not wanted_names:
+        return question.scope.relation.plan, {
+            expression: expression.name for expression in wanted_names if isinstance(expression, Column)
+        }
+    taken = {expression.name.lower() for expression in wanted_names if isinstance(expression, Column)}
     names: dict[Expression, str] = {}
-    for each, wanted in needed.items():
-        names[each] = each.name if isinstance(each, Column) else fresh_name(wanted, taken)
-    return Project(question.scope.relation.plan, tuple(Named(name, each) for each, name in names.items())), names
+    for expression, wanted_name in wanted_names.items():
+        names[expression] = expression.name if isinstance(expression, Column) else fresh_name(wanted_name, taken)
+    return Project(
+        question.scope.relation.plan, tuple(Named(name, expression) for expression, name in names.items())
+    ), names
 
 
-def _place(
+def _locate_atom(
     released: Released,
     plan: Plan,
     keys: tuple[str, ...],
     names: dict[Expression, str],
-    question: Question,
+    question: QuestionDraft,
     queries: _Queries,
 ) -> tuple[int, int]:
-    """The query that answers an atom, and where in it."""
+    """The index of the query that answers an atom, and the atom's position in it."""
     name = names[released.of] if released.of is not None else ""
     if released.kind == "quantile":
-        shares = tuple(sorted({e.share for e in question.atoms if e.of == released.of and e.share is not None}))
+        shares = tuple(
+            sorted({atom.share for atom in question.atoms if atom.of == released.of and atom.share is not None})
+        )
         assert released.share is not None
         return queries.place_query(Quantiles(plan, keys, name, shares)), shares.index(released.share)
     if released.kind == "units":
@@ -142,10 +151,10 @@ def _place(
     return queries.place_number(plan, keys, aggregates[released.kind])
 
 
-def _check(query: Query, at: Context) -> None:
+def _check_query(query: Query, context: Context) -> None:
     """What the rules of plans refuse is said here, before anything is priced."""
     try:
-        analysed = AnalysedQuery(query, refuse_public(at.analysed(query.plan)), at.catalog.neighbours)
+        analysed = AnalysedQuery(query, refuse_public(context.analyse(query.plan)), context.catalog.neighbours)
         if isinstance(query, Cells):
             _ = analysed.sensitivity, analysed.largest_values
             return
@@ -153,4 +162,4 @@ def _check(query: Query, at: Context) -> None:
         if isinstance(query, Quantiles):
             _ = analysed.points
     except RefusedError as error:
-        raise from_plan(error, at.sql) from None
+        raise locate_refusal(error, context.sql) from None

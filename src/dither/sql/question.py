@@ -12,8 +12,8 @@ from dither.plan.domain import Domain
 from dither.plan.stability import Owned
 from dither.question.expressions import Formula, Noisy
 from dither.question.recipe import Atom, Shown
-from dither.sql.key_codes import Listed
-from dither.sql.refusals.refuse import refused
+from dither.sql.key_codes import KeyEncoding
+from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Scope
 
 
@@ -22,7 +22,7 @@ class Key:
     """A key: what it means, how it is grouped by, and what its column should be called."""
 
     value: Expression
-    listed: Listed
+    encoding: KeyEncoding
     name: str
     is_public: bool = False
 
@@ -37,7 +37,7 @@ class Released:
 
 
 @dataclass
-class Question:
+class QuestionDraft:
     """What is collected while outputs, HAVING and ORDER BY are read. Equal atoms are one atom."""
 
     scope: Scope
@@ -49,37 +49,37 @@ class Question:
     groups: int | None = None
 
     def atom(
-        self, released: Released, said: str, importance: Fraction = Fraction(1), clamped: str | None = None
+        self, released: Released, words: str, importance: Fraction = Fraction(1), clamped: str | None = None
     ) -> Formula:
         """The formula of an atom, noted at its first use; the largest importance counts. `clamped`: bounds in words."""
-        known = self.atoms.get(released)
-        if known is None:
-            self.atoms[released] = self._described(released, said, importance, clamped)
-        elif importance > known.importance:
-            self.atoms[released] = Atom(
-                known.aggregate, known.unit, known.offset, known.shown, known.limits, importance
-            )
+        atom = self.atoms.get(released)
+        if atom is None:
+            self.atoms[released] = self._described(released, words, importance, clamped)
+        elif importance > atom.importance:
+            self.atoms[released] = Atom(atom.aggregate, atom.unit, atom.offset, atom.shown, atom.limits, importance)
         return Noisy(list(self.atoms).index(released))
 
-    def _described(self, released: Released, said: str, importance: Fraction, clamped: str | None) -> Atom:
-        limits = list(rows_limits(self))
+    def _described(self, released: Released, words: str, importance: Fraction, clamped: str | None) -> Atom:
+        limits = list(list_limits(self))
         unit: Fraction = Fraction(1)
         shown: Shown = "integer"
         if released.kind in ("sum", "quantile") and released.of is not None:
             domain = self.scope.domain(released.of)
-            unit, shown = domain.step, shown_as(domain)
+            unit = domain.step
+            shown = shown_as(domain)
             if clamped is not None:
                 limits.append(clamped)
             elif domain.kind == "number":
-                name = said[said.find("(") + 1 : said.rfind(")")] if "(" in said else said
-                low, high = domain.low * domain.step, domain.high * domain.step
+                name = words[words.find("(") + 1 : words.rfind(")")] if "(" in words else words
+                low = domain.low * domain.step
+                high = domain.high * domain.step
                 limits.append(f"{name.split(',')[0]} clamped to [{float(low):g}, {float(high):g}]")
             if released.kind == "sum" and shown in ("date", "timestamp", "boolean"):
                 shown = "integer"
-        return Atom(said, unit, Fraction(0), shown, tuple(limits), importance)
+        return Atom(words, unit, Fraction(0), shown, tuple(limits), importance)
 
     def key_index(self, value: Expression) -> int | None:
-        return next((place for place, key in enumerate(self.keys) if key.value == value), None)
+        return next((index for index, key in enumerate(self.keys) if key.value == value), None)
 
 
 def shown_as(domain: Domain) -> Shown:
@@ -92,22 +92,22 @@ def shown_as(domain: Domain) -> Shown:
     return "text"
 
 
-def rows_limits(question: Question) -> list[str]:
+def list_limits(question: QuestionDraft) -> list[str]:
     """What registration and the question limit per unit, in words."""
-    at = question.scope.at
-    unit = at.catalog.unit.label.replace("_", " and ")
-    tables = dict.fromkeys(each.table for each in nodes_of(question.scope.relation.plan) if isinstance(each, Scan))
-    private = [table for name in tables if (table := at.catalog.table(name)).kind == "private"]
-    if at.catalog.unit.kind == "row":
+    context = question.scope.context
+    unit = context.catalog.unit.label.replace("_", " and ")
+    tables = dict.fromkeys(node.table for node in nodes_of(question.scope.relation.plan) if isinstance(node, Scan))
+    private = [table for name in tables if (table := context.catalog.table(name)).kind == "private"]
+    if context.catalog.unit.kind == "row":
         return []
-    said = [
+    limits = [
         f"at most {table.rows_per_unit} rows{'' if len(private) == 1 else f' of {table.name}'} per {unit}"
         for table in private
     ]
-    return said + ([f"at most {question.groups} groups per {unit}"] if question.groups else [])
+    return limits + ([f"at most {question.groups} groups per {unit}"] if question.groups else [])
 
 
-def check_owned(question: Question, node: exp.Expr) -> None:
+def check_owned(question: QuestionDraft, node: exp.Expr) -> None:
     """People can be counted only in rows that have an owner."""
-    if not isinstance(question.scope.at.analysed(question.scope.relation.plan, node).node, Owned):
-        raise refused("loose join", question.scope.at, node)
+    if not isinstance(question.scope.context.analyse(question.scope.relation.plan, node).node, Owned):
+        raise make_refusal("loose join", question.scope.context, node)

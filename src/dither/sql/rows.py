@@ -1,4 +1,4 @@
-"""FROM and WHERE, and subqueries: SQL that speaks of rows becomes a relation."""
+"""Binds FROM, WHERE and subqueries: SQL that describes rows becomes a relation."""
 
 from __future__ import annotations
 
@@ -8,20 +8,32 @@ from sqlglot import exp
 
 from dither.plan.algebra import Call, Column, Count, Distinct, Filter, Named, PerUnit, Plan, Project, UnionAll
 from dither.plan.stability import Owned
-from dither.sql.conditions import condition
+from dither.sql.conditions import resolve_condition
 from dither.sql.constants import truth
-from dither.sql.expressions import expression, flattened
-from dither.sql.joins import all_of, joined
+from dither.sql.expressions import flatten_chain, resolve_expression
+from dither.sql.joins import bind_join, join_conditions
 from dither.sql.key_codes import period_of
-from dither.sql.names import output_name
-from dither.sql.per_unit import grouped, has_aggregates
-from dither.sql.refusals.refuse import refused
+from dither.sql.names import name_output
+from dither.sql.per_unit import bind_grouped, has_aggregates
+from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Context, Field, Relation, Scope, fresh_name
 from dither.sql.subqueries import Bind, is_subquery, semi_join, subqueries_in
-from dither.sql.tables import check_plain, find_table, table_relation
-from dither.sql.unions import aligned
+from dither.sql.tables import bind_table, check_plain, find_table
+from dither.sql.unions import align_sides
 
-_ROW_PARTS = {"kind", "expressions", "from_", "joins", "where", "group", "having", "distinct", "with_", "order", "hint"}
+_ROW_CLAUSES = {
+    "kind",
+    "expressions",
+    "from_",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "distinct",
+    "with_",
+    "order",
+    "hint",
+}
 
 
 @dataclass
@@ -37,267 +49,271 @@ class Cte:
 Names = dict[str, Cte]
 
 
-def rows(query: exp.Expr, at: Context, names: Names) -> Relation:
+def bind_rows(query: exp.Expr, context: Context, names: Names) -> Relation:
     """The relation of a subquery: rows of people, values per person, or rows that belong to nobody."""
     if isinstance(query, exp.Subquery):
-        if any(query.args.get(part) for part in ("limit", "offset", "fetch")):
-            raise refused("inner limit", at, query)
-        return rows(query.this, at, with_names(query, at, names))
+        if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
+            raise make_refusal("inner limit", context, query)
+        return bind_rows(query.this, context, add_names(query, context, names))
     if isinstance(query, exp.SetOperation):
-        return _union(query, at, with_names(query, at, names))
+        return _bind_union(query, context, add_names(query, context, names))
     if not isinstance(query, exp.Select):
-        raise refused("from", at, query)
-    names = with_names(query, at, names)
-    check_parts(query, at)
-    source = filtered(query, at, names)
+        raise make_refusal("from", context, query)
+    names = add_names(query, context, names)
+    check_clauses(query, context)
+    source = bind_from(query, context, names)
     if source.public_rows:
-        raise refused("public preserved", at, query.args["from_"])
+        raise make_refusal("public preserved", context, query.args["from_"])
     if query.args.get("group") or has_aggregates(query):
-        made = grouped(query, source, at)
+        relation = bind_grouped(query, source, context)
     else:
         if query.args.get("having"):
-            raise at.error("HAVING needs GROUP BY: write WHERE", query.args["having"])
-        made = _selected(query, source, at)
-    if found := query.args.get("distinct"):
-        if found.args.get("on"):
-            raise refused("distinct on", at, query)
-        made = distinct(made, at, query)
-    return made
+            raise context.error("HAVING needs GROUP BY: write WHERE", query.args["having"])
+        relation = _select_fields(query, source, context)
+    if distinct := query.args.get("distinct"):
+        if distinct.args.get("on"):
+            raise make_refusal("distinct on", context, query)
+        relation = make_distinct(relation, context, query)
+    return relation
 
 
-def check_parts(select: exp.Select, at: Context, *, outer: bool = False) -> None:
-    """Parts of a SELECT that have a rule: LIMIT at the end of the question only."""
-    known = _ROW_PARTS | ({"limit", "offset", "fetch"} if outer else set())
-    for part, value in select.args.items():
-        if not value or part in known:
+def check_clauses(select: exp.Select, context: Context, *, is_outer: bool = False) -> None:
+    """Refuse clauses that have no rule. LIMIT is answered at the end of the question only."""
+    answered_clauses = _ROW_CLAUSES | ({"limit", "offset", "fetch"} if is_outer else set())
+    for clause, value in select.args.items():
+        if not value or clause in answered_clauses:
             continue
         node = value if isinstance(value, exp.Expr) else None
-        if part in ("limit", "offset", "fetch"):
-            raise refused("inner limit", at, node)
-        if part in ("windows", "qualify"):
-            raise refused("window", at, node)
-        if part == "sample":
-            raise refused("sample", at, node)
-        name = {"laterals": "LATERAL", "into": "INTO"}.get(part, part.rstrip("_").upper())
-        raise at.error(f"{name} is not answered: remove it [rule: what has no rule is refused]", node)
+        if clause in ("limit", "offset", "fetch"):
+            raise make_refusal("inner limit", context, node)
+        if clause in ("windows", "qualify"):
+            raise make_refusal("window", context, node)
+        if clause == "sample":
+            raise make_refusal("sample", context, node)
+        name = {"laterals": "LATERAL", "into": "INTO"}.get(clause, clause.rstrip("_").upper())
+        raise context.error(f"{name} is not answered: remove it [rule: what has no rule is refused]", node)
     if select.args.get("kind") or select.args.get("hint"):
-        raise at.error("SELECT AS STRUCT, SELECT AS VALUE and hints are not answered: remove them", select)
+        raise context.error("SELECT AS STRUCT, SELECT AS VALUE and hints are not answered: remove them", select)
 
 
-def with_names(query: exp.Expr, at: Context, names: Names) -> Names:
-    """The names that WITH adds; each sees those before it."""
-    found = query.args.get("with_")
-    if not found:
+def add_names(query: exp.Expr, context: Context, names: Names) -> Names:
+    """The names with those that WITH adds; a query of WITH sees the names before it."""
+    with_clause = query.args.get("with_")
+    if not with_clause:
         return names
-    if found.args.get("recursive"):
-        raise refused("recursive", at, found)
-    for each in found.expressions:
-        alias = each.args.get("alias")
-        columns = tuple(part.name for part in (alias.args.get("columns") or ())) if alias else ()
-        names = {**names, each.alias.lower(): Cte(each.this, names, columns)}
+    if with_clause.args.get("recursive"):
+        raise make_refusal("recursive", context, with_clause)
+    for cte in with_clause.expressions:
+        alias = cte.args.get("alias")
+        columns = tuple(column.name for column in (alias.args.get("columns") or ())) if alias else ()
+        names = {**names, cte.alias.lower(): Cte(cte.this, names, columns)}
     return names
 
 
-def filtered(select: exp.Select, at: Context, names: Names) -> Relation:
-    """FROM, joins and WHERE."""
-    found = select.args.get("from_")
-    if found is None:
-        raise at.error("a question needs FROM and a table", None)
-    relation = source(found.this, select, at, names)
+def bind_from(select: exp.Select, context: Context, names: Names) -> Relation:
+    """The relation of FROM, joins and WHERE."""
+    from_clause = select.args.get("from_")
+    if from_clause is None:
+        raise context.error("a question needs FROM and a table", None)
+    relation = bind_source(from_clause.this, select, context, names)
     for node in select.args.get("joins") or ():
-        relation = _with_join(relation, node, select, at, names)
+        relation = _add_join(relation, node, select, context, names)
     where = select.args.get("where")
-    return _where(relation, where.this, at, names) if where else relation
+    return _filter_rows(relation, where.this, context, names) if where else relation
 
 
-def _with_join(relation: Relation, node: exp.Join, select: exp.Expr, at: Context, names: Names) -> Relation:
-    right = source(node.this, select, at, names)
-    mine = {(each.source or "").lower() for each in relation.fields}
-    if mine & {(each.source or "").lower() for each in right.fields}:
-        raise at.error("two tables of one name: give one an alias, as in JOIN visits AS b", node.this)
-    return joined(relation, right, node, select, at)
+def _add_join(relation: Relation, node: exp.Join, select: exp.Expr, context: Context, names: Names) -> Relation:
+    right = bind_source(node.this, select, context, names)
+    left_names = {(field.source or "").lower() for field in relation.fields}
+    if left_names & {(field.source or "").lower() for field in right.fields}:
+        raise context.error("two tables of one name: give one an alias, as in JOIN visits AS b", node.this)
+    return bind_join(relation, right, node, select, context)
 
 
-def source(node: exp.Expr, select: exp.Expr, at: Context, names: Names) -> Relation:
-    """What stands in FROM or after JOIN: a table, a name of WITH, a subquery."""
+def bind_source(node: exp.Expr, select: exp.Expr, context: Context, names: Names) -> Relation:
+    """The relation of what follows FROM or JOIN: a table, a name of WITH, or a subquery."""
     if isinstance(node, exp.Paren):
-        return source(node.this, select, at, names)
+        return bind_source(node.this, select, context, names)
     if isinstance(node, exp.Table):
-        check_plain(node, at)
-        known = names.get(node.name.lower())
-        if known is None:
-            relation = table_relation(find_table(node, at), at)
+        check_plain(node, context)
+        cte = names.get(node.name.lower())
+        if cte is None:
+            relation = bind_table(find_table(node, context), context)
         else:
-            if known.bound is None:
-                known.bound = rows(known.query, at, known.names)
-            relation = _called(known.bound, known.columns, at, node)
-        relation = relation.renamed(node.alias or node.name)
+            if cte.bound is None:
+                cte.bound = bind_rows(cte.query, context, cte.names)
+            relation = _rename_columns(cte.bound, cte.columns, context, node)
+        relation = relation.rename_source(node.alias or node.name)
     elif isinstance(node, exp.Subquery):
         is_join = isinstance(node.this, exp.Table)  # (a JOIN b ON ...)
-        relation = source(node.this, select, at, names) if is_join else rows(node, at, names)
+        relation = bind_source(node.this, select, context, names) if is_join else bind_rows(node, context, names)
         alias = node.args.get("alias")
-        columns = tuple(part.name for part in (alias.args.get("columns") or ())) if alias else ()
-        relation = _called(relation, columns, at, node)
+        columns = tuple(column.name for column in (alias.args.get("columns") or ())) if alias else ()
+        relation = _rename_columns(relation, columns, context, node)
         if node.alias or not isinstance(node.this, exp.Table):
-            relation = relation.renamed(node.alias or "subquery")
+            relation = relation.rename_source(node.alias or "subquery")
         if node.args.get("sample") or node.args.get("pivots"):
-            raise refused("sample", at, node)
+            raise make_refusal("sample", context, node)
     else:
-        raise refused("from", at, node)
+        raise make_refusal("from", context, node)
     alias = node.args.get("alias")
     if isinstance(node, exp.Table) and alias and alias.args.get("columns"):
-        relation = _called(relation, tuple(part.name for part in alias.args["columns"]), at, node)
-    for each in node.args.get("joins") or ():
-        relation = _with_join(relation, each, select, at, names)
+        relation = _rename_columns(relation, tuple(column.name for column in alias.args["columns"]), context, node)
+    for join in node.args.get("joins") or ():
+        relation = _add_join(relation, join, select, context, names)
     return relation
 
 
-def _called(relation: Relation, columns: tuple[str, ...], at: Context, node: exp.Expr) -> Relation:
+def _rename_columns(relation: Relation, columns: tuple[str, ...], context: Context, node: exp.Expr) -> Relation:
     """The first fields under other names, as in `AS t (a, b)`."""
     if len(columns) > len(relation.fields):
-        raise at.error(f"{len(columns)} names for {len(relation.fields)} columns", node)
-    names = [*columns, *(each.name for each in relation.fields[len(columns) :])]
-    fields = tuple(replace(each, name=name) for each, name in zip(relation.fields, names, strict=True))
+        raise context.error(f"{len(columns)} names for {len(relation.fields)} columns", node)
+    names = [*columns, *(field.name for field in relation.fields[len(columns) :])]
+    fields = tuple(replace(field, name=name) for field, name in zip(relation.fields, names, strict=True))
     return replace(relation, fields=fields)
 
 
-def _where(relation: Relation, node: exp.Expr, at: Context, names: Names) -> Relation:
+def _filter_rows(relation: Relation, node: exp.Expr, context: Context, names: Names) -> Relation:
     """Plain conditions first, then IN and EXISTS as joins."""
-    parts = flattened(node, exp.And)
-    plain = [part for part in parts if not subqueries_in(part)]
-    if len(plain) == len(parts):
-        return replace(relation, plan=Filter(relation.plan, condition(node, Scope(at, relation))))
-    if plain:
-        found = [condition(each, Scope(at, relation)) for each in plain]
-        relation = replace(relation, plan=Filter(relation.plan, all_of(found)))
-    for part in parts:
-        if not subqueries_in(part):
+    terms = flatten_chain(node, exp.And)
+    plain_terms = [term for term in terms if not subqueries_in(term)]
+    if len(plain_terms) == len(terms):
+        return replace(relation, plan=Filter(relation.plan, resolve_condition(node, Scope(context, relation))))
+    if plain_terms:
+        conditions = [resolve_condition(term, Scope(context, relation)) for term in plain_terms]
+        relation = replace(relation, plan=Filter(relation.plan, join_conditions(conditions)))
+    for term in terms:
+        if not subqueries_in(term):
             continue
-        inner, negated = part.unnest(), False
-        while isinstance(inner, exp.Not):
-            inner, negated = inner.this.unnest(), not negated
-        if is_subquery(inner):
-            relation, _ = semi_join(relation, inner, at, _bound(at, names), "not" if negated else "only")
+        bare_term = term.unnest()
+        is_negated = False
+        while isinstance(bare_term, exp.Not):
+            bare_term = bare_term.this.unnest()
+            is_negated = not is_negated
+        if is_subquery(bare_term):
+            relation, _ = semi_join(
+                relation, bare_term, context, _make_binder(context, names), "not" if is_negated else "only"
+            )
             continue
         values = {}
-        for each in subqueries_in(part):
-            relation, value = semi_join(relation, each, at, _bound(at, names), "value")
-            values[id(each)] = value
-        scope = Scope(at, relation, values)
-        relation = replace(relation, plan=Filter(relation.plan, condition(part, scope)))
+        for subquery in subqueries_in(term):
+            relation, value = semi_join(relation, subquery, context, _make_binder(context, names), "value")
+            values[id(subquery)] = value
+        scope = Scope(context, relation, values)
+        relation = replace(relation, plan=Filter(relation.plan, resolve_condition(term, scope)))
     return relation
 
 
-def _bound(at: Context, names: Names) -> Bind:
+def _make_binder(context: Context, names: Names) -> Bind:
     """How a subquery in WHERE is bound: whole, or its FROM with some of its conditions."""
 
-    def bind(query: exp.Expr, some: list[exp.Expr] | None) -> Relation:
-        if some is None:
-            return rows(query, at, names)
+    def bind(query: exp.Expr, kept_conditions: list[exp.Expr] | None) -> Relation:
+        if kept_conditions is None:
+            return bind_rows(query, context, names)
         assert isinstance(query, exp.Select)
-        check_parts(query, at)
+        check_clauses(query, context)
         bare = query.copy()
         bare.set("where", None)
-        relation = filtered(bare, at, with_names(query, at, names))
-        for each in some:
-            relation = _where(relation, each, at, names)
+        relation = bind_from(bare, context, add_names(query, context, names))
+        for kept_condition in kept_conditions:
+            relation = _filter_rows(relation, kept_condition, context, names)
         return relation
 
     return bind
 
 
-def _selected(select: exp.Select, relation: Relation, at: Context) -> Relation:
+def _select_fields(select: exp.Select, relation: Relation, context: Context) -> Relation:
     """SELECT without aggregates: new names for expressions, computed where they are used."""
-    scope = Scope(at, relation)
+    scope = Scope(context, relation)
     fields: list[Field] = []
-    for place, item in enumerate(select.expressions, 1):
-        node = item.this if isinstance(item, exp.Alias) else item
+    for position, column in enumerate(select.expressions, 1):
+        node = column.this if isinstance(column, exp.Alias) else column
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
             star = node if isinstance(node, exp.Star) else node.this
             if any(star.args.values()):
-                raise at.error("* with EXCLUDE, REPLACE or RENAME is not answered: name the columns", node)
+                raise context.error("* with EXCLUDE, REPLACE or RENAME is not answered: name the columns", node)
             table = node.table.lower() if isinstance(node, exp.Column) else ""
             shown = node.table if isinstance(node, exp.Column) else "table"
-            known = [each for each in relation.fields if not table or (each.source or "").lower() == table]
-            if not known:
-                raise at.error(f"no table {shown} in this FROM", node)
-            fields += [replace(each, qualified=False) for each in known if table or not each.qualified]
+            selected = [field for field in relation.fields if not table or (field.source or "").lower() == table]
+            if not selected:
+                raise context.error(f"no table {shown} in this FROM", node)
+            fields += [replace(field, qualified=False) for field in selected if table or not field.qualified]
             continue
-        name = item.alias if isinstance(item, exp.Alias) else output_name(node, place)
+        name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)
         if isinstance(node, exp.Column):
             fields.append(replace(scope.field(node), name=name, qualified=False))
             continue
         if isinstance(node, exp.Null):
-            raise refused("null constant", at, node)
-        value = expression(node, scope)
+            raise make_refusal("null constant", context, node)
+        value = resolve_expression(node, scope)
         fields.append(Field(None, name, value, period=period_of(value)))
     return replace(relation, fields=tuple(fields))
 
 
-def materialised(relation: Relation, at: Context, node: exp.Expr) -> Relation:
+def materialise(relation: Relation, context: Context, node: exp.Expr) -> Relation:
     """The relation with exactly its fields as columns of its plan, each under a name of its own."""
     taken: set[str] = set()
     columns: list[Named] = []
     fields: list[Field] = []
-    for each in relation.fields:
-        made = replace(each, qualified=False)
-        if each.marker is not None:
+    for field in relation.fields:
+        own_field = replace(field, qualified=False)
+        if field.marker is not None:
             name = fresh_name("matched", taken)
-            columns.append(Named(name, Call("case", (Call("is_not_null", (each.marker,)), truth(True)))))
-            made = replace(made, marker=Column(name))
-        if each.of is not None:
-            name = fresh_name(each.name, taken)
-            columns.append(Named(name, each.of))
-            made = replace(made, of=Column(name))
-        fields.append(made)
+            columns.append(Named(name, Call("case", (Call("is_not_null", (field.marker,)), truth(True)))))
+            own_field = replace(own_field, marker=Column(name))
+        if field.of is not None:
+            name = fresh_name(field.name, taken)
+            columns.append(Named(name, field.of))
+            own_field = replace(own_field, of=Column(name))
+        fields.append(own_field)
     if not columns:
         columns.append(Named(fresh_name("present", taken), truth(True)))
     plan = Project(relation.plan, tuple(columns))
-    at.analysed(plan, node)
+    context.analyse(plan, node)
     return Relation(plan, tuple(fields))
 
 
-def distinct(relation: Relation, at: Context, node: exp.Expr) -> Relation:
+def make_distinct(relation: Relation, context: Context, node: exp.Expr) -> Relation:
     """Each row once per owner where the owner is selected, else once in all, after which nobody owns it."""
-    owned = any(each.is_owner for each in relation.fields)
-    only = all(each.is_owner and each.marker is None for each in relation.fields)
-    if owned and only and isinstance(at.analysed(relation.plan, node).node, Owned):
+    owned = any(field.is_owner for field in relation.fields)
+    only = all(field.is_owner and field.marker is None for field in relation.fields)
+    if owned and only and isinstance(context.analyse(relation.plan, node).node, Owned):
         return replace(relation, plan=PerUnit(relation.plan, (), (Named("present", Count()),)))
-    made = materialised(relation, at, node)
-    plan: Plan = Distinct(made.plan, owned)
-    at.analysed(plan, node)
-    return replace(made, plan=plan)
+    materialised = materialise(relation, context, node)
+    plan: Plan = Distinct(materialised.plan, owned)
+    context.analyse(plan, node)
+    return replace(materialised, plan=plan)
 
 
-def _union(query: exp.SetOperation, at: Context, names: Names) -> Relation:
+def _bind_union(query: exp.SetOperation, context: Context, names: Names) -> Relation:
     if not isinstance(query, exp.Union):
-        raise refused("set operation", at, query)
-    if any(query.args.get(part) for part in ("limit", "offset", "fetch")):
-        raise refused("inner limit", at, query)
+        raise make_refusal("set operation", context, query)
+    if any(query.args.get(clause) for clause in ("limit", "offset", "fetch")):
+        raise make_refusal("inner limit", context, query)
     if query.args.get("by_name") or query.args.get("on"):
-        raise refused("union by name", at, query)
-    sides = [rows(each, at, names) for each in (query.this, query.expression)]
-    kinds = [tuple(each.is_owner for each in side.fields) for side in sides]
+        raise make_refusal("union by name", context, query)
+    sides = [bind_rows(operand, context, names) for operand in (query.this, query.expression)]
+    kinds = [tuple(field.is_owner for field in side.fields) for side in sides]
     if len(kinds[0]) != len(kinds[1]):
-        raise refused("union by name", at, query)
+        raise make_refusal("union by name", context, query)
     if kinds[0] != kinds[1]:
-        raise refused("id", at, query)
-    left, right = (materialised(side, at, query) for side in aligned(sides[0], sides[1], at, query))
+        raise make_refusal("id", context, query)
+    left, right = (materialise(side, context, query) for side in align_sides(sides[0], sides[1], context, query))
     assert isinstance(left.plan, Project) and isinstance(right.plan, Project)
-    names_left = [each.name for each in left.plan.columns]
+    names_left = [column.name for column in left.plan.columns]
     if len(names_left) != len(right.plan.columns):
-        raise refused("union by name", at, query)
-    columns = tuple(Named(name, each.of) for name, each in zip(names_left, right.plan.columns, strict=True))
+        raise make_refusal("union by name", context, query)
+    columns = tuple(Named(name, column.of) for name, column in zip(names_left, right.plan.columns, strict=True))
     plan = UnionAll(left.plan, Project(right.plan.source, columns))
-    at.analysed(plan, query)
+    context.analyse(plan, query)
     fields = tuple(
         replace(
-            one,
-            anchor=one.anchor if one.anchor == two.anchor else None,
-            is_reference=one.is_reference and two.is_reference,
-            period=one.period if one.period == two.period else "",
+            left_field,
+            anchor=left_field.anchor if left_field.anchor == right_field.anchor else None,
+            is_reference=left_field.is_reference and right_field.is_reference,
+            period=left_field.period if left_field.period == right_field.period else "",
         )
-        for one, two in zip(left.fields, right.fields, strict=True)
+        for left_field, right_field in zip(left.fields, right.fields, strict=True)
     )
-    made = Relation(plan, fields)
-    return distinct(made, at, query) if query.args.get("distinct") else made
+    relation = Relation(plan, fields)
+    return make_distinct(relation, context, query) if query.args.get("distinct") else relation

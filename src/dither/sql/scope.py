@@ -1,4 +1,4 @@
-"""What a question can name at one place: the columns of a relation, by table and name, in any case.
+"""The columns of a relation that a question can name at one point, by table and name, in any case.
 
 The owner of a row is a name like any other, and no column of the plan: it can be joined by, counted, and grouped by
 inside a subquery; everything else is refused (ids are never read).
@@ -19,7 +19,7 @@ from dither.plan.analyse import Analysed, Known, analyse_node
 from dither.plan.domain import Columns, Domain
 from dither.plan.facts import Facts
 from dither.plan.functions import domain_of
-from dither.sql.refusals.refuse import did_you_mean, from_plan, refuse
+from dither.sql.refusals.refuse import did_you_mean, locate_refusal, refuse
 
 Anchor = tuple[str, tuple[str, ...], str]
 """A table, the columns of a key of it, and one of them."""
@@ -52,10 +52,10 @@ class Field:
 
     @property
     def present(self) -> tuple[Expression, ...]:
-        """Of an id: what holds exactly where it is not null; owners and references always are there."""
-        parts = [] if self.marker is None else [self.marker]
-        parts += [self.of] if self.of is not None and not self.is_reference else []
-        return tuple(Call("is_not_null", (part,)) for part in parts)
+        """Conditions that hold exactly where an id is not null; owners and references never are null."""
+        expressions = [] if self.marker is None else [self.marker]
+        expressions += [self.of] if self.of is not None and not self.is_reference else []
+        return tuple(Call("is_not_null", (expression,)) for expression in expressions)
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Relation:
     listed: frozenset[str] = frozenset()
     public_rows: bool = False
 
-    def renamed(self, source: str) -> Relation:
-        return replace(self, fields=tuple(replace(each, source=source) for each in self.fields))
+    def rename_source(self, source: str) -> Relation:
+        return replace(self, fields=tuple(replace(field, source=source) for field in self.fields))
 
 
 @dataclass
@@ -78,14 +78,14 @@ class Context:
     sql: str
     catalog: Catalog
     facts: Facts
-    known: Known = field(default_factory=dict)
+    analyses: Known = field(default_factory=dict)
 
-    def analysed(self, plan: Plan, node: exp.Expr | None = None) -> Analysed:
+    def analyse(self, plan: Plan, node: exp.Expr | None = None) -> Analysed:
         """Stability and domains of a plan; what its rules refuse is an error at the node."""
         try:
-            return analyse_node(plan, self.catalog, self.facts, self.known)
+            return analyse_node(plan, self.catalog, self.facts, self.analyses)
         except RefusedError as error:
-            raise from_plan(error, self.sql, node) from None
+            raise locate_refusal(error, self.sql, node) from None
 
     def error(self, message: str, node: exp.Expr | None = None) -> QueryError:
         return refuse(message, self.sql, node)
@@ -93,65 +93,75 @@ class Context:
 
 @dataclass(frozen=True)
 class Scope:
-    """A relation at one place of the question. `found` are the values of subqueries, by node."""
+    """A relation at one point of the question.
 
-    at: Context
+    `meanings` has the expressions that subqueries, aggregates and keys stand for, by node.
+    """
+
+    context: Context
     relation: Relation
-    found: dict[int, Expression] = field(default_factory=dict)
+    meanings: dict[int, Expression] = field(default_factory=dict)
 
     @property
     def columns(self) -> Columns:
-        return self.at.analysed(self.relation.plan).columns
+        return self.context.analyse(self.relation.plan).columns
 
     def domain(self, expression: Expression, node: exp.Expr | None = None) -> Domain:
         """The domain of an expression; what its rules refuse is an error at the node."""
         try:
             return domain_of(expression, self.columns)
         except RefusedError as error:
-            raise from_plan(error, self.at.sql, node) from None
+            raise locate_refusal(error, self.context.sql, node) from None
 
     def field(self, node: exp.Column) -> Field:
         """The field that a column of the question names."""
-        found = self.candidates(node)
-        if len(found) > 1:
-            sources = " or ".join(f"{each.source}.{each.name}" for each in found)
-            raise self.at.error(f"{node.name} is ambiguous: write {sources}", node)
-        if not found:
-            raise self.at.error(self._unknown(node), node)
-        return found[0]
+        fields = self.candidates(node)
+        if len(fields) > 1:
+            sources = " or ".join(f"{candidate.source}.{candidate.name}" for candidate in fields)
+            raise self.context.error(f"{node.name} is ambiguous: write {sources}", node)
+        if not fields:
+            raise self.context.error(self._unknown(node), node)
+        return fields[0]
 
     def candidates(self, node: exp.Column) -> list[Field]:
         """The fields that a column could name; of several that mean the same, the first."""
         if node.args.get("db") or not isinstance(node.this, exp.Identifier):
-            raise self.at.error("write a column as name or table.name", node)
-        name, table = node.name.lower(), node.table.lower()
-        found: dict[object, Field] = {}
-        for each in self.relation.fields:
-            if each.name.lower() != name or (each.qualified and not table):
+            raise self.context.error("write a column as name or table.name", node)
+        name = node.name.lower()
+        table = node.table.lower()
+        fields: dict[object, Field] = {}
+        for candidate in self.relation.fields:
+            if candidate.name.lower() != name or (candidate.qualified and not table):
                 continue
-            if not table or (each.source or "").lower() == table:
-                found.setdefault((each.of, each.marker, each.labels), each)
-        return list(found.values())
+            if not table or (candidate.source or "").lower() == table:
+                fields.setdefault((candidate.of, candidate.marker, candidate.labels), candidate)
+        return list(fields.values())
 
     def _unknown(self, node: exp.Column) -> str:
-        sources = list(dict.fromkeys(each.source for each in self.relation.fields if each.source))
-        if node.table and node.table.lower() not in [each.lower() for each in sources]:
+        sources = list(dict.fromkeys(candidate.source for candidate in self.relation.fields if candidate.source))
+        if node.table and node.table.lower() not in [source.lower() for source in sources]:
             return f"no table {node.table} in this FROM: {did_you_mean(node.table, sources)}"
         names = [
-            each.name
-            for each in self.relation.fields
-            if not node.table or (each.source or "").lower() == node.table.lower()
+            candidate.name
+            for candidate in self.relation.fields
+            if not node.table or (candidate.source or "").lower() == node.table.lower()
         ]
         where = f" in {node.table or ', '.join(sources)}" if node.table or sources else ""
         return f"no column {node.name}{where}: {did_you_mean(node.name, names)}"
 
     def period_of(self, expression: Expression) -> str:
         """The period whose first day a date column always is, if any."""
-        return next((f.period for f in self.relation.fields if f.of == expression and f.period), "")
+        return next(
+            (candidate.period for candidate in self.relation.fields if candidate.of == expression and candidate.period),
+            "",
+        )
 
     def labels_of(self, expression: Expression) -> tuple[str, ...]:
         """The texts that the codes of a column stand for, if any."""
-        return next((f.labels for f in self.relation.fields if f.of == expression and f.labels), ())
+        return next(
+            (candidate.labels for candidate in self.relation.fields if candidate.of == expression and candidate.labels),
+            (),
+        )
 
 
 def fresh_name(wanted: str, taken: set[str]) -> str:
@@ -161,34 +171,37 @@ def fresh_name(wanted: str, taken: set[str]) -> str:
     'total_2'
     """
     base = wanted[:50] if is_name(wanted[:50]) else "value"
-    name, n = base, 1
+    name = base
+    number = 1
     while name.lower() in taken:
-        n += 1
-        name = f"{base}_{n}"
+        number += 1
+        name = f"{base}_{number}"
     taken.add(name.lower())
     return name
 
 
-def substituted(expression: Expression, by: dict[str, Expression]) -> Expression:
+def substitute_columns(expression: Expression, substitutes: dict[str, Expression]) -> Expression:
     """The expression with columns replaced.
 
-    >>> substituted(Call("abs", (Column("x"),)), {"x": Column("y")})
+    >>> substitute_columns(Call("abs", (Column("x"),)), {"x": Column("y")})
     Call(function='abs', arguments=(Column(name='y'),))
     """
     if isinstance(expression, Column):
-        return by.get(expression.name, expression)
+        return substitutes.get(expression.name, expression)
     if isinstance(expression, Call):
-        return Call(expression.function, tuple(substituted(each, by) for each in expression.arguments))
+        return Call(
+            expression.function, tuple(substitute_columns(argument, substitutes) for argument in expression.arguments)
+        )
     return expression
 
 
-def worded(code: Expression, labels: tuple[str, ...]) -> Expression:
+def decode_labels(code: Expression, labels: tuple[str, ...]) -> Expression:
     """The text that a code stands for.
 
-    >>> worded(Column("c"), ("a",)).arguments[1]
+    >>> decode_labels(Column("c"), ("a",)).arguments[1]
     Value(kind='text', value='a')
     """
-    parts: list[Expression] = []
-    for place, label in enumerate(labels):
-        parts += [Call("eq", (code, Value("number", Fraction(place)))), Value("text", label)]
-    return Call("case", tuple(parts))
+    arguments: list[Expression] = []
+    for index, label in enumerate(labels):
+        arguments += [Call("eq", (code, Value("number", Fraction(index)))), Value("text", label)]
+    return Call("case", tuple(arguments))

@@ -1,4 +1,4 @@
-"""What the parser notes on a node must all be read: a flag that is passed over would change what a question means.
+"""Refuses what the parser notes on a node and no rule reads: ignoring a flag would change the meaning of a question.
 
 Each node type that has a rule lists the parts that its rule reads, or that change nothing; any other part is refused.
 """
@@ -74,15 +74,17 @@ _READ: dict[type[exp.Expr], set[str]] = {
 _KNOWN = {**dict.fromkeys([*RULES, *TYPED, *COMPARISONS, *AGGREGATES], frozenset[str]()), **_READ}
 
 
-def check_shape(query: exp.Expr, at: Context) -> None:
+def check_shape(query: exp.Expr, context: Context) -> None:
     """Refuse a part of a node that no rule reads."""
     for node in query.walk():
-        known = _KNOWN.get(type(node))
-        if known is None:
+        read_arguments = _KNOWN.get(type(node))
+        if read_arguments is None:
             continue
-        extra = [part for part, value in node.args.items() if value and part not in _PLAIN and part not in known]
+        extra = [
+            name for name, value in node.args.items() if value and name not in _PLAIN and name not in read_arguments
+        ]
         if extra:
-            shown = node.sql(dialect="duckdb")
-            shown = shown if len(shown) <= 60 else shown[:57] + "..."
-            words = ", ".join(part.rstrip("_") for part in extra)
-            raise at.error(f"no rule for {shown} with {words} [rule: what has no rule is refused]", node)
+            text = node.sql(dialect="duckdb")
+            text = text if len(text) <= 60 else text[:57] + "..."
+            words = ", ".join(name.rstrip("_") for name in extra)
+            raise context.error(f"no rule for {text} with {words} [rule: what has no rule is refused]", node)

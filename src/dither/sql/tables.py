@@ -7,49 +7,49 @@ from sqlglot import exp
 from dither.catalog import Catalog, Id, OwnerReference, Table
 from dither.catalog.owners import owner_names
 from dither.plan.algebra import Column, Scan
-from dither.sql.refusals.refuse import did_you_mean, refused
+from dither.sql.refusals.refuse import did_you_mean, make_refusal
 from dither.sql.scope import Anchor, Context, Field, Relation
 
-_TABLE_PARTS = {"this", "alias", "joins"}
+_TABLE_CLAUSES = {"this", "alias", "joins"}
 
 
-def check_tables(query: exp.Expr, at: Context) -> None:
+def check_tables(query: exp.Expr, context: Context) -> None:
     """Every table that the text names exists: an unknown one is said before any unknown column."""
-    named = {each.alias.lower() for each in query.find_all(exp.CTE)}
+    named = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
     for node in query.find_all(exp.Table):
         if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() not in named:
-            find_table(node, at)
+            find_table(node, context)
 
 
-def find_table(node: exp.Table, at: Context) -> Table:
+def find_table(node: exp.Table, context: Context) -> Table:
     """The registered table of that name, in any case."""
     try:
-        return at.catalog.table(node.name)
+        return context.catalog.table(node.name)
     except KeyError:
-        hint = did_you_mean(node.name, [table.name for table in at.catalog.tables])
-        raise at.error(f"no table {node.name}: {hint}", node) from None
+        hint = did_you_mean(node.name, [table.name for table in context.catalog.tables])
+        raise context.error(f"no table {node.name}: {hint}", node) from None
 
 
-def check_plain(node: exp.Table, at: Context) -> None:
+def check_plain(node: exp.Table, context: Context) -> None:
     """A table by its name and perhaps an alias, and nothing else."""
     if node.args.get("db") or not isinstance(node.this, exp.Identifier):
-        raise refused("from", at, node)
+        raise make_refusal("from", context, node)
     if node.args.get("sample"):
-        raise refused("sample", at, node)
-    if extra := [part for part, value in node.args.items() if value and part not in _TABLE_PARTS]:
-        raise at.error(f"FROM {node.name} with {', '.join(extra)} is not answered: remove it", node)
+        raise make_refusal("sample", context, node)
+    if extra := [clause for clause, value in node.args.items() if value and clause not in _TABLE_CLAUSES]:
+        raise context.error(f"FROM {node.name} with {', '.join(extra)} is not answered: remove it", node)
 
 
-def table_relation(table: Table, at: Context) -> Relation:
+def bind_table(table: Table, context: Context) -> Relation:
     """All columns of a table under its name; the owner is a field, and no column."""
-    owners = owner_names(at.catalog, table) if table.kind == "private" else frozenset()
-    refers = {mine for mine, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
+    owners = owner_names(context.catalog, table) if table.kind == "private" else frozenset()
+    refers = {column_name for column_name, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
     fields = tuple(
         Field(
             table.name,
             column.name,
             None if column.name in owners else Column(column.name),
-            anchor=_anchor(table, column.name, at.catalog) if isinstance(column, Id) else None,
+            anchor=_find_anchor(table, column.name, context.catalog) if isinstance(column, Id) else None,
             is_reference=column.name in refers,
             public=table.kind == "public",
         )
@@ -58,7 +58,7 @@ def table_relation(table: Table, at: Context) -> Relation:
     return Relation(Scan(table.name), fields)
 
 
-def _anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
+def _find_anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
     """The part of a parent's key that an id is, where registration made sure that the key has one owner."""
     if table.kind == "public":
         return None
@@ -71,5 +71,5 @@ def _anchor(table: Table, column: str, catalog: Catalog) -> Anchor | None:
     for reference, side in references:
         for pair in reference.by:
             if pair[side] == column:
-                return reference.references, tuple(theirs for _, theirs in reference.by), pair[1]
+                return reference.references, tuple(parent_column for _, parent_column in reference.by), pair[1]
     return None

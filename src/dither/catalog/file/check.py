@@ -19,12 +19,12 @@ def check(catalog: Catalog) -> None:
     for rule in (
         _has_private_table,
         _people_name_columns,
-        _owners,
+        _check_owners,
         _one_protected_owner_per_table,
         _one_owner_key_in_all,
         _ids_are_explained,
-        _windows,
-        _values_from_public_tables,
+        _check_windows,
+        _check_values_from_public_tables,
     ):
         rule(catalog)
 
@@ -49,10 +49,10 @@ def _people_name_columns(catalog: Catalog) -> None:
                 person.line,
             )
         if person.protected:
-            _protected_columns(catalog, person)
+            _check_protected_columns(catalog, person)
 
 
-def _protected_columns(catalog: Catalog, person: Person) -> None:
+def _check_protected_columns(catalog: Catalog, person: Person) -> None:
     if catalog.unit.kind == "row":
         raise _error(
             catalog,
@@ -78,7 +78,7 @@ def _protected_columns(catalog: Catalog, person: Person) -> None:
             raise _error(catalog, f"column {table.name}.{column.name}: {rule}", column.line)
 
 
-def _owners(catalog: Catalog) -> None:
+def _check_owners(catalog: Catalog) -> None:
     for table in catalog.private_tables:
         if catalog.unit.kind == "row":
             if table.owner is not None:
@@ -98,13 +98,13 @@ def _owners(catalog: Catalog) -> None:
                 table.line,
             )
         elif isinstance(table.owner, OwnerColumn):
-            _owner_column(catalog, table, table.owner)
+            _check_owner_column(catalog, table, table.owner)
         else:
-            _owner_reference(catalog, table, table.owner)
+            _check_owner_reference(catalog, table, table.owner)
 
 
-def _owner_column(catalog: Catalog, table: Table, owner: OwnerColumn) -> None:
-    _id_column(catalog, table, table, owner.column, owner.line)
+def _check_owner_column(catalog: Catalog, table: Table, owner: OwnerColumn) -> None:
+    _check_id_column(catalog, table, table, owner.column, owner.line)
     if not any(person.key == owner.column and person.protected for person in catalog.people):
         raise _error(
             catalog,
@@ -114,7 +114,7 @@ def _owner_column(catalog: Catalog, table: Table, owner: OwnerColumn) -> None:
         )
 
 
-def _owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> None:
+def _check_owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> None:
     names = [other.name for other in catalog.private_tables if other is not table]
     if owner.references not in names:
         raise _error(
@@ -124,25 +124,26 @@ def _owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> N
             owner.line,
         )
     parent = catalog.table(owner.references)
-    for mine, theirs in owner.by:
-        _id_column(catalog, table, table, mine, owner.line)
-        _id_column(catalog, table, parent, theirs, owner.line)
-    found_by = [theirs for _, theirs in owner.by]
-    if not any(set(unique) <= set(found_by) for unique in parent.unique):
-        unique_names = ", ".join(found_by)
+    for column, parent_column in owner.by:
+        _check_id_column(catalog, table, table, column, owner.line)
+        _check_id_column(catalog, table, parent, parent_column, owner.line)
+    parent_columns = [parent_column for _, parent_column in owner.by]
+    if not any(set(unique) <= set(parent_columns) for unique in parent.unique):
+        unique_names = ", ".join(parent_columns)
         raise _error(
             catalog,
             f"table {table.name}: '{unique_names}' must be unique in {parent.name}, else a row would have two owners: "
             f"add [{unique_names}] to its unique keys",
             owner.line,
         )
-    seen, step = [table.name], parent
+    path = [table.name]
+    step = parent
     while isinstance(step.owner, OwnerReference):
-        seen.append(step.name)
-        if step.owner.references in seen:
+        path.append(step.name)
+        if step.owner.references in path:
             raise _error(
                 catalog,
-                f"table {table.name}: its owner path goes in a circle ({' -> '.join([*seen, step.owner.references])}): "
+                f"table {table.name}: its owner path goes in a circle ({' -> '.join([*path, step.owner.references])}): "
                 "one table must have owner: {column: ...}",
                 owner.line,
             )
@@ -151,7 +152,7 @@ def _owner_reference(catalog: Catalog, table: Table, owner: OwnerReference) -> N
         step = catalog.table(step.owner.references)
 
 
-def _id_column(catalog: Catalog, table: Table, side: Table, name: str, line: int) -> None:
+def _check_id_column(catalog: Catalog, table: Table, side: Table, name: str, line: int) -> None:
     ids = [column.name for column in side.columns if isinstance(column, Id)]
     if name not in ids:
         raise _error(
@@ -165,7 +166,8 @@ def _id_column(catalog: Catalog, table: Table, side: Table, name: str, line: int
 def _one_protected_owner_per_table(catalog: Catalog) -> None:
     people = {person.key: person.protected for person in catalog.people}
     for table in catalog.private_tables:
-        owner, names = catalog.owner_column(table), owner_names(catalog, table)
+        owner = catalog.owner_column(table)
+        names = owner_names(catalog, table)
         for column in table.columns:
             if column.name in names and not people.get(column.name, True):
                 raise _error(
@@ -188,12 +190,13 @@ def _one_owner_key_in_all(catalog: Catalog) -> None:
     first: Table | None = None
     for table in catalog.private_tables:
         first = first or table
-        mine, theirs = catalog.owner_column(table), catalog.owner_column(first)
-        if mine != theirs:
+        owner = catalog.owner_column(table)
+        first_owner = catalog.owner_column(first)
+        if owner != first_owner:
             raise _error(
                 catalog,
-                f"table {table.name}: it is owned by '{mine}' and table {first.name} by '{theirs}': one person would "
-                "be two units; give the key one name at the source, or make two catalogs",
+                f"table {table.name}: it is owned by '{owner}' and table {first.name} by '{first_owner}': one person "
+                "would be two units; give the key one name at the source, or make two catalogs",
                 table.owner.line if table.owner else table.line,
             )
 
@@ -202,9 +205,11 @@ def _ids_are_explained(catalog: Catalog) -> None:
     people = {person.key for person in catalog.people}
     keys = {name for table in catalog.tables for key in table.unique for name in key}
     for table in catalog.private_tables:
-        refers = {mine for mine, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
+        references = (
+            {own_column for own_column, _ in table.owner.by} if isinstance(table.owner, OwnerReference) else set()
+        )
         for column in table.columns:
-            if isinstance(column, Id) and column.name not in people | keys | refers:
+            if isinstance(column, Id) and column.name not in people | keys | references:
                 raise _error(
                     catalog,
                     f"column {table.name}.{column.name}: whom or what does this id name? List it under people if a "
@@ -213,7 +218,7 @@ def _ids_are_explained(catalog: Catalog) -> None:
                 )
 
 
-def _windows(catalog: Catalog) -> None:
+def _check_windows(catalog: Catalog) -> None:
     unit = catalog.unit
     if unit.column is None:
         return
@@ -234,18 +239,20 @@ def _windows(catalog: Catalog) -> None:
             )
 
 
-def _values_from_public_tables(catalog: Catalog) -> None:
+def _check_values_from_public_tables(catalog: Catalog) -> None:
     public = {table.name: table for table in catalog.tables if table.kind == "public"}
     for table in catalog.tables:
         for column in table.columns:
             if not isinstance(column, Category) or not isinstance(column.values, FromPublic):
                 continue
-            what, source = f"column {table.name}.{column.name}: values from", column.values
+            what = f"column {table.name}.{column.name}: values from"
+            source = column.values
             if source.table not in public or source.table == table.name:
-                known = [name for name in public if name != table.name]
+                other_tables = [name for name in public if name != table.name]
                 raise _error(
                     catalog,
-                    f"{what} '{source.table}', which is not another public table: {did_you_mean(source.table, known)}",
+                    f"{what} '{source.table}', which is not another public table: "
+                    f"{did_you_mean(source.table, other_tables)}",
                     source.line,
                 )
             texts = [

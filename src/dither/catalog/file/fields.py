@@ -1,4 +1,4 @@
-"""Reading the keys of one mapping: each error names the thing, the rule and the remedy, with file and line."""
+"""Reading the keys of one mapping: each error names the subject, the rule and the remedy, with file and line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 Word = TypeVar("Word", bound=str)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """The close spelling, or else the words there are.
 
     >>> did_you_mean("row_per_unit", ["max_rows", "rows_per_unit"])
@@ -24,7 +24,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("colour", ["max_rows", "unique"])
     'it can be max_rows or unique'
     """
-    words = list(known)
+    words = list(candidates)
     folded = {candidate.lower(): candidate for candidate in words}
     close = difflib.get_close_matches(word.lower(), list(folded), n=1, cutoff=0.7)
     if close:
@@ -36,13 +36,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Where:
-    """The thing that is being read, in words, and its file."""
+    """What is being read, in words, and its file: where errors are reported."""
 
     file: str
-    thing: str
+    subject: str
 
     def error(self, message: str, line: int) -> CatalogError:
-        return CatalogError(f"{self.thing}: {message}" if self.thing else message, file=self.file, line=line)
+        return CatalogError(f"{self.subject}: {message}" if self.subject else message, file=self.file, line=line)
 
     def text(self, node: Node, what: str) -> str:
         """A scalar that somebody filled in."""
@@ -57,10 +57,10 @@ class Where:
             raise self.error(f"{what} holds a line break or control character: write it in one line", node.line)
         return node.text
 
-    def items(self, node: Node, what: str) -> tuple[Node, ...]:
+    def read_list(self, node: Node, what: str) -> tuple[Node, ...]:
         if not isinstance(node, Sequence):
             raise self.error(f"{what} must be a list, such as [a, b]", node.line)
-        return node.items
+        return node.nodes
 
     def entries(self, node: Node, what: str) -> tuple[Entry, ...]:
         if not isinstance(node, Mapping):
@@ -75,12 +75,12 @@ class Where:
             raise self.error(f"{what} must be {must}, got '{_short(text)}'", node.line)
         return value
 
-    def choice(self, node: Node, what: str, known: tuple[Word, ...]) -> Word:
+    def choice(self, node: Node, what: str, choices: tuple[Word, ...]) -> Word:
         text = self.text(node, what)
-        for word in known:
+        for word in choices:
             if word == text:
                 return word
-        raise self.error(f"{what} cannot be '{_short(text)}': {did_you_mean(text, known)}", node.line)
+        raise self.error(f"{what} cannot be '{_short(text)}': {did_you_mean(text, choices)}", node.line)
 
     def count(self, node: Node, what: str) -> int:
         value = self.typed(node, what, written.whole, "a positive integer")
@@ -90,7 +90,7 @@ class Where:
 
     def names(self, entries: Iterable[Entry], what: str) -> None:
         """Refuse names that SQL would not take, or could not tell apart."""
-        seen: dict[str, str] = {}
+        spellings: dict[str, str] = {}
         for entry in entries:
             if not scalars.is_name(entry.key):
                 raise self.error(
@@ -98,26 +98,30 @@ class Where:
                     "digit or with dither_, at most 63 characters; SQL takes such names without quotes",
                     entry.line,
                 )
-            if entry.key.lower() in seen:
+            if entry.key.lower() in spellings:
                 raise self.error(
-                    f"the {what} names '{seen[entry.key.lower()]}' and '{entry.key}' differ in case only, and SQL "
+                    f"the {what} names '{spellings[entry.key.lower()]}' and '{entry.key}' differ in case only, and SQL "
                     "cannot tell them apart: rename one",
                     entry.line,
                 )
-            seen[entry.key.lower()] = entry.key
+            spellings[entry.key.lower()] = entry.key
 
 
 class Fields:
     """The keys of one mapping. `kind` is its entry in DECIDE; `keys` the keys that may stand here."""
 
     def __init__(self, where: Where, node: Node, line: int, kind: str, keys: Iterable[str] | None = None) -> None:
-        self.where, self.line, self.kind = where, line, kind
-        known = list(DECIDE[kind] if keys is None else keys)
+        self.where = where
+        self.line = line
+        self.kind = kind
+        allowed_keys = list(DECIDE[kind] if keys is None else keys)
         if not isinstance(node, Mapping):
-            raise where.error(f"must be a mapping with the keys {', '.join(known)}", node.line)
+            raise where.error(f"must be a mapping with the keys {', '.join(allowed_keys)}", node.line)
         for entry in node.entries:
-            if entry.key not in known:
-                raise where.error(f"unknown key '{_short(entry.key)}': {did_you_mean(entry.key, known)}", entry.line)
+            if entry.key not in allowed_keys:
+                raise where.error(
+                    f"unknown key '{_short(entry.key)}': {did_you_mean(entry.key, allowed_keys)}", entry.line
+                )
         self._entries = {entry.key: entry for entry in node.entries}
 
     def __contains__(self, key: str) -> bool:
@@ -155,8 +159,8 @@ class Fields:
             "a name of letters, digits, '_', '-' and '.', at most 63 characters",
         )
 
-    def choice(self, key: str, known: tuple[Word, ...]) -> Word:
-        return self.where.choice(self.node(key), key, known)
+    def choice(self, key: str, choices: tuple[Word, ...]) -> Word:
+        return self.where.choice(self.node(key), key, choices)
 
     def count(self, key: str) -> int:
         return self.where.count(self.node(key), key)

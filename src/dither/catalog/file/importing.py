@@ -74,7 +74,7 @@ def import_catalog(kind: str, text: str, file: str = "the file") -> str:
     if len(text) > MAX_CHARACTERS:
         raise CatalogError(f"the file has more than {MAX_CHARACTERS:,} characters: describe fewer tables", file=file)
     if kind == "snowflake":
-        tables = _snowflake(text, file)
+        tables = _read_snowflake(text, file)
     else:
         try:
             tree = yaml.load(text, yaml.BaseLoader)
@@ -82,16 +82,18 @@ def import_catalog(kind: str, text: str, file: str = "the file") -> str:
             raise CatalogError("nested too deeply: describe tables and columns only", file=file) from None
         except yaml.YAMLError as error:
             raise CatalogError(f"not YAML: {str(error).splitlines()[0]}", file=file, line=1) from None
-        tables = _smartnoise(tree, file) if kind == "smartnoise" else _dbt(tree, file)
+        tables = _read_smartnoise(tree, file) if kind == "smartnoise" else _read_dbt(tree, file)
     if not tables:
         raise CatalogError(f"no table is described in this {kind} file", file=file, line=1)
-    return _written(tables)
+    return _write_catalog(tables)
 
 
-def _written(tables: list[_Table]) -> str:
+def _write_catalog(tables: list[_Table]) -> str:
     owners = sorted({table.owner for table in tables if table.owner})
-    rows = all(table.owner is None for table in tables) and any("row_privacy" in n for t in tables for n in t.notes)
-    unit = "row" if rows else "person" if owners else _UNKNOWN
+    is_row_unit = all(table.owner is None for table in tables) and any(
+        "row_privacy" in note for described in tables for note in described.notes
+    )
+    unit = "row" if is_row_unit else "person" if owners else _UNKNOWN
     people = ", ".join(f"{owner}: {{protected: true}}" for owner in owners)
     lines = [
         "dither: 1",
@@ -100,34 +102,34 @@ def _written(tables: list[_Table]) -> str:
         f"population: {_UNKNOWN}         # the people the data is about",
         f"neighbours: {_UNKNOWN}         # add_remove | replace",
         f"unit: {{kind: {unit}}}       # person | row | person_window: check it, the guarantee speaks of it",
-        f"people: {{{people}}}" if people else "people: {}" if rows else f"people: {_UNKNOWN}",
+        f"people: {{{people}}}" if people else "people: {}" if is_row_unit else f"people: {_UNKNOWN}",
         f"source: {{engine: {_UNKNOWN}, location: {_UNKNOWN}}}   # csv | parquet | duckdb",
         "tables:",
     ]
     for table in tables:
-        lines += [f"  {table.name}:", *(f"    # {_line(note)}" for note in table.notes)]
+        lines += [f"  {table.name}:", *(f"    # {_fold_note(note)}" for note in table.notes)]
         owner = f"{{column: {table.owner}}}" if table.owner else None
         if table.references and not owner:
             owner = f"{{references: {table.references[0]}, by: {table.references[1]}}}"
         lines += [
-            f"    kind: {'private' if owner or rows else _UNKNOWN}",
+            f"    kind: {'private' if owner or is_row_unit else _UNKNOWN}",
             f"    from: {_UNKNOWN}           # the file or table it is read from",
-            *([] if rows else [f"    owner: {owner or _UNKNOWN}"]),
+            *([] if is_row_unit else [f"    owner: {owner or _UNKNOWN}"]),
             f"    unique: [{', '.join(f'[{name}]' for name in table.unique)}]",
-            f"    rows_per_unit: {'1' if rows else table.rows_per_unit}",
+            f"    rows_per_unit: {'1' if is_row_unit else table.rows_per_unit}",
             f"    max_rows: {_UNKNOWN}       # a round number with room to grow, that does not follow the data",
             "    columns:",
         ]
         for column in table.columns.values():
-            lines += [f"      # {column.name}: {_line(note)}" for note in column.notes]
-            lines.append(f"      {column.name}: {{{', '.join(_keys(column))}}}")
+            lines += [f"      # {column.name}: {_fold_note(note)}" for note in column.notes]
+            lines.append(f"      {column.name}: {{{', '.join(_write_keys(column))}}}")
     return "\n".join(lines) + "\n"
 
 
-def _keys(column: _Column) -> list[str]:
+def _write_keys(column: _Column) -> list[str]:
     if column.is_id:
         return ["type: id"]
-    bounds = f"bounds: [{_scalar(column.low)}, {_scalar(column.high)}]"
+    bounds = f"bounds: [{_write_scalar(column.low)}, {_write_scalar(column.high)}]"
     rest = [f"nulls: {column.nulls}", f"provenance: {_UNKNOWN}"]
     match column.kind:
         case "integer":
@@ -144,32 +146,32 @@ def _keys(column: _Column) -> list[str]:
             if column.listed_in:
                 values = f"{{from: {column.listed_in}}}"
             elif column.values:
-                values = "[" + ", ".join(_scalar(value) for value in column.values) + "]"
+                values = "[" + ", ".join(_write_scalar(value) for value in column.values) + "]"
             else:
                 values = _UNKNOWN
             return ["type: category", f"values: {values}", f"other: {_UNKNOWN}", f"nulls: {column.nulls}"]
     return [f"type: {_UNKNOWN}"]
 
 
-def _scalar(value: str | None) -> str:
+def _write_scalar(value: str | None) -> str:
     if value is None:
         return _UNKNOWN
     plain = re.fullmatch(r"[\w.+:-]+(?: [\w.+:-]+)*", value)
     return (
-        value if (plain and not value.startswith(("-", "+"))) or re.fullmatch(r"[-+]?[\d.]+", value) else _quoted(value)
+        value if (plain and not value.startswith(("-", "+"))) or re.fullmatch(r"[-+]?[\d.]+", value) else _quote(value)
     )
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)  # a double-quoted YAML scalar on one line
 
 
-def _line(note: str) -> str:
+def _fold_note(note: str) -> str:
     """A comment stays on its line, whatever the other file held."""
     return re.sub(r"\s+", " ", note)[:200]
 
 
-def _named(name: str, file: str) -> str:
+def _check_name(name: str, file: str) -> str:
     if not scalars.is_name(name):
         raise CatalogError(f"{name!r} is no name that SQL takes: rename it at the source", file=file, line=1)
     return name
@@ -179,35 +181,36 @@ def _is_true(value: Any) -> bool:
     return str(value).lower() in ("true", "yes", "1")
 
 
-def _smartnoise(tree: Any, file: str) -> list[_Table]:
+def _read_smartnoise(tree: Any, file: str) -> list[_Table]:
     """database -> schema -> table -> columns beside settings."""
     tables = []
-    for schemas in _maps(tree, file):
-        for schema in _maps(schemas, file):
+    for schemas in _list_mappings(tree, file):
+        for schema in _list_mappings(schemas, file):
             for name, body in schema.items():
                 if not isinstance(body, dict):
                     raise CatalogError(f"{name} has no columns: SmartNoise metadata nests four deep", file=file, line=1)
-                tables.append(_smartnoise_table(_named(name, file), body, file))
+                tables.append(_read_smartnoise_table(_check_name(name, file), body, file))
     return tables
 
 
-def _maps(tree: Any, file: str) -> list[dict[str, Any]]:
+def _list_mappings(tree: Any, file: str) -> list[dict[str, Any]]:
     if not isinstance(tree, dict) or not all(isinstance(value, dict) for value in tree.values()):
         message = "SmartNoise metadata is database: schema: table: columns, four deep"
         raise CatalogError(message, file=file, line=1)
     return list(tree.values())
 
 
-def _smartnoise_table(name: str, body: dict[str, Any], file: str) -> _Table:
+def _read_smartnoise_table(name: str, body: dict[str, Any], file: str) -> _Table:
     table = _Table(name)
     for key, value in body.items():
         if isinstance(value, dict):
-            column = table.column(_named(key, file))
+            column = table.column(_check_name(key, file))
             column.is_id = _is_true(value.get("private_id"))
             column.kind = _TYPES.get(str(value.get("type", "")).lower())
-            column.low, column.high = value.get("lower"), value.get("upper")
+            column.low = value.get("lower")
+            column.high = value.get("upper")
             if "missing_value" in value:
-                column.nulls = f"{{value: {_scalar(str(value['missing_value']))}}}"
+                column.nulls = f"{{value: {_write_scalar(str(value['missing_value']))}}}"
             if "sensitivity" in value:
                 column.notes.append("a stated sensitivity is not taken over: it follows from bounds and limits")
             if "cardinality" in value:
@@ -230,7 +233,7 @@ def _smartnoise_table(name: str, body: dict[str, Any], file: str) -> _Table:
     return table
 
 
-def _dbt(tree: Any, file: str) -> list[_Table]:
+def _read_dbt(tree: Any, file: str) -> list[_Table]:
     """models or sources of a dbt schema; privacy domains and the entity key in `meta`, labels in accepted_values."""
     if not isinstance(tree, dict):
         raise CatalogError("a dbt schema has models: or sources: at the top", file=file, line=1)
@@ -239,37 +242,40 @@ def _dbt(tree: Any, file: str) -> list[_Table]:
         models += source.get("tables") or []
     tables = []
     for model in models:
-        table = _Table(_named(model["name"], file))
+        table = _Table(_check_name(model["name"], file))
         meta = {**(model.get("meta") or {}), **((model.get("config") or {}).get("meta") or {})}
         table.owner = meta.get("entity_key") or meta.get("privacy_unit")
-        for given in model.get("columns") or []:
-            _dbt_column(table, given, file)
+        for description in model.get("columns") or []:
+            _read_dbt_column(table, description, file)
         tables.append(table)
     return tables
 
 
-def _dbt_column(table: _Table, given: dict[str, Any], file: str) -> None:
-    column = table.column(_named(given["name"], file))
-    column.kind = _TYPES.get(str(given.get("data_type", "")).lower().split("(")[0])
-    meta = {**(given.get("meta") or {}), **((given.get("config") or {}).get("meta") or {})}
+def _read_dbt_column(table: _Table, description: dict[str, Any], file: str) -> None:
+    column = table.column(_check_name(description["name"], file))
+    column.kind = _TYPES.get(str(description.get("data_type", "")).lower().split("(")[0])
+    meta = {**(description.get("meta") or {}), **((description.get("config") or {}).get("meta") or {})}
     column.is_id = column.name == table.owner
     domain = meta.get("privacy_domain") or {}
     if "between" in domain:
         column.low, column.high = domain["between"]
         column.kind = column.kind or "integer"
     if "in" in domain:
-        column.values, column.kind = list(domain["in"]), "category"
-    for test in [*(given.get("tests") or []), *(given.get("data_tests") or [])]:
+        column.values = list(domain["in"])
+        column.kind = "category"
+    for test in [*(description.get("tests") or []), *(description.get("data_tests") or [])]:
         if test == "unique":
             table.unique.append(column.name)
         if test == "not_null" and column.nulls == _UNKNOWN:
             column.nulls = "drop"
         if isinstance(test, dict) and "accepted_values" in test:
-            column.values, column.kind = list(test["accepted_values"].get("values", [])), "category"
+            column.values = list(test["accepted_values"].get("values", []))
+            column.kind = "category"
         if isinstance(test, dict) and "relationships" in test:
             parent = re.search(r"['\"](\w+)['\"]\s*\)", str(test["relationships"].get("to", "")))
             if parent:
-                table.references, column.is_id = (parent[1], column.name), True
+                table.references = (parent[1], column.name)
+                column.is_id = True
 
 
 _WORD = r'"?(?:\w+"?\."?)*(\w+)"?'
@@ -285,17 +291,17 @@ _ENTITY = re.compile(r"\bPRIVACY\s+POLICY\s+\S+\s+ENTITY\s+KEY\s*\(([^()]*)\)", 
 _ITEM = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,']+?))\s*(?:,|$)")
 
 
-def _snowflake(text: str, file: str) -> list[_Table]:
+def _read_snowflake(text: str, file: str) -> list[_Table]:
     """CREATE/ALTER statements with PRIVACY DOMAIN and ENTITY KEY; everything else in them is left alone."""
     tables: dict[str, _Table] = {}
     for statement in re.sub(r"--[^\n]*", "", text).split(";"):
-        found = _ALTER.search(statement)
-        if not found:
+        altered = _ALTER.search(statement)
+        if not altered:
             continue
-        name = _named(found[1].lower(), file)
+        name = _check_name(altered[1].lower(), file)
         table = tables.setdefault(name, _Table(name))
         if entity := _ENTITY.search(statement):
-            keys = _items(entity[1])
+            keys = _split_list(entity[1])
             if len(keys) != 1:
                 raise CatalogError(
                     f"{name}: an entity of {len(keys)} columns; dither owns rows by one", file=file, line=1
@@ -303,19 +309,25 @@ def _snowflake(text: str, file: str) -> list[_Table]:
             table.owner = keys[0].lower()
             table.column(table.owner).is_id = True
         for column_name, kind, between, members, parent, parent_column in _DOMAIN.findall(statement):
-            column = table.column(_named(column_name.lower(), file))
+            column = table.column(_check_name(column_name.lower(), file))
             column.kind = _TYPES.get(kind.lower()) if kind else column.kind
             if between:
-                ends = _items(between)
+                ends = _split_list(between)
                 column.low, column.high = [*ends, _UNKNOWN, _UNKNOWN][:2]
                 column.kind = column.kind or ("decimal" if "." in between else "integer")
             elif members:
-                column.values, column.kind = _items(members), "category"
+                column.values = _split_list(members)
+                column.kind = "category"
             else:
-                column.listed_in, column.kind = f"{parent.lower()}.{parent_column.lower()}", "category"
+                column.listed_in = f"{parent.lower()}.{parent_column.lower()}"
+                column.kind = "category"
                 column.notes.append("its list is a public table: declare that table with kind: public")
     return list(tables.values())
 
 
-def _items(text: str) -> list[str]:
-    return [one.replace("''", "'") if one or not other else other for one, other in _ITEM.findall(text) if one or other]
+def _split_list(text: str) -> list[str]:
+    return [
+        quoted.replace("''", "'") if quoted or not plain else plain
+        for quoted, plain in _ITEM.findall(text)
+        if quoted or plain
+    ]

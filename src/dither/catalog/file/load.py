@@ -74,10 +74,10 @@ def read_catalog(root: Mapping, file: str) -> Catalog:
         lineage=fields.label("lineage"),
         population=fields.label("population"),
         neighbours=fields.choice("neighbours", NEIGHBOURS),
-        unit=_unit(fields, file),
-        people=_people(fields, file),
-        source=_source(fields, file),
-        tables=_tables(fields, file),
+        unit=_read_unit(fields, file),
+        people=_read_people(fields, file),
+        source=_read_source(fields, file),
+        tables=_read_tables(fields, file),
         file=file,
         neighbours_line=fields.line_of("neighbours"),
     )
@@ -85,7 +85,7 @@ def read_catalog(root: Mapping, file: str) -> Catalog:
     return catalog
 
 
-def _unit(outer: Fields, file: str) -> Unit:
+def _read_unit(outer: Fields, file: str) -> Unit:
     line = outer.line_of("unit")
     fields = Fields(Where(file, "unit"), outer.node("unit"), line, "unit")
     kind = fields.choice("kind", UNITS)
@@ -96,14 +96,14 @@ def _unit(outer: Fields, file: str) -> Unit:
     return Unit(kind, fields.text("column"), fields.choice("every", WINDOWS), fields.offset("zone"), line=line)
 
 
-def _people(outer: Fields, file: str) -> tuple[Person, ...]:
+def _read_people(outer: Fields, file: str) -> tuple[Person, ...]:
     where = Where(file, "people")
     entries = where.entries(outer.node("people"), "people")
     where.names(entries, "key")
-    return tuple(_person(entry, file) for entry in entries)
+    return tuple(_read_person(entry, file) for entry in entries)
 
 
-def _person(entry: Entry, file: str) -> Person:
+def _read_person(entry: Entry, file: str) -> Person:
     fields = Fields(Where(file, f"people: {entry.key}"), entry.node, entry.line, "person")
     if fields.boolean("protected"):
         fields.forbid("because", "it is the reason for protected: false")
@@ -111,20 +111,20 @@ def _person(entry: Entry, file: str) -> Person:
     return Person(entry.key, False, fields.prose("because"), line=entry.line)
 
 
-def _source(outer: Fields, file: str) -> Source:
+def _read_source(outer: Fields, file: str) -> Source:
     line = outer.line_of("source")
     fields = Fields(Where(file, "source"), outer.node("source"), line, "source")
     return Source(fields.choice("engine", ENGINES), fields.text("location"), line=line)
 
 
-def _tables(outer: Fields, file: str) -> tuple[Table, ...]:
+def _read_tables(outer: Fields, file: str) -> tuple[Table, ...]:
     where = Where(file, "")
     entries = where.entries(outer.node("tables"), "tables")
     where.names(entries, "table")
-    return tuple(_table(entry, file) for entry in entries)
+    return tuple(_read_table(entry, file) for entry in entries)
 
 
-def _table(entry: Entry, file: str) -> Table:
+def _read_table(entry: Entry, file: str) -> Table:
     where = Where(file, f"table {entry.key}")
     fields = Fields(where, entry.node, entry.line, "table")
     kind = fields.choice("kind", KINDS)
@@ -132,7 +132,7 @@ def _table(entry: Entry, file: str) -> Table:
     if kind == "public":
         for key in ("owner", "rows_per_unit", "max_rows"):
             fields.forbid(key, "a public table has no owner and no limits; if it is about people, make it private")
-    owner = _owner(fields, file, entry.key) if "owner" in fields else None
+    owner = _read_owner(fields, file, entry.key) if "owner" in fields else None
     rows_per_unit = fields.count("rows_per_unit") if kind == "private" else None
     max_rows = fields.count("max_rows") if kind == "private" else None
     if rows_per_unit is not None and max_rows is not None and rows_per_unit > max_rows:
@@ -141,12 +141,12 @@ def _table(entry: Entry, file: str) -> Table:
     if not columns:
         raise fields.error("columns is empty: describe at least one", "columns")
     where.names(columns, "column")
-    unique = _unique(fields, tuple(column.key for column in columns))
+    unique = _read_unique(fields, tuple(column.key for column in columns))
     described = tuple(read_column(column, entry.key, file) for column in columns)
     return Table(entry.key, kind, source_name, owner, unique, rows_per_unit, max_rows, described, line=entry.line)
 
 
-def _owner(outer: Fields, file: str, table: str) -> Owner:
+def _read_owner(outer: Fields, file: str, table: str) -> Owner:
     line = outer.line_of("owner")
     fields = Fields(Where(file, f"table {table}, owner"), outer.node("owner"), line, "owner")
     if "column" in fields:
@@ -155,36 +155,38 @@ def _owner(outer: Fields, file: str, table: str) -> Owner:
         return OwnerColumn(fields.text("column"), line=line)
     if "references" not in fields and "by" not in fields:
         raise fields.error("write {column: c} or {references: table, by: key}", "column")
-    return OwnerReference(fields.text("references"), _by(fields), line=line)
+    return OwnerReference(fields.text("references"), _read_reference(fields), line=line)
 
 
-def _by(fields: Fields) -> tuple[tuple[str, str], ...]:
+def _read_reference(fields: Fields) -> tuple[tuple[str, str], ...]:
     """One name that both tables have, or pairs {column here: column there}; their order means nothing."""
-    node, where = fields.node("by"), fields.where
+    node = fields.node("by")
+    where = fields.where
     if not isinstance(node, Mapping):
         return ((where.text(node, "by"),) * 2,)
     if not node.entries:
         raise where.error("by is empty: write {column here: column there}", node.line)
     pairs = tuple(sorted((entry.key, where.text(entry.node, "by")) for entry in node.entries))
-    if len({theirs for _, theirs in pairs}) < len(pairs):
+    if len({parent_column for _, parent_column in pairs}) < len(pairs):
         raise where.error("by names a column of the other table twice: remove one", node.line)
     return pairs
 
 
-def _unique(fields: Fields, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    where, keys = fields.where, []
-    for node in where.items(fields.node("unique"), "unique"):
-        if not isinstance(node, Sequence) or not node.items:
+def _read_unique(fields: Fields, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    where = fields.where
+    keys = []
+    for node in where.read_list(fields.node("unique"), "unique"):
+        if not isinstance(node, Sequence) or not node.nodes:
             raise where.error("unique must be a list of keys, each a list of columns, such as [[visit_id]]", node.line)
         key = []
-        for item in node.items:
-            name = where.text(item, "unique")
+        for column in node.nodes:
+            name = where.text(column, "unique")
             if name not in names:
                 raise where.error(
-                    f"unique names '{name}', which is not a column: {did_you_mean(name, names)}", item.line
+                    f"unique names '{name}', which is not a column: {did_you_mean(name, names)}", column.line
                 )
             if name in key:
-                raise where.error(f"unique names '{name}' twice in one key: remove one", item.line)
+                raise where.error(f"unique names '{name}' twice in one key: remove one", column.line)
             key.append(name)
         if tuple(key) in keys:
             raise where.error(f"unique lists the key [{', '.join(key)}] twice: remove one", node.line)

@@ -42,111 +42,114 @@ def read_column(entry: Entry, table: str, file: str) -> Column:
     return _READERS[kind](fields, entry.key)
 
 
-def _id(fields: Fields, name: str) -> Column:
+def _read_id(fields: Fields, name: str) -> Column:
     return Id(name, line=fields.line)
 
 
-def _boolean(fields: Fields, name: str) -> Column:
+def _read_boolean(fields: Fields, name: str) -> Column:
     def read(node: Node, what: str) -> int:
         return int(fields.where.typed(node, what, written.boolean, "true or false"))
 
-    return Boolean(name, _nulls(fields, read), line=fields.line)
+    return Boolean(name, _read_nulls(fields, read), line=fields.line)
 
 
-def _integer(fields: Fields, name: str) -> Column:
+def _read_integer(fields: Fields, name: str) -> Column:
     def read(node: Node, what: str) -> int:
         return fields.where.typed(node, what, written.whole, "a whole number")
 
-    lower, upper = _bounds(fields, read, Fraction(1))
-    nulls = _nulls(fields, read, (lower, upper))
+    lower, upper = _read_bounds(fields, read, Fraction(1))
+    nulls = _read_nulls(fields, read, (lower, upper))
     return Integer(name, nulls, lower, upper, fields.prose("provenance"), line=fields.line)
 
 
-def _date(fields: Fields, name: str) -> Column:
+def _read_date(fields: Fields, name: str) -> Column:
     def read(node: Node, what: str) -> int:
         return fields.where.typed(node, what, scalars.days, A_DATE)
 
-    lower, upper = _bounds(fields, read, Fraction(1))
-    nulls = _nulls(fields, read, (lower, upper))
+    lower, upper = _read_bounds(fields, read, Fraction(1))
+    nulls = _read_nulls(fields, read, (lower, upper))
     return Date(name, nulls, lower, upper, fields.prose("provenance"), line=fields.line)
 
 
-def _timestamp(fields: Fields, name: str) -> Column:
+def _read_timestamp(fields: Fields, name: str) -> Column:
     offset = fields.offset("zone")
 
     def read(node: Node, what: str) -> int:
         return fields.where.typed(node, what, lambda text: scalars.seconds(text, offset), A_TIME)
 
-    lower, upper = _bounds(fields, read, Fraction(1))
-    nulls = _nulls(fields, read, (lower, upper))
+    lower, upper = _read_bounds(fields, read, Fraction(1))
+    nulls = _read_nulls(fields, read, (lower, upper))
     return Timestamp(name, nulls, lower, upper, fields.prose("provenance"), offset, line=fields.line)
 
 
-def _decimal(fields: Fields, name: str) -> Column:
-    resolution = _resolution(fields)
+def _read_decimal(fields: Fields, name: str) -> Column:
+    resolution = _read_resolution(fields)
 
     def read(node: Node, what: str) -> int:
         value = fields.where.typed(node, what, scalars.number, "a number such as 0.5")
         grid = value / resolution
         if grid.denominator != 1:
             raise fields.where.error(
-                f"{what} {_decimal_text(value)} is not a multiple of the resolution {_decimal_text(resolution)}: "
+                f"{what} {_write_decimal(value)} is not a multiple of the resolution {_write_decimal(resolution)}: "
                 "values are rounded to the resolution, so take a bound that can occur",
                 node.line,
             )
         return int(grid)
 
-    lower, upper = _bounds(fields, read, resolution)
-    nulls = _nulls(fields, read, (lower, upper))
+    lower, upper = _read_bounds(fields, read, resolution)
+    nulls = _read_nulls(fields, read, (lower, upper))
     provenance = fields.prose("provenance")
     return Decimal(name, nulls, lower * resolution, upper * resolution, resolution, provenance, line=fields.line)
 
 
-def _text(fields: Fields, name: str) -> Column:
+def _read_text(fields: Fields, name: str) -> Column:
     width = fields.count("width")
-    return Text(name, _text_nulls(fields, width), width, line=fields.line)
+    return Text(name, _read_text_nulls(fields, width), width, line=fields.line)
 
 
-def _category(fields: Fields, name: str) -> Column:
+def _read_category(fields: Fields, name: str) -> Column:
     values = fields.node("values")
     if not isinstance(values, Sequence):
-        return _category_without_list(fields, name, values)
+        return _read_category_without_list(fields, name, values)
     fields.forbid("width", A_LIST_HAS_WIDTH)
     other = fields.choice("other", KEEP_OR_DROP)
-    labels, nulls = _labels(fields, values), _text_nulls(fields, None)
+    labels = _read_labels(fields, values)
+    nulls = _read_text_nulls(fields, None)
     if nulls.rule == "value" and nulls.value not in labels:
         raise fields.error(f"nulls: value '{nulls.value}' is not one of the values: choose one of them", "nulls")
     return Category(name, nulls, labels, other, line=fields.line)
 
 
-def _category_without_list(fields: Fields, name: str, values: Scalar | Mapping) -> Column:
+def _read_category_without_list(fields: Fields, name: str, values: Scalar | Mapping) -> Column:
     domain: FromPublic | Undeclared
     other: Literal["keep", "drop"] | None
     if isinstance(values, Scalar):
         fields.where.choice(values, "values", ("undeclared",))
         fields.forbid("other", "undeclared values have no list to be outside of")
-        domain, other = Undeclared(fields.count("width")), None
-        nulls = _text_nulls(fields, domain.width)
+        domain = Undeclared(fields.count("width"))
+        other = None
+        nulls = _read_text_nulls(fields, domain.width)
     else:
         fields.forbid("width", A_LIST_HAS_WIDTH)
-        domain, other = _from_public(fields, values), fields.choice("other", KEEP_OR_DROP)
-        nulls = _text_nulls(fields, None)
+        domain = _read_from_public(fields, values)
+        other = fields.choice("other", KEEP_OR_DROP)
+        nulls = _read_text_nulls(fields, None)
     if nulls.value == OTHER:
         _refuse_other(fields, OTHER, fields.line_of("nulls"))
     return Category(name, nulls, domain, other, line=fields.line)
 
 
-def _labels(fields: Fields, values: Sequence) -> tuple[str, ...]:
-    seen: dict[str, None] = {}
-    for item in values.items:
-        label = fields.where.text(item, "a value")
-        if label in seen:
-            raise fields.where.error(f"the value '{label}' is listed twice: remove one", item.line)
-        _refuse_other(fields, label, item.line)
-        seen[label] = None
-    if not seen:
+def _read_labels(fields: Fields, values: Sequence) -> tuple[str, ...]:
+    labels: dict[str, None] = {}
+    for node in values.nodes:
+        label = fields.where.text(node, "a value")
+        if label in labels:
+            raise fields.where.error(f"the value '{label}' is listed twice: remove one", node.line)
+        _refuse_other(fields, label, node.line)
+        labels[label] = None
+    if not labels:
         raise fields.error(f"values is an empty list: {DECIDE['column']['values']}", "values")
-    return tuple(seen)
+    return tuple(labels)
 
 
 def _refuse_other(fields: Fields, label: str, line: int) -> None:
@@ -158,49 +161,50 @@ def _refuse_other(fields: Fields, label: str, line: int) -> None:
         )
 
 
-def _from_public(fields: Fields, values: Mapping) -> FromPublic:
+def _read_from_public(fields: Fields, values: Mapping) -> FromPublic:
     if [entry.key for entry in values.entries] != ["from"]:
         raise fields.where.error("values must be a list, {from: table.column} or undeclared", values.line)
     node = values.entries[0].node
-    parts = fields.where.text(node, "from").split(".")
-    if len(parts) != 2 or not all(scalars.is_name(part) for part in parts):
+    names = fields.where.text(node, "from").split(".")
+    if len(names) != 2 or not all(scalars.is_name(name) for name in names):
         raise fields.where.error("from must be written as table.column", node.line)
-    return FromPublic(parts[0], parts[1], line=node.line)
+    return FromPublic(names[0], names[1], line=node.line)
 
 
-def _resolution(fields: Fields) -> Fraction:
+def _read_resolution(fields: Fields) -> Fraction:
     value = fields.where.typed(fields.node("resolution"), "resolution", scalars.number, "a number such as 0.01")
     is_power = value.numerator == 1 and value.denominator in {10**digits for digits in range(19)}
     if not is_power and not (value.denominator == 1 and 0 < value < 2**63):
         raise fields.error(
-            f"resolution must be 1, 0.1, 0.01, ... (down to 1e-18) or a positive integer, got {_decimal_text(value)}",
+            f"resolution must be 1, 0.1, 0.01, ... (down to 1e-18) or a positive integer, got {_write_decimal(value)}",
             "resolution",
         )
     return value
 
 
-def _bounds(fields: Fields, read: ReadGrid, step: Fraction) -> tuple[int, int]:
+def _read_bounds(fields: Fields, read: ReadGrid, step: Fraction) -> tuple[int, int]:
     """Lower and upper bound as grid integers."""
     node = fields.node("bounds")
-    items = fields.where.items(node, "bounds")
-    if len(items) != 2:
-        raise fields.where.error(f"bounds must be [lower, upper], got {len(items)} values", node.line)
-    lower, upper = read(items[0], "the lower bound"), read(items[1], "the upper bound")
+    ends = fields.where.read_list(node, "bounds")
+    if len(ends) != 2:
+        raise fields.where.error(f"bounds must be [lower, upper], got {len(ends)} values", node.line)
+    lower = read(ends[0], "the lower bound")
+    upper = read(ends[1], "the upper bound")
     if lower > upper:
-        raise fields.where.error("the lower bound is above the upper one: write [lower, upper]", items[0].line)
-    for item, grid in zip(items, (lower, upper), strict=True):
+        raise fields.where.error("the lower bound is above the upper one: write [lower, upper]", ends[0].line)
+    for end, grid in zip(ends, (lower, upper), strict=True):
         if abs(grid) >= 2**63:
             raise fields.where.error(
-                f"a bound is 2^63 or more steps of {_decimal_text(step)} away from 0, and sums would leave exact "
+                f"a bound is 2^63 or more steps of {_write_decimal(step)} away from 0, and sums would leave exact "
                 "integers: take a narrower bound or a coarser resolution",
-                item.line,
+                end.line,
             )
     return lower, upper
 
 
-def _nulls(fields: Fields, read: ReadGrid, bounds: tuple[int, int] | None = None) -> Nulls:
+def _read_nulls(fields: Fields, read: ReadGrid, bounds: tuple[int, int] | None = None) -> Nulls:
     node = fields.node("nulls")
-    replacement = _replacement(fields, node)
+    replacement = _find_replacement(fields, node)
     if replacement is None:
         return Nulls(fields.choice("nulls", KEEP_OR_DROP))
     value = read(replacement, "nulls: value")
@@ -209,7 +213,7 @@ def _nulls(fields: Fields, read: ReadGrid, bounds: tuple[int, int] | None = None
     return Nulls("value", value)
 
 
-def _text_nulls(fields: Fields, width: int | None) -> Nulls:
+def _read_text_nulls(fields: Fields, width: int | None) -> Nulls:
     def read(node: Node, what: str) -> str:
         text = fields.where.text(node, what)
         if width is not None and len(text) > width:
@@ -217,13 +221,13 @@ def _text_nulls(fields: Fields, width: int | None) -> Nulls:
         return text
 
     node = fields.node("nulls")
-    replacement = _replacement(fields, node)
+    replacement = _find_replacement(fields, node)
     if replacement is None:
         return Nulls(fields.choice("nulls", KEEP_OR_DROP))
     return Nulls("value", read(replacement, "nulls: value"))
 
 
-def _replacement(fields: Fields, node: Node) -> Node | None:
+def _find_replacement(fields: Fields, node: Node) -> Node | None:
     """The node of v in `{value: v}`."""
     if isinstance(node, Scalar):
         return None
@@ -232,24 +236,25 @@ def _replacement(fields: Fields, node: Node) -> Node | None:
     return node.entries[0].node
 
 
-def _decimal_text(value: Fraction) -> str:
+def _write_decimal(value: Fraction) -> str:
     text = str(value)
     if value.denominator == 1:
         return text if len(text) <= 30 else text[:27] + "..."
     for digits in range(1, 19):
         if (value * 10**digits).denominator == 1:
-            sign, whole = ("-" if value < 0 else ""), str(abs(value) * 10**digits).rjust(digits + 1, "0")
+            sign = "-" if value < 0 else ""
+            whole = str(abs(value) * 10**digits).rjust(digits + 1, "0")
             return f"{sign}{whole[:-digits]}.{whole[-digits:]}"
     return text if len(text) <= 30 else text[:27] + "..."
 
 
 _READERS: dict[str, Callable[[Fields, str], Column]] = {
-    "id": _id,
-    "integer": _integer,
-    "decimal": _decimal,
-    "boolean": _boolean,
-    "category": _category,
-    "date": _date,
-    "timestamp": _timestamp,
-    "text": _text,
+    "id": _read_id,
+    "integer": _read_integer,
+    "decimal": _read_decimal,
+    "boolean": _read_boolean,
+    "category": _read_category,
+    "date": _read_date,
+    "timestamp": _read_timestamp,
+    "text": _read_text,
 }

@@ -35,7 +35,7 @@ class Scalar:
 class Sequence:
     """A list."""
 
-    items: tuple[Node, ...]
+    nodes: tuple[Node, ...]
     line: int
 
 

@@ -1,4 +1,4 @@
-"""Errors in a question: the rule, the place in its text, and what to write instead."""
+"""Errors in a question: the rule, the position in its text, and what to write instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dither.errors import QueryError, RefusedError
 from dither.sql.refusals.table import REFUSALS
 
 
-class Asked(Protocol):
+class QuestionContext(Protocol):
     """A question and the catalog that it is about."""
 
     sql: str
@@ -21,8 +21,8 @@ class Asked(Protocol):
 
 
 def refuse(message: str, sql: str, node: exp.Expr | None = None, *, span: tuple[int, int] | None = None) -> QueryError:
-    """A QueryError that shows the line of the question with the place marked."""
-    start, end = span or place(node)
+    """A QueryError that shows the line of the question with the node marked."""
+    start, end = span or find_span(node)
     if end <= start:
         return QueryError(message)
     line_start = sql.rfind("\n", 0, start) + 1
@@ -32,28 +32,28 @@ def refuse(message: str, sql: str, node: exp.Expr | None = None, *, span: tuple[
     return QueryError(f"{message}\n  {line}\n  {marks}", start=start, end=end)
 
 
-def refused(name: str, at: Asked, node: exp.Expr | None = None) -> QueryError:
+def make_refusal(name: str, context: QuestionContext, node: exp.Expr | None = None) -> QueryError:
     """The error of a row of the table of refusals, with the owner's name in this catalog."""
     message = REFUSALS[name].message
-    for table in at.catalog.private_tables:
-        if owner := at.catalog.owner_column(table):
+    for table in context.catalog.private_tables:
+        if owner := context.catalog.owner_column(table):
             message = message.replace("patient_id", owner)
-    return refuse(message, at.sql, node)
+    return refuse(message, context.sql, node)
 
 
-def from_plan(error: RefusedError, sql: str, node: exp.Expr | None = None) -> QueryError:
-    """What the rules of plans refuse, with its place in the question."""
+def locate_refusal(error: RefusedError, sql: str, node: exp.Expr | None = None) -> QueryError:
+    """What the rules of plans refuse, with its position in the question."""
     return refuse(str(error), sql, node)
 
 
-def place(node: exp.Expr | None) -> tuple[int, int]:
+def find_span(node: exp.Expr | None) -> tuple[int, int]:
     """Start and end of a node in the question's text; (0, 0) where the parser kept none."""
     if node is None:
         return 0, 0
     spans = [
-        (part.meta["start"], part.meta["end"] + 1)
-        for part in node.walk()
-        if "start" in part.meta and "end" in part.meta
+        (descendant.meta["start"], descendant.meta["end"] + 1)
+        for descendant in node.walk()
+        if "start" in descendant.meta and "end" in descendant.meta
     ]
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
 
