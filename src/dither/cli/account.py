@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 
 from dither.accounting.curves import read_delta
-from dither.accounting.explain import Explanation, explain
+from dither.accounting.explain import LossExplanation, explain
 from dither.accounting.expressions import parse
 from dither.accounting.planning import cautions
 from dither.accounting.readers import from_opacus, parse_dp_event
@@ -86,7 +86,7 @@ def account(
     _show(ladder, epsilon, at, notes)
 
 
-def _show(ladder: Explanation, epsilon: str | None, at: Any, notes: list[str]) -> None:
+def _show(ladder: LossExplanation, epsilon: str | None, at: Any, notes: list[str]) -> None:
     console, unit = make_console(), ladder.loss.unit
     table = Table(
         title=f"epsilon at delta = {ladder.delta:g}, for one {unit}",
