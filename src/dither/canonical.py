@@ -103,10 +103,10 @@ def _read_number(text: str, name: str) -> Fraction:
     raise ParameterError(f"{name} must be a number such as 0.5 or 1/3, got {shorten(text)!r}")
 
 
-def _is_short(whole: str, places: str | None, exponent: str | None) -> bool:
+def _is_short(whole: str, decimals: str | None, exponent: str | None) -> bool:
     """Whether a decimal's digits and exponent are within the limits."""
     size = (exponent or "").lstrip("+-0_")
-    digits = len(whole.lstrip("0_")) + len(places or "")
+    digits = len(whole.lstrip("0_")) + len(decimals or "")
     return digits <= MOST_DIGITS and len(size) <= 9 and int(size.replace("_", "") or 0) <= MOST_EXPONENT
 
 
@@ -139,9 +139,11 @@ def number_text(value: Fraction) -> str:
     exponent = math.floor(bits * math.log10(2))
     lead = value / Fraction(10) ** exponent
     while abs(lead) >= 10:
-        exponent, lead = exponent + 1, lead / 10
+        exponent += 1
+        lead /= 10
     while abs(lead) < 1:
-        exponent, lead = exponent - 1, lead * 10
+        exponent -= 1
+        lead *= 10
     return f"{float(lead):g}e{exponent:+d}"
 
 
@@ -184,9 +186,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise TypeError("canonical JSON has text keys only")
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain(member) for member in value]
     raise TypeError(f"canonical JSON holds no {type(value).__name__}: use integers, fractions, text, lists and dicts")
 
 

@@ -25,7 +25,9 @@ class CatalogError(DitherError):
 
     def __init__(self, message: str, *, file: str = "<catalog>", line: int = 0) -> None:
         super().__init__(f"{file}:{line}: {message}")
-        self.message, self.file, self.line = message, file, line
+        self.message = message
+        self.file = file
+        self.line = line
 
 
 class QueryError(DitherError):
@@ -33,7 +35,9 @@ class QueryError(DitherError):
 
     def __init__(self, message: str, *, start: int = 0, end: int = 0) -> None:
         super().__init__(message)
-        self.message, self.start, self.end = message, start, end
+        self.message = message
+        self.start = start
+        self.end = end
 
 
 class BudgetError(DitherError):

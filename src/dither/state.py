@@ -25,9 +25,9 @@ class State:
     root: Path
 
     @classmethod
-    def beside(cls, catalog_file: Path, given: str | Path | None = None) -> State:
+    def beside(cls, catalog_file: Path, folder: str | Path | None = None) -> State:
         """The folder given, else that of the environment variable DITHER_STATE, else the one beside the catalog."""
-        chosen = given or os.environ.get("DITHER_STATE")
+        chosen = folder or os.environ.get("DITHER_STATE")
         return cls(Path(chosen) if chosen else catalog_file.with_suffix(".dither"))
 
     @property

@@ -82,11 +82,11 @@ def _check_depth(text: str) -> None:
 
 
 def _first_repeated(pairs: list[tuple[str, Any]]) -> str:
-    seen: set[str] = set()
+    earlier_keys: set[str] = set()
     for key, _ in pairs:
-        if key in seen:
+        if key in earlier_keys:
             return key
-        seen.add(key)
+        earlier_keys.add(key)
     raise AssertionError("unreachable: fewer keys than pairs")
 
 

@@ -127,7 +127,8 @@ def _check(value: Any, hint: Any) -> None:
 def _fits(value: Any, hint: Any) -> bool:
     if hint is None or hint is NoneType:
         return value is None
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
+    arguments = get_args(hint)
     if origin in (Union, UnionType):
         return any(_fits(value, member) for member in arguments)
     if origin is Literal:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from dither import ParameterError
-from dither.accounting.concentrated import delta_from_rho
+from dither.accounting.rho_conversion import delta_from_rho
 from dither.privacy.charges.conversions import epsilon_from_rho, rho_for
 from tests.evidence import to_real
 

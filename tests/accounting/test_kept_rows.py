@@ -15,7 +15,7 @@ from dither.accounting.contour import Contour
 from dither.accounting.growth import forget
 from dither.accounting.sampled import SampledGaussianFactor
 from dither.accounting.transforms import GaussianFactor
-from dither.accounting.trapezoid import Row, rows
+from dither.accounting.trapezoid import QuadratureRow, rows
 from tests.case_lists import mark_rest
 
 SCHEDULE = acc.compose(*(acc.PoissonSampled("0.01", acc.Gaussian(Fraction(10 + i, 10))) * 100 for i in range(6)))
@@ -121,7 +121,7 @@ def test_the_closed_bound_of_the_transform_lies_above_it(q, sigma, c):
     ("q", "sigma", "c", "pitch"), [(0.01, 1.1, 4.0, 0.4), (0.2, 0.7, 2.0, 0.05), (1e-4, 5.0, 9.0, 3.0)]
 )
 def test_long_panels_agree_with_short_ones(kind, q, sigma, c, pitch):
-    row = Row(q, sigma, sigma * sigma, c, -48, 8)
+    row = QuadratureRow(q, sigma, sigma * sigma, c, -48, 8)
     nodes = np.arange(200) * pitch
     forget()
     long, long_error = rows(kind, [row], nodes)
@@ -139,7 +139,7 @@ def test_a_contour_is_sound_far_from_where_it_was_built(far):
     # its aliases may be larger than one there: a lower end once gave back one at most, and stood above the truth
     laws = [SampledGaussianFactor("add", Fraction(1, 100), Fraction(1), 2000), GaussianFactor(Fraction(1, 32))]
     built = Contour.build(laws, log_delta=-30.0)
-    extended = built.extended([GaussianFactor(Fraction(1, 4))], built.place)
+    extended = built.extended([GaussianFactor(Fraction(1, 4))], built.near_epsilon)
     truth = Contour.build([*laws, GaussianFactor(Fraction(1, 4))], epsilon=far).delta(far)
     found = extended.delta(far)
     assert truth.upper - truth.lower <= 1e-6 * truth.upper

@@ -11,7 +11,7 @@ from dither import accounting as acc
 from dither.accounting.curves import mass_at_infinity, read_delta
 from dither.accounting.grid import GridPair
 from dither.accounting.routes import Answer, Target, grid_laws, grid_step, solve
-from dither.accounting.workload import DIRECTIONS, alternatives, workload
+from dither.accounting.workload import DIRECTIONS, alternatives, build_workload
 from tests.case_lists import mark_rest
 
 CASES = json.loads((Path(__file__).parent / "references.json").read_text())
@@ -20,7 +20,7 @@ CASES = json.loads((Path(__file__).parent / "references.json").read_text())
 def engine_delta(loss, epsilon, ask):
     """The bracket of one engine, directions joined last and mass at infinity added."""
     (events,) = alternatives(loss)
-    found = workload(events, loss.neighbours)
+    found = build_workload(events, loss.neighbours)
     low_mass, high_mass = (float(mass) for mass in mass_at_infinity(events))
     lower = upper = 0.0
     for way in DIRECTIONS:

@@ -11,7 +11,7 @@ from dither.data.register import sources
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 24])
 def test_pieces_count_what_a_reader_of_lines_counts(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(sources, "_PART", size)
+    monkeypatch.setattr(sources, "_CHUNK_BYTES", size)
     draw, file = random.Random(size), tmp_path / "t.csv"
     for _ in range(300):
         content = b"".join(draw.choices([b"\n", b"\r\n", b"a", b"b,c"], k=draw.randrange(9)))
@@ -24,7 +24,7 @@ def test_pieces_count_what_a_reader_of_lines_counts(tmp_path, monkeypatch, size)
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1 << 24])
 def test_returns_inside_a_line_are_seen_wherever_a_piece_ends(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(sources, "_PART", size)
+    monkeypatch.setattr(sources, "_CHUNK_BYTES", size)
     for content in (b"a\rb\n", b"\r", b"a\n\r", b"ab\r\r\n", b"a\r\nb\rc\r\n"):
         (tmp_path / "t.csv").write_bytes(content)
         assert sources._returns_alone(tmp_path / "t.csv") > 0

@@ -11,7 +11,7 @@ import pytest
 from dither.errors import ParameterError, PrivacyWarning
 from dither.laws import LaplaceErrorLaw
 from dither.mechanisms import calibrations, staircase
-from dither.mechanisms.staircase import Staircase, StaircaseError
+from dither.mechanisms.staircase import Staircase, StaircaseErrorLaw
 from dither.mechanisms.truncated_geometric import TruncatedGeometric
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Laplace, Pure
@@ -92,7 +92,7 @@ def test_staircase_exact_ratio(epsilon, width):
     """Every reach: shifting by up to the width changes no probability by more than e^eps; total, mean, variance."""
     span = range(-40 * width, 40 * width + 1)
     for reach in range(1, width + 1):
-        law = StaircaseError(Fraction(epsilon), width, reach)
+        law = StaircaseErrorLaw(Fraction(epsilon), width, reach)
         weights = {z: staircase_pmf(epsilon, width, reach, z) for z in span}
         total = sum(weights.values())
         for z, shift in itertools.product(range(-3 * width, 3 * width + 1), range(1, width + 1)):
@@ -114,7 +114,7 @@ def test_staircase_is_never_worse_than_geometric():
         assert ours <= 2 * a / (1 - a * a) * (1 + 1e-9)
     best = Staircase.for_epsilon(2, Sensitivity.of(largest=1000)).error().mean_size
     assert abs(best / (1000 * math.exp(1) / (math.exp(2) - 1)) - 1) < 1e-3
-    errors = [StaircaseError(Fraction(2), 30, reach).mean_size for reach in range(1, 31)]
+    errors = [StaircaseErrorLaw(Fraction(2), 30, reach).mean_size for reach in range(1, 31)]
     assert Staircase.for_epsilon(2, Sensitivity.of(largest=30)).reach == 1 + errors.index(min(errors))
 
 

@@ -143,7 +143,7 @@ def test_gaussian_keys_closeness():
     hits = int((lone > 0).sum())
     assert stats.binom.sf(hits - 1, draws, float(delta)) > 1e-9  # the chance of a leak is at most delta
     assert not shown_sets(keys, [0, 0, 0], draws, 2).any()
-    from dither.accounting.concentrated import delta_from_rho
+    from dither.accounting.rho_conversion import delta_from_rho
 
     total = float(delta) + delta_from_rho(keys.loss().rho, 1)
     assert_close(shown_sets(keys, [6, 5, 5], draws, 3), shown_sets(keys, [5, 4, 4], draws, 4), 1, total)

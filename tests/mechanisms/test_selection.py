@@ -12,7 +12,7 @@ from dither.errors import ParameterError
 from dither.mechanisms.exponential import ExponentialMechanism
 from dither.mechanisms.noisy_max import ReportNoisyMax
 from dither.mechanisms.permute_and_flip import PermuteAndFlip
-from dither.mechanisms.selection import Selection
+from dither.mechanisms.selection import SelectionMechanism
 from dither.mechanisms.top_k import TopK
 from dither.privacy.losses import BoundedRange, Pure, Repeated
 from dither.privacy.noise import argmax
@@ -285,7 +285,7 @@ BUGS = {
     "exponential-no-factor-2": Bug(
         "general scores at the scale of monotone ones",
         test_exponential_closeness,
-        ((Selection, "scale", property(lambda self: self.sensitivity / self.epsilon)),),
+        ((SelectionMechanism, "scale", property(lambda self: self.sensitivity / self.epsilon)),),
     ),
     "race-ignores-weights": Bug(
         "a candidate that stands for many is drawn as one",
@@ -300,18 +300,18 @@ BUGS = {
     "permute-and-flip-no-factor-2": Bug(
         "general scores at the scale of monotone ones",
         test_permute_and_flip_closeness,
-        ((Selection, "scale", property(lambda self: self.sensitivity / self.epsilon)),),
+        ((SelectionMechanism, "scale", property(lambda self: self.sensitivity / self.epsilon)),),
     ),
     "noisy-max-no-factor-2": Bug(
         "general scores at the scale of monotone ones",
         test_noisy_max_closeness,
-        ((Selection, "scale", property(lambda self: self.sensitivity / self.epsilon)),),
+        ((SelectionMechanism, "scale", property(lambda self: self.sensitivity / self.epsilon)),),
     ),
     "top-k-charged-once": Bug(
         "k choices at epsilon each, charged as one",
         test_top_k_closeness,
         (
-            (TopK, "loss", lambda self: self.each.loss()),
+            (TopK, "loss", lambda self: self.selection.loss()),
             (TopK, "for_epsilon", lambda epsilon, k, **rest: TopK(k, ExponentialMechanism(epsilon, **rest))),
         ),
     ),

@@ -7,9 +7,9 @@
 """
 
 from dither.accounting.bounds import Bounds
-from dither.accounting.calibration import Plan, calibrate
+from dither.accounting.calibration import CalibrationPlan, calibrate
 from dither.accounting.curves import delta, epsilon
-from dither.accounting.explain import Explanation, explain
+from dither.accounting.explain import LossExplanation, explain
 from dither.accounting.expressions import parse
 from dither.accounting.filters import (
     ApproxRule,
@@ -70,6 +70,7 @@ __all__ = [
     "ApproxRule",
     "BoundedRange",
     "Bounds",
+    "CalibrationPlan",
     "CappedRule",
     "Charge",
     "Composed",
@@ -77,14 +78,13 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteGaussianVector",
     "DiscreteLaplace",
-    "Explanation",
     "Gaussian",
     "GaussianSum",
     "Laplace",
     "Loss",
+    "LossExplanation",
     "Meter",
     "Parallel",
-    "Plan",
     "PoissonSampled",
     "Profile",
     "Pure",

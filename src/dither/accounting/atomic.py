@@ -42,10 +42,13 @@ class Atoms:
 
 def _binomial(factor: AtomsFactor) -> Atoms:
     """`count` copies of a two-atom law: masses by ratios outward from the mode, normalised at the end."""
-    (low, high), (p_low, p_high), count = factor.losses, factor.masses, factor.count
+    low, high = factor.losses
+    p_low, p_high = factor.masses
+    count = factor.count
     window = math.ceil(math.sqrt(count * _WINDOW)) + 2
     mode = min(count, int((count + 1) * p_high))
-    first, last = max(0, mode - window), min(count, mode + window)
+    first = max(0, mode - window)
+    last = min(count, mode + window)
     if last - first > _MOST:
         raise OutOfReach
     ups = np.arange(first, last + 1)
@@ -56,14 +59,14 @@ def _binomial(factor: AtomsFactor) -> Atoms:
     weights[centre + 1 :] = np.cumprod(right[centre:])
     weights[:centre] = np.cumprod(1 / right[:centre][::-1])[::-1]
     total = float(pairwise(weights))
-    each = 4 * UNIT + np.max(factor.relative) * 2
+    ratio_error = 4 * UNIT + np.max(factor.relative) * 2
     steps = np.abs(ups - mode)
-    relative = steps * each + 2 * float(np.sum(weights * steps)) / total * each + UNIT * 64
+    relative = steps * ratio_error + 2 * float(np.sum(weights * steps)) / total * ratio_error + UNIT * 64
     # the binomial of p_high = e^{loss} p_low; a relative error of the odds is one of each ratio
     losses = ups * high + (count - ups) * low
-    place = (ups * abs(high) + (count - ups) * abs(low)) * (np.max(factor.loss_relative) + 2 * UNIT)
+    loss_errors = (ups * abs(high) + (count - ups) * abs(low)) * (np.max(factor.loss_relative) + 2 * UNIT)
     cut = 0.0 if (first, last) == (0, count) else 4 * math.exp(-2 * (window - 2) ** 2 / count)
-    return Atoms(losses, place, weights / total, relative, cut + count * factor.missing)
+    return Atoms(losses, loss_errors, weights / total, relative, cut + count * factor.missing)
 
 
 def _product(first: Atoms, second: Atoms) -> Atoms:
@@ -87,14 +90,14 @@ def atomic(factors: Sequence[AtomsFactor], most: int = _MOST) -> Atoms:
         # one homogeneous binomial is always summed: it is exact and needs no transform
         if (not two and factor.count > 1) or size > (_MOST if len(factors) == 1 else most):
             raise OutOfReach
-    whole: Atoms | None = None
+    composed: Atoms | None = None
     for factor in factors:
         if len(factor.losses) == 2:
-            part = _binomial(factor)
+            atoms = _binomial(factor)
         else:
             zero = np.zeros(len(factor.losses))
             error = np.abs(factor.losses) * factor.loss_relative
-            part = Atoms(factor.losses, error, factor.masses, zero + factor.relative, factor.missing)
-        whole = part if whole is None else _product(whole, part)
-    assert whole is not None
-    return whole
+            atoms = Atoms(factor.losses, error, factor.masses, zero + factor.relative, factor.missing)
+        composed = atoms if composed is None else _product(composed, atoms)
+    assert composed is not None
+    return composed

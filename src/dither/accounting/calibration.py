@@ -25,7 +25,7 @@ Noise = Literal["gaussian", "laplace", "discrete_laplace", "discrete_gaussian"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class CalibrationPlan:
     """A workload of equal steps with every parameter known; `solved` names the one that was asked for.
 
     `sigma` is the noise's own scale: the deviation of Gaussian noise, the scale of Laplace noise.
@@ -52,7 +52,7 @@ def calibrate(
     noise: Noise = "gaussian",
     neighbours: ls.Neighbours = "add_remove",
     unit: str = "unit",
-) -> Plan:
+) -> CalibrationPlan:
     """Solve for the one of sigma, epsilon, steps (or number of queries) and q that is None.
 
     `noise` is the mechanism of a step; `sigma` its deviation or scale. `sensitivity` is the clip norm when q < 1 under
@@ -72,17 +72,18 @@ def calibrate(
         raise ParameterError(f"leave exactly one of sigma, epsilon, steps and q as None, got {missing or 'none'}")
     if noise not in get_args(Noise):
         raise ParameterError(f"noise is one of {', '.join(get_args(Noise))}, got {quote(noise)}")
-    given = {"delta": delta, "sigma": sigma, "epsilon": epsilon, "q": q, "sensitivity": sensitivity}
-    for name, value in given.items():
+    parameters = {"delta": delta, "sigma": sigma, "epsilon": epsilon, "q": q, "sensitivity": sensitivity}
+    for name, value in parameters.items():
         if value is not None:
             as_float(value, name)  # beyond floats the search below would only run into its bound, slowly
-    norm, target = positive(sensitivity, "sensitivity"), exact(delta, "delta")
+    norm = positive(sensitivity, "sensitivity")
+    target = exact(delta, "delta")
     goal = None if epsilon is None else positive(epsilon, "epsilon")
 
     def build(scale: Fraction, rate: Fraction, count: int) -> ls.Loss:
-        one = _step(noise, scale, norm, rate, neighbours, unit)
-        one = one if rate == 1 else ls.PoissonSampled(rate, one)
-        return one if count == 1 else one * count
+        step_loss = _step(noise, scale, norm, rate, neighbours, unit)
+        step_loss = step_loss if rate == 1 else ls.PoissonSampled(rate, step_loss)
+        return step_loss if count == 1 else step_loss * count
 
     def spends(loss: ls.Loss) -> bool:
         assert goal is not None
@@ -100,7 +101,7 @@ def calibrate(
     elif q is None:
         rate = _rate(lambda x: spends(build(scale, x, count)))
     loss = build(scale, rate, count)
-    return Plan(missing[0], scale, rate, count, target, curve_epsilon(loss, target), loss)
+    return CalibrationPlan(missing[0], scale, rate, count, target, curve_epsilon(loss, target), loss)
 
 
 def _step(
@@ -129,6 +130,8 @@ def _clt_steps(noise: Fraction, rate: Fraction, goal: Fraction | None, target: F
     assert goal is not None
     if target == 0:
         return 1
-    one = float(rate) ** 2 * math.expm1(min(1 / float(noise) ** 2, 600.0)) if rate < 1 else 1 / float(noise) ** 2
+    step_mu_squared = (
+        float(rate) ** 2 * math.expm1(min(1 / float(noise) ** 2, 600.0)) if rate < 1 else 1 / float(noise) ** 2
+    )
     mu = float(goal) / math.sqrt(2 * max(1.0, -math.log(float(target)) + float(goal)))
-    return max(1, min(MOST_STEPS, int(mu * mu / one)))
+    return max(1, min(MOST_STEPS, int(mu * mu / step_mu_squared)))

@@ -33,26 +33,29 @@ def _cumulants(factors: Sequence[Factor], c: float) -> tuple[float, float, float
     tiny = 1e-3 * min(1.0, c) if c < 1e3 else 1e-3
     for factor in factors:
         if isinstance(factor, SampledGroup):
-            one, two, three = factor.cumulants(c)
+            level_term, first_term, second_term = factor.cumulants(c)
         else:
             logs = factor.log_mgf(c, np.array([0.0, tiny]), 1e-9)[0]
-            one, two = float(logs[0].real), float(logs[1].imag) / tiny
-            three = 2 * float(logs[0].real - logs[1].real) / tiny**2
-        level, first, second = level + one, first + two, second + three
+            level_term = float(logs[0].real)
+            first_term = float(logs[1].imag) / tiny
+            second_term = 2 * float(logs[0].real - logs[1].real) / tiny**2
+        level += level_term
+        first += first_term
+        second += second_term
     return level, first, second if second > 0 else 1e-12
 
 
-def _log_uppers(factors: Sequence[Factor], places: Sequence[float]) -> Real:
+def _log_uppers(factors: Sequence[Factor], real_parts: Sequence[float]) -> Real:
     """Proved upper bounds on log M at several c."""
-    total = np.zeros(len(places))
+    total = np.zeros(len(real_parts))
     for factor in factors:
         if isinstance(factor, SampledGroup):
-            total += factor.levels(places)
+            total += factor.levels(real_parts)
             continue
         if isinstance(factor, GaussianFactor):
-            total += np.array([factor.level_bound(c) for c in places])
+            total += np.array([factor.level_bound(c) for c in real_parts])
             continue
-        for i, c in enumerate(places):
+        for i, c in enumerate(real_parts):
             logs, error = factor.log_mgf(c, np.zeros(1), 1e-12)
             total[i] += float(logs[0].real) + float(error[0])
     return np.asarray(total + 1e-13 * (1 + np.abs(total)))
@@ -65,12 +68,13 @@ def _log_payoff(t: float) -> float:
 
 _FINE = 4
 _EXTENDED = 2  # Chernoff points that a contour keeps when it grows
-_LOWEST, _HIGHEST = -40, 93
+_LOWEST = -40
+_HIGHEST = 93
 
 
-def _on_grid(place: int) -> float:
-    """The real parts that are tried: 2^(place/4), so that one workload and the next meet on the same contour."""
-    return float(2.0 ** (place / _FINE))
+def _on_grid(index: int) -> float:
+    """The real parts that are tried: 2^(index/4), so that one workload and the next meet on the same contour."""
+    return float(2.0 ** (index / _FINE))
 
 
 class _Saddle(NamedTuple):
@@ -81,32 +85,38 @@ class _Saddle(NamedTuple):
 def _saddle(factors: Sequence[Factor], log_delta: float | None, epsilon: float | None) -> _Saddle:
     """A c on the grid, near the saddle of the integrand for the delta or the epsilon asked for; and that epsilon."""
 
-    def away(place: int) -> tuple[float, float]:
-        c = _on_grid(place)
+    def away(index: int) -> tuple[float, float]:
+        c = _on_grid(index)
         try:
             level, first, second = _cumulants(factors, c)
         except (OverflowError, OutOfReach):
             return math.inf, math.inf
-        at = first - 1 / c - 1 / (c + 1)
+        saddle_epsilon = first - 1 / c - 1 / (c + 1)
         if epsilon is not None:
-            return at - epsilon, at
+            return saddle_epsilon - epsilon, saddle_epsilon
         assert log_delta is not None
         spread = second + 1 / c**2 + 1 / (c + 1) ** 2
-        return log_delta - (level - c * at - math.log(c * (c + 1)) - 0.5 * math.log(2 * math.pi * spread)), at
+        payoff = math.log(c * (c + 1))
+        saddle_log_delta = level - c * saddle_epsilon - payoff - 0.5 * math.log(2 * math.pi * spread)
+        return log_delta - saddle_log_delta, saddle_epsilon
 
     low, high = _LOWEST, _HIGHEST
-    below, above = (-math.inf, 0.0), (math.inf, 0.0)
-    place, jump = 2 * _FINE, 4
+    below = (-math.inf, 0.0)
+    above = (math.inf, 0.0)
+    index = 2 * _FINE
+    jump = 4
     while high - low > 1:
-        value = away(place)
+        value = away(index)
         if value[0] < 0:
-            low, below = place, value
+            low = index
+            below = value
         else:
-            high, above = place, value
+            high = index
+            above = value
         if low > _LOWEST and high < _HIGHEST:
-            place = (low + high) // 2
+            index = (low + high) // 2
         else:
-            place = min(_HIGHEST - 1, low + jump) if high == _HIGHEST else max(_LOWEST + 1, high - jump)
+            index = min(_HIGHEST - 1, low + jump) if high == _HIGHEST else max(_LOWEST + 1, high - jump)
             jump *= 2
     if not (math.isfinite(below[0]) and math.isfinite(above[0])):
         return _Saddle(_on_grid(low if low > _LOWEST else high), below[1] if low > _LOWEST else above[1])
@@ -127,7 +137,7 @@ class Contour:
 
     c: float
     step: float
-    place: float
+    near_epsilon: float
     nodes: Real
     payoff: Complex
     logs: Complex
@@ -146,52 +156,60 @@ class Contour:
     def build(factors: Sequence[Factor], log_delta: float | None = None, epsilon: float | None = None) -> Contour:
         """Nodes for the epsilon at which delta = exp(log_delta), or for the delta at `epsilon`."""
         factors = gathered(factors)
-        c, place = _saddle(factors, log_delta, epsilon)
+        c, near_epsilon = _saddle(factors, log_delta, epsilon)
         level, _, second = _cumulants(factors, c)
         least = min(0.7 / math.sqrt(second), 50.0)
         if c < least:
             c = _on_grid(math.ceil(_FINE * math.log2(least)))
             level, first, second = _cumulants(factors, c)
-            place = min(place, first - 1 / c - 1 / (c + 1))
-        place = epsilon if epsilon is not None else max(0.0, place)
+            near_epsilon = min(near_epsilon, first - 1 / c - 1 / (c + 1))
+        near_epsilon = epsilon if epsilon is not None else max(0.0, near_epsilon)
         if log_delta is None:
-            log_delta = level - c * place - math.log(c * (c + 1)) - 0.5 * math.log1p(2 * math.pi * second * c * c)
+            log_delta = (
+                level - c * near_epsilon - math.log(c * (c + 1)) - 0.5 * math.log1p(2 * math.pi * second * c * c)
+            )
         chernoff = _chernoff(factors, c)
-        step = _step(c, place, log_delta, chernoff)
-        reach, truncation = _reach(factors, c, step, place, level, log_delta)
+        step = _step(c, near_epsilon, log_delta, chernoff)
+        reach, truncation = _reach(factors, c, step, near_epsilon, level, log_delta)
         count = math.ceil(reach / step)
         nodes = np.arange(count + 1, dtype=np.float64) * step
         s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
-        tolerance = _GOAL * min(1.0, math.exp(max(-600.0, log_delta - level + c * place)))
-        logs, errors = np.zeros(count + 1, complex), np.zeros(count + 1)
+        tolerance = _GOAL * min(1.0, math.exp(max(-600.0, log_delta - level + c * near_epsilon)))
+        logs = np.zeros(count + 1, complex)
+        errors = np.zeros(count + 1)
         for factor in factors:
             value, error = factor.log_mgf(c, nodes, tolerance)
-            logs, errors = logs + value, errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
-        return _contour(c, step, place, nodes, 1 / (s * (s + 1)), logs, errors, truncation, tolerance, chernoff)
+            errors = errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
+            logs = logs + value
+        return _contour(c, step, near_epsilon, nodes, 1 / (s * (s + 1)), logs, errors, truncation, tolerance, chernoff)
 
-    def extended(self, factors: Sequence[Factor], place: float) -> Contour:
-        """The same nodes with more events, for an epsilon near `place`.
+    def extended(self, factors: Sequence[Factor], near_epsilon: float) -> Contour:
+        """The same nodes with more events, for epsilons around `near_epsilon`.
 
         (T1) holds as it stands, since no event has |M(c+iy)| above M(c); the rest is added up anew.
         """
-        sharpest = sorted(self.chernoff, key=lambda point: point[1] - point[0] * (place + self.period))[:_EXTENDED]
-        logs, errors, beyond = self.logs, self.errors, np.array([level for _, level in sharpest])
-        places = [other for other, _ in sharpest]
+        by_bound = sorted(self.chernoff, key=lambda point: point[1] - point[0] * (near_epsilon + self.period))
+        sharpest = by_bound[:_EXTENDED]
+        logs = self.logs
+        errors = self.errors
+        beyond = np.array([level for _, level in sharpest])
+        real_parts = [other for other, _ in sharpest]
         for factor in gathered(factors):
             if isinstance(factor, SampledGroup):
-                value, error, levels = factor.log_mgf_and_levels(self.c, self.nodes, self.tolerance, places)
+                value, error, levels = factor.log_mgf_and_levels(self.c, self.nodes, self.tolerance, real_parts)
             else:
                 value, error = factor.log_mgf(self.c, self.nodes, self.tolerance)
-                levels = _log_uppers([factor], places)
-            logs, errors = logs + value, errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
+                levels = _log_uppers([factor], real_parts)
+            errors = errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
+            logs = logs + value
             beyond = beyond + levels + 2 * UNIT * (np.abs(beyond) + np.abs(levels))
         if not np.all(beyond < math.inf):
             raise OutOfReach
-        chernoff = tuple(zip(places, beyond.tolist(), strict=True))
+        chernoff = tuple(zip(real_parts, beyond.tolist(), strict=True))
         return _contour(
             self.c,
             self.step,
-            place,
+            near_epsilon,
             self.nodes,
             self.payoff,
             logs,
@@ -233,7 +251,7 @@ class Contour:
 def _contour(
     c: float,
     step: float,
-    place: float,
+    near_epsilon: float,
     nodes: Real,
     payoff: Complex,
     logs: Complex,
@@ -243,24 +261,26 @@ def _contour(
     chernoff: tuple[tuple[float, float], ...],
 ) -> Contour:
     """The sum that `delta` takes, and all that it may lose, from the logarithms at the nodes."""
-    level, slack = float(logs[0].real), float(errors[0])
+    level = float(logs[0].real)
+    slack = float(errors[0])
     if not slack < 0.1:
         raise OutOfReach
     values = np.exp(logs - level) * payoff
     sizes = np.abs(values)
     # (R1) error of each node: of log M, of the phase, of the elementary functions; |M(s)| <= M(c) caps it
-    farthest = 4 * place + 40 / c
+    farthest = 4 * near_epsilon + 40 / c
     phase = 4 * UNIT * (np.abs(logs.imag) + nodes * farthest + np.abs(logs.real - level) + 16)
     with np.errstate(over="ignore", invalid="ignore"):
-        each = np.minimum(sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * np.abs(payoff) + sizes)
-    noise = 2 * float(each.sum()) + 2 * len(values) * UNIT * float(sizes.sum())
+        node_errors = np.minimum(sizes * np.expm1(np.minimum(errors + phase, 50.0)), 1.2 * np.abs(payoff) + sizes)
+    noise = 2 * float(node_errors.sum()) + 2 * len(values) * UNIT * float(sizes.sum())
     # (T1) the nodes beyond the last one
     noise = step / (2 * math.pi) * noise * (1 + 1e-12) + truncation * math.exp(slack)
     values[1:] *= 2
-    real, imaginary = np.ascontiguousarray(values.real), np.ascontiguousarray(values.imag)
+    real = np.ascontiguousarray(values.real)
+    imaginary = np.ascontiguousarray(values.imag)
     return Contour(
-        c, step, place, nodes, payoff, logs, errors, truncation, tolerance, chernoff, _aliases(c, step, chernoff),
-        level, noise, farthest, real, imaginary,
+        c, step, near_epsilon, nodes, payoff, logs, errors, truncation, tolerance, chernoff,
+        _aliases(c, step, chernoff), level, noise, farthest, real, imaginary,
     )  # fmt: skip
 
 
@@ -274,7 +294,8 @@ def _aliases(c: float, step: float, chernoff: tuple[tuple[float, float], ...]) -
 
 
 def _log_alias(aliases: _Aliases, epsilon: float) -> float:
-    below, above = aliases.below, math.inf
+    below = aliases.below
+    above = math.inf
     for other, level in aliases.above:
         above = min(above, level - other * epsilon)
     top = max(below, above)
@@ -285,15 +306,15 @@ def _chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float, float],
     """(c', log M(c') + log payoff) for a few c' > c, each proved."""
     points: list[tuple[float, float]] = []
     for ratios in ((1.0, 1.02, 1.06, 1.2, 2.0), (1.02,), (1.06,), (4.0,)):  # 1.0 is for the decay at c, asked for next
-        places = [ratio * c for ratio in ratios]
+        real_parts = [ratio * c for ratio in ratios]
         try:
-            levels = _log_uppers(factors, places)
+            levels = _log_uppers(factors, real_parts)
         except OutOfReach:
             continue
         points += [
-            (place, float(level) + _log_payoff(place))
-            for place, level in zip(places, levels, strict=True)
-            if math.isfinite(level) and place > c
+            (real_part, float(level) + _log_payoff(real_part))
+            for real_part, level in zip(real_parts, levels, strict=True)
+            if math.isfinite(level) and real_part > c
         ]
         if len(points) == 4:
             break
@@ -329,10 +350,10 @@ def _reach(
     return high, math.exp(left_out(high)) / math.pi * (1 + 1e-9)
 
 
-def saddle_place(factors: Sequence[Factor], log_delta: float) -> tuple[float, float]:
+def find_saddle_epsilon(factors: Sequence[Factor], log_delta: float) -> tuple[float, float]:
     """Roughly the epsilon at delta = exp(log_delta) and the slope of log delta there; proves nothing."""
-    c, place = _saddle(gathered(factors), log_delta, None)
-    return max(1e-3, place), -c
+    c, epsilon = _saddle(gathered(factors), log_delta, None)
+    return max(1e-3, epsilon), -c
 
 
 def gathered(factors: Sequence[Factor]) -> list[Factor]:

@@ -25,12 +25,12 @@ def invert(
     Also the slope of its logarithm there. `certain` saves a look at zero, where the curve may start below the target;
     without that look the answer is just wider.
     """
-    seen: dict[float, Bounds] = {}
+    brackets: dict[float, Bounds] = {}
 
-    def once(place: float) -> Bounds:
-        if place not in seen:
-            seen[place] = curve(place)
-        return seen[place]
+    def once(point: float) -> Bounds:
+        if point not in brackets:
+            brackets[point] = curve(point)
+        return brackets[point]
 
     if not certain and once(0.0).upper <= target:
         return Bounds(0.0, 0.0), slope
@@ -51,32 +51,36 @@ def _crossing(
     """
     blur = 1e-16
 
-    def height(place: float) -> float:
+    def height(point: float) -> float:
         nonlocal blur
-        bounds = curve(place)
+        bounds = curve(point)
         value = bounds[end]
         width = (bounds.upper - bounds.lower) / bounds.upper if bounds.upper > 0 else 0.0
-        blur = max(0.2 * width, 6e-16 * max(1.0, abs(slope * place)))
+        blur = max(0.2 * width, 6e-16 * max(1.0, abs(slope * point)))
         return math.log(value / target) if value > 1e-300 * target and value > 0 else -690.0
 
-    low, high, tries = 0.0, guess, 0
+    low = 0.0
+    high = guess
+    tries = 0
     value = height(high)
     while value > 0:
         # by Newton, and from the fourth step on further and further
-        before, tries = value, tries + 1
-        low, high = high, high + min(0.5 * high + 0.05, -(value + blur) * 2.0 ** max(0, tries - 3) / slope)
+        before = value
+        tries = tries + 1
+        low = high
+        high = high + min(0.5 * high + 0.05, -(value + blur) * 2.0 ** max(0, tries - 3) / slope)
         value = height(high)
         if high > 1e12:
             return (low if end == 0 else math.inf), slope
         if value < before and value > -600:
             slope = (value - before) / (high - low)
-    place = high
+    point = high
     for step in range(90):
         safe = value <= 0 if end == 1 else value >= 0
         if (safe and abs(value) <= blur) or high - low <= 4e-16 * high:
             break
         # aim a little to the safe side of the root
-        trial = place - (value + (blur if end == 1 else -blur) / 2) / slope
+        trial = point - (value + (blur if end == 1 else -blur) / 2) / slope
         if not low < trial < high or step % 6 == 5:
             trial = (low + high) / 2
         new = height(trial)
@@ -84,7 +88,8 @@ def _crossing(
             low = trial
         else:
             high = trial
-        if trial != place and (new - value) / (trial - place) < 0:
-            slope = (new - value) / (trial - place)
-        place, value = trial, new
+        if trial != point and (new - value) / (trial - point) < 0:
+            slope = (new - value) / (trial - point)
+        point = trial
+        value = new
     return (low if end == 0 else high), slope

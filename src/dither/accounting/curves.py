@@ -19,7 +19,7 @@ from dither.accounting.guarantees import infinite_mass, pure_epsilon
 from dither.accounting.renyi import conversion_epsilon, conversion_log_delta, renyi_upper
 from dither.accounting.routes import Answer, Target, log_fraction, solve
 from dither.accounting.sampled import OutOfReach
-from dither.accounting.workload import DIRECTIONS, Direction, Events, Workload, alternatives, workload
+from dither.accounting.workload import DIRECTIONS, Direction, Events, Workload, alternatives, build_workload
 from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
@@ -31,7 +31,7 @@ _ZERO = Fraction(0)
 
 
 @dataclass(frozen=True)
-class Reading:
+class CurveReading:
     """A bracket, the engine of its upper end, and the direction and alternative that decide it."""
 
     bounds: Bounds
@@ -57,7 +57,7 @@ def delta(loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None,
 
 def read_epsilon(
     loss: ls.Loss, delta: Number, *, direction: Direction | None = None, engine: str | None = None
-) -> Reading:
+) -> CurveReading:
     """`epsilon` with the engine and direction that gave it."""
     target = exact(delta, "delta")
     if not 0 <= target < 1:
@@ -65,40 +65,44 @@ def read_epsilon(
     return _worst(
         loss,
         direction,
-        lambda events, way, floor: _epsilon_one(events, loss.neighbours, target, way, engine, floor),
+        lambda events, chosen, floor: _solve_epsilon(events, loss.neighbours, target, chosen, engine, floor),
     )
 
 
 def read_delta(
     loss: ls.Loss, epsilon: Number, *, direction: Direction | None = None, engine: str | None = None
-) -> Reading:
+) -> CurveReading:
     """`delta` with the engine and direction that gave it."""
     target = exact(epsilon, "epsilon")
     if target < 0:
         raise ParameterError(f"epsilon must not be negative, got {epsilon}")
-    return _worst(loss, direction, lambda events, way, _: _delta_one(events, loss.neighbours, target, way, engine))
+    return _worst(
+        loss, direction, lambda events, chosen, _: _solve_delta(events, loss.neighbours, target, chosen, engine)
+    )
 
 
-def _worst(loss: ls.Loss, direction: Direction | None, ask: Callable[[Workload, Direction, float], Answer]) -> Reading:
+def _worst(
+    loss: ls.Loss, direction: Direction | None, ask: Callable[[Workload, Direction, float], Answer]
+) -> CurveReading:
     """The largest bracket over alternatives and directions; joined last.
 
     Each is told what is certain already: one that is seen not to exceed it needs no bracket of its own.
     """
-    best: Reading | None = None
+    best: CurveReading | None = None
     for events in alternatives(loss):
-        found = workload(events, loss.neighbours)
-        ways = DIRECTIONS if direction is None else (direction,)
-        for way in ways[:1] if found.symmetric else ways:
-            answer = ask(found, way, 0.0 if best is None else best.bounds.lower)
-            label = "both" if found.symmetric else way
+        workload = build_workload(events, loss.neighbours)
+        directions = DIRECTIONS if direction is None else (direction,)
+        for chosen in directions[:1] if workload.symmetric else directions:
+            answer = ask(workload, chosen, 0.0 if best is None else best.bounds.lower)
+            label = "both" if workload.symmetric else chosen
             if best is None:
-                best = Reading(answer.bounds, answer.engine, label)
+                best = CurveReading(answer.bounds, answer.engine, label)
                 continue
             lower = max(best.bounds.lower, answer.bounds.lower)
             if answer.bounds.upper > best.bounds.upper:
-                best = Reading(Bounds(lower, answer.bounds.upper), answer.engine, label)
+                best = CurveReading(Bounds(lower, answer.bounds.upper), answer.engine, label)
             else:
-                best = Reading(Bounds(lower, best.bounds.upper), best.engine, best.direction)
+                best = CurveReading(Bounds(lower, best.bounds.upper), best.engine, best.direction)
     assert best is not None
     return best
 
@@ -130,10 +134,10 @@ def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
 
 def _without_mass(event: ls.Loss) -> bool:
     """Remembered on the (frozen) loss: workloads grow by appending to old ones."""
-    known: bool | None = event.__dict__.get("_accounting_finite")
-    if known is None:
-        known = event.__dict__["_accounting_finite"] = infinite_mass(event) == 0
-    return known
+    is_finite: bool | None = event.__dict__.get("_accounting_finite")
+    if is_finite is None:
+        is_finite = event.__dict__["_accounting_finite"] = infinite_mass(event) == 0
+    return is_finite
 
 
 def _pure_sum(events: Events) -> Fraction | None:
@@ -143,10 +147,10 @@ def _pure_sum(events: Events) -> Fraction | None:
             return None  # before adding up hundreds of fractions in vain
     total = Fraction(0)
     for event, count in events.items():
-        one = pure_epsilon(event)
-        if one is None:
+        epsilon = pure_epsilon(event)
+        if epsilon is None:
             return None
-        total += count * one
+        total += count * epsilon
     return total
 
 
@@ -157,37 +161,37 @@ def _outward(value: Fraction) -> Bounds:
     return Bounds(near if Fraction(near) < value else down(near), near if Fraction(near) > value else up(near))
 
 
-def _epsilon_one(
-    found: Workload, neighbours: str, target: Fraction, way: Direction, engine: str | None, floor: float
+def _solve_epsilon(
+    workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None, floor: float
 ) -> Answer:
-    low_mass, high_mass = mass_at_infinity(found.events)
-    total = _pure_sum(found.events)
+    low_mass, high_mass = mass_at_infinity(workload.events)
+    total = _pure_sum(workload.events)
     ceiling = Bounds(math.inf, math.inf) if total is None or high_mass > target else _outward(total)
     if target == 0 or high_mass >= target:
         if total is not None and high_mass == target == 0:
-            return Answer(_sampled_ceiling(found, ceiling), PURE)
-        certain = low_mass > target or (target == 0 and total is None and not found.loose)
+            return Answer(_sampled_ceiling(workload, ceiling), PURE)
+        certain = low_mass > target or (target == 0 and total is None and not workload.loose)
         return Answer(Bounds(math.inf if certain else 0.0, ceiling.upper), "no finite epsilon: mass at infinity")
     rest = (target, target)
     if high_mass:
         rest = ((target - high_mass) / (1 - high_mass), (target - low_mass) / (1 - low_mass))
     best = Answer(Bounds(0.0, math.inf), "none")
-    if not found.vague:
+    if not workload.vague:
         try:
-            best = solve(found.upper[way], Target(delta=rest, floor=floor), engine=engine)
+            best = solve(workload.upper[direction], Target(delta=rest, floor=floor), engine=engine)
         except OutOfReach:
             best = Answer(Bounds(0.0, math.inf), "none")
     if best.bounds.upper <= floor:
         return best
     lower = best.bounds.lower
-    if found.loose:
+    if workload.loose:
         try:
-            lower = solve(found.lower[way], Target(delta=rest), engine=engine).bounds.lower
+            lower = solve(workload.lower[direction], Target(delta=rest), engine=engine).bounds.lower
         except OutOfReach:
             lower = 0.0
-    if engine is None and (found.loose or _wide(best.bounds)):
+    if engine is None and (workload.loose or _wide(best.bounds)):
         value, _ = conversion_epsilon(
-            lambda alpha: renyi_upper(found.events, neighbours, alpha, way), log_fraction(rest[0])
+            lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction), log_fraction(rest[0])
         )
         if value < best.bounds.upper:
             best = Answer(Bounds(0.0, value), RENYI)
@@ -207,35 +211,38 @@ def _wide(bounds: Bounds) -> bool:
     return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
 
 
-def _sampled_ceiling(found: Workload, ceiling: Bounds) -> Bounds:
+def _sampled_ceiling(workload: Workload, ceiling: Bounds) -> Bounds:
     """At delta = 0 the sum is exact, except where an irrational amplified epsilon was rounded up."""
-    if any(isinstance(event, ls.PoissonSampled) and event.neighbours == "replace" for event in found.events):
+    if any(isinstance(event, ls.PoissonSampled) and event.neighbours == "replace" for event in workload.events):
         return Bounds(0.0, ceiling.upper)
-    rounded = any(isinstance(event, (ls.PoissonSampled, ls.SampledWithoutReplacement)) for event in found.events)
-    return Bounds(ceiling.lower * (1 - 1e-13), ceiling.upper) if rounded and not found.loose else ceiling
+    rounded = any(isinstance(event, (ls.PoissonSampled, ls.SampledWithoutReplacement)) for event in workload.events)
+    return Bounds(ceiling.lower * (1 - 1e-13), ceiling.upper) if rounded and not workload.loose else ceiling
 
 
-def _delta_one(found: Workload, neighbours: str, target: Fraction, way: Direction, engine: str | None) -> Answer:
-    low_mass, high_mass = mass_at_infinity(found.events)
-    total = _pure_sum(found.events)
-    best, lower = Answer(Bounds(0.0, 1.0), "none"), 0.0
+def _solve_delta(
+    workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None
+) -> Answer:
+    low_mass, high_mass = mass_at_infinity(workload.events)
+    total = _pure_sum(workload.events)
+    best = Answer(Bounds(0.0, 1.0), "none")
+    lower = 0.0
     if total is not None and total <= target:
         best = Answer(Bounds(0.0, 0.0), PURE)
     else:
-        if not found.vague:
+        if not workload.vague:
             try:
-                best = solve(found.upper[way], Target(epsilon=target), engine=engine)
+                best = solve(workload.upper[direction], Target(epsilon=target), engine=engine)
                 lower = best.bounds.lower
             except OutOfReach:
                 best = Answer(Bounds(0.0, 1.0), "none")
-        if found.loose:
+        if workload.loose:
             try:
-                lower = solve(found.lower[way], Target(epsilon=target), engine=engine).bounds.lower
+                lower = solve(workload.lower[direction], Target(epsilon=target), engine=engine).bounds.lower
             except OutOfReach:
                 lower = 0.0
-        if engine is None and (found.loose or _wide(best.bounds)):
+        if engine is None and (workload.loose or _wide(best.bounds)):
             log_value, _ = conversion_log_delta(
-                lambda alpha: renyi_upper(found.events, neighbours, alpha, way), float(target)
+                lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction), float(target)
             )
             if math.exp(log_value) < best.bounds.upper:
                 best = Answer(Bounds(0.0, math.exp(log_value)), RENYI)
@@ -243,9 +250,11 @@ def _delta_one(found: Workload, neighbours: str, target: Fraction, way: Directio
             # the loss never exceeds the sum, so neither does 1 - e^{eps - loss}
             clipped = -math.expm1(-float(total - target)) * (1 + 1e-15)
             if clipped < best.bounds.upper:
-                best, lower = Answer(Bounds(0.0, clipped), PURE), min(lower, clipped)
+                best = Answer(Bounds(0.0, clipped), PURE)
+                lower = min(lower, clipped)
     low = float(low_mass) + (1 - float(low_mass)) * lower
     high = float(high_mass) + (1 - float(high_mass)) * best.bounds.upper
     if low_mass or high_mass:
-        low, high = low * (1 - 1e-15), min(1.0, high * (1 + 1e-15))
+        low = low * (1 - 1e-15)
+        high = min(1.0, high * (1 + 1e-15))
     return Answer(Bounds(min(low, high), high), best.engine)

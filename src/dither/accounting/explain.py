@@ -16,7 +16,7 @@ from dither.accounting.curves import mass_at_infinity, read_epsilon
 from dither.accounting.guarantees import pure_epsilon
 from dither.accounting.renyi import conversion_epsilon, renyi_upper, zcdp
 from dither.accounting.routes import log_fraction
-from dither.accounting.workload import DIRECTIONS, Events, alternatives
+from dither.accounting.workload import DIRECTIONS, Direction, Events, alternatives
 from dither.canonical import Number, exact
 from dither.errors import DitherError
 from dither.privacy import losses as ls
@@ -33,7 +33,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class LossExplanation:
     """What each theorem gives for a loss at a delta, and what is true."""
 
     loss: ls.Loss
@@ -73,7 +73,7 @@ class Explanation:
 
 
 @refuse_beyond_floats
-def explain(loss: ls.Loss, delta: Number) -> Explanation:
+def explain(loss: ls.Loss, delta: Number) -> LossExplanation:
     """Which theorem and engine give which number for this loss.
 
     >>> from dither.privacy.losses import Laplace
@@ -97,17 +97,17 @@ def explain(loss: ls.Loss, delta: Number) -> Explanation:
         if all(value is not None and math.isfinite(value) for value in values):
             rungs.append(Rung(name, max(value for value in values if value is not None), theorem))
     rungs.append(Rung("exact", reading.bounds.upper, reading.engine))
-    return Explanation(loss, float(target), tuple(rungs), reading.bounds, reading.engine, reading.direction)
+    return LossExplanation(loss, float(target), tuple(rungs), reading.bounds, reading.engine, reading.direction)
 
 
 def _pairs(events: Events) -> list[tuple[float, int]] | None:
-    found = []
+    pairs = []
     for event, count in events.items():
         epsilon = pure_epsilon(event)
         if epsilon is None:
             return None
-        found.append((float(epsilon), count))
-    return found
+        pairs.append((float(epsilon), count))
+    return pairs
 
 
 def _basic(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
@@ -139,10 +139,11 @@ def _renyi(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
     if target <= mass:
         return None
     rest = log_fraction((target - mass) / (1 - mass))
-    return max(
-        conversion_epsilon(lambda alpha, way=way: renyi_upper(events, loss.neighbours, alpha, way), rest)[0]  # type: ignore[misc]
-        for way in DIRECTIONS
-    )
+
+    def convert(direction: Direction) -> float:
+        return conversion_epsilon(lambda alpha: renyi_upper(events, loss.neighbours, alpha, direction), rest)[0]
+
+    return max(map(convert, DIRECTIONS))
 
 
 def _axes(axes: Any) -> Any:

@@ -24,8 +24,8 @@ _TOKEN = re.compile(
 )
 
 
-def _parallel(*parts: ls.Loss) -> ls.Loss:
-    return ls.Parallel(tuple(parts))
+def _parallel(*losses: ls.Loss) -> ls.Loss:
+    return ls.Parallel(tuple(losses))
 
 
 def _shuffled(epsilon: Fraction, users: Fraction, **common: Any) -> ls.Loss:
@@ -61,29 +61,32 @@ MOST_PARENTHESES = 100
 
 class _Parser:
     def __init__(self, text: str, common: dict[str, Any]) -> None:
-        self.text, self.common = text, common
+        self.text = text
+        self.common = common
         self.tokens: list[tuple[str, str, int]] = []
-        place = 0
-        while text[place:].strip():
-            match = _TOKEN.match(text, place)
+        position = 0
+        while text[position:].strip():
+            match = _TOKEN.match(text, position)
             if match is None:
-                at = place + len(text[place:]) - len(text[place:].lstrip())
-                raise self.error(f"unexpected {text[at]!r}", at)
+                start = position + len(text[position:]) - len(text[position:].lstrip())
+                raise self.error(f"unexpected {text[start]!r}", start)
             kind = ("number", "name", "sign")[match.lastindex - 1 if match.lastindex else 0]
             self.tokens.append((kind, match.group(match.lastindex or 1), match.start(match.lastindex or 1)))
-            place = match.end()
+            position = match.end()
         self.next = 0
 
-    def error(self, message: str, at: int | None = None) -> QueryError:
-        place = (
-            at if at is not None else (self.tokens[self.next][2] if self.next < len(self.tokens) else len(self.text))
+    def error(self, message: str, position: int | None = None) -> QueryError:
+        start = (
+            position
+            if position is not None
+            else (self.tokens[self.next][2] if self.next < len(self.tokens) else len(self.text))
         )
-        known = ", ".join(sorted(NAMES))
+        names = ", ".join(sorted(NAMES))
         return QueryError(
-            f"{message} at character {place + 1} of {shorten(self.text, 200)!r}: write e.g. 1000 * poisson(0.01, "
-            f"gaussian(1.1)); known names: {known}",
-            start=place,
-            end=place + 1,
+            f"{message} at character {start + 1} of {shorten(self.text, 200)!r}: write e.g. 1000 * poisson(0.01, "
+            f"gaussian(1.1)); known names: {names}",
+            start=start,
+            end=start + 1,
         )
 
     def peek(self) -> str:
@@ -98,11 +101,11 @@ class _Parser:
         self.next += 1
 
     def sum(self) -> ls.Loss:
-        parts = [self.product()]
+        terms = [self.product()]
         while self.peek() == "+":
             self.next += 1
-            parts.append(self.product())
-        return parts[0] if len(parts) == 1 else ls.compose(*parts)
+            terms.append(self.product())
+        return terms[0] if len(terms) == 1 else ls.compose(*terms)
 
     def product(self) -> ls.Loss:
         loss: ls.Loss | None = None
@@ -128,7 +131,8 @@ class _Parser:
         return loss if count == 1 else loss * int(count)
 
     def factor(self) -> ls.Loss | Fraction:
-        kind, text = self.kind(), self.peek()
+        kind = self.kind()
+        text = self.peek()
         if kind == "number":
             self.next += 1
             return self.number(text)
@@ -142,7 +146,8 @@ class _Parser:
         raise self.error("expected a loss or a number")
 
     def call(self) -> ls.Loss:
-        name, at = self.peek(), self.tokens[self.next][2]
+        name = self.peek()
+        start = self.tokens[self.next][2]
         if name not in NAMES:
             raise self.error(f"unknown loss {name!r}")
         self.next += 1
@@ -167,7 +172,7 @@ class _Parser:
         try:
             return make(*values, **named, **(self.common if leaf else {}))
         except (TypeError, ParameterError) as error:
-            raise self.error(f"{name}: {error}", at) from None
+            raise self.error(f"{name}: {error}", start) from None
 
     def argument(self) -> ls.Loss | Fraction:
         following = self.tokens[self.next + 1][1] if self.next + 1 < len(self.tokens) else ""

@@ -180,7 +180,7 @@ class Spent:
             raise ParameterError("the charge was computed for another rule (orders and caps are fixed at opening)")
 
 
-def parallel_spent(parts: Mapping[str, Spent] | Iterable[Spent], neighbours: Neighbours) -> tuple[Fraction, ...]:
+def parallel_spent(children: Mapping[str, Spent] | Iterable[Spent], neighbours: Neighbours) -> tuple[Fraction, ...]:
     """What children on the parts of one partition cost their parent (privacy-rules 15).
 
     The part must be a function of the unit. add_remove: the largest running total, per component; replace: the sum of
@@ -191,7 +191,7 @@ def parallel_spent(parts: Mapping[str, Spent] | Iterable[Spent], neighbours: Nei
     >>> parallel_spent([a, b], "add_remove"), parallel_spent([a, b], "replace")
     ((Fraction(1, 2),), (Fraction(5, 6),))
     """
-    states = list(parts.values() if isinstance(parts, Mapping) else parts)
+    states = list(children.values() if isinstance(children, Mapping) else children)
     if not states:
         raise ParameterError("a partition has at least one part")
     if neighbours not in ("add_remove", "replace"):

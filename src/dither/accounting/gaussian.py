@@ -30,7 +30,8 @@ def log_delta(mu: float, epsilon: float) -> float:
         if difference > 0:
             return -a * a / 2 + math.log(difference / 2)
         return -a * a / 2 - math.log(math.sqrt(2 * math.pi)) - 2 * math.log(max(abs(a), 1.0)) + math.log(mu)
-    first, second = float(log_ndtr(-a)), epsilon + float(log_ndtr(-b))
+    first = float(log_ndtr(-a))
+    second = epsilon + float(log_ndtr(-b))
     return first + math.log1p(-math.exp(second - first))
 
 
@@ -81,8 +82,10 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> Bounds:
         return Bounds(math.inf, math.inf)
     if gaussian_delta(mu_squared, Fraction(0)).upper <= delta:
         return Bounds(0.0, 0.0)
-    mu, target = math.sqrt(mu_squared), _log(delta)
-    low, high = 0.0, mu * (mu / 2 + math.sqrt(2 * max(1.0, -target)) + 2)
+    mu = math.sqrt(mu_squared)
+    target = _log(delta)
+    low = 0.0
+    high = mu * (mu / 2 + math.sqrt(2 * max(1.0, -target)) + 2)
     for _ in range(200):
         middle = (low + high) / 2
         if log_delta(mu, middle) > target:
@@ -95,10 +98,12 @@ def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> Bounds:
     lower, upper = low, high
     wide = step
     while gaussian_delta(mu_squared, Fraction(upper)).upper > delta:
-        upper, wide = upper + wide, wide * 4
+        upper = upper + wide
+        wide = wide * 4
     wide = step
     while lower > 0 and gaussian_delta(mu_squared, Fraction(lower)).lower < delta:
-        lower, wide = max(0.0, lower - wide), wide * 4
+        lower = max(0.0, lower - wide)
+        wide = wide * 4
     return Bounds(lower, upper)
 
 

@@ -28,12 +28,12 @@ _FFT = 10 * UNIT
 def _cumulant(measures: Sequence[Measure], step: float, c: float) -> float:
     """log of the total tilted mass."""
     total = 0.0
-    for item in measures:
-        z = (item.start + np.arange(len(item.masses))) * step
-        positive = item.masses > 0
-        exponent = np.log(item.masses[positive]) + c * z[positive]
+    for measure in measures:
+        z = (measure.start + np.arange(len(measure.masses))) * step
+        positive = measure.masses > 0
+        exponent = np.log(measure.masses[positive]) + c * z[positive]
         top = float(np.max(exponent))
-        total += item.count * (top + math.log(float(np.sum(np.exp(exponent - top)))))
+        total += measure.count * (top + math.log(float(np.sum(np.exp(exponent - top)))))
     return total
 
 
@@ -43,7 +43,7 @@ class LossGrid:
 
     c: float
     level: float
-    places: Real
+    losses: Real
     tilted: Real
     noise: float
     stray_top: float
@@ -55,8 +55,8 @@ class LossGrid:
     def delta(self, epsilon: float) -> float:
         """An upper (or lower) bound of delta at epsilon."""
         epsilon = epsilon - self.shift
-        above = self.places > epsilon
-        gap = self.places[above] - epsilon
+        above = self.losses > epsilon
+        gap = self.losses[above] - epsilon
         weight = np.exp(-self.c * gap) * -np.expm1(-gap)
         exponent = self.level - self.c * epsilon
         if exponent > 690:
@@ -64,7 +64,7 @@ class LossGrid:
         scale = math.exp(exponent)
         blur = 1e-12 + 8 * UNIT * (abs(self.level) + abs(self.c * epsilon))
         total = float(np.sum(self.tilted[above] * weight))
-        roundoff = (self.noise + 4 * UNIT * math.log2(len(self.places) + 2)) * float(np.sum(weight))
+        roundoff = (self.noise + 4 * UNIT * math.log2(len(self.losses) + 2)) * float(np.sum(weight))
         if self.side == "upper":
             finite = scale * (total + roundoff) * (1 + blur) + self.stray_top
             return min(1.0, finite + self.infinite)
@@ -82,22 +82,24 @@ def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: floa
     tilted_top = min((value - level + 38.0) / (other - c) for other, value in above)
     below = [(other, _cumulant(measures, step, other)) for other in (0.95 * c, 0.7 * c, 0.0, -c, -4 * c)]
     bottom = max((level - value - 38.0) / (c - other) for other, value in below)
-    least = sum(item.count * item.start for item in measures)
-    most = sum(item.count * (item.start + len(item.masses) - 1) for item in measures)
+    least = sum(measure.count * measure.start for measure in measures)
+    most = sum(measure.count * (measure.start + len(measure.masses) - 1) for measure in measures)
     first = max(least, math.floor(bottom / step))
     last = min(most, math.ceil(max(plain_top, tilted_top) / step))
-    wrapped_low, wrapped_high = first > least, last < most
+    wrapped_low = first > least
+    wrapped_high = last < most
     size = 1 << max(4, math.ceil(math.log2(max(last - first + 1, max(len(m.masses) for m in measures)) + 1)))
     if size > MOST_POINTS:
         raise OutOfReach
     product = np.ones(size // 2 + 1, complex)
-    slack, cap = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
-    for item in measures:
-        transform, error = _transform(item, step, c, size)
+    slack = np.zeros(size // 2 + 1)
+    cap = np.zeros(size // 2 + 1)
+    for measure in measures:
+        transform, error = _transform(measure, step, c, size)
         modulus = np.abs(transform)
-        product = product * transform**item.count
-        slack = slack + item.count * (np.log1p(error / np.maximum(modulus, 1e-300)) + 16 * UNIT)
-        cap = cap + item.count * np.log(modulus + error)
+        product = product * transform**measure.count
+        slack = slack + measure.count * (np.log1p(error / np.maximum(modulus, 1e-300)) + 16 * UNIT)
+        cap = cap + measure.count * np.log(modulus + error)
     magnitude = np.abs(product)
     spread = np.minimum(magnitude * np.expm1(np.minimum(slack, 60.0)), 2.0)
     # where the product has vanished, |F| + error raised to the count still bounds the truth
@@ -107,18 +109,19 @@ def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: floa
     ) / math.sqrt(size)
     tilted = np.roll(np.fft.irfft(product, size), -((first - least) % size))
     tilted = np.maximum(tilted, 0.0)
-    offset = sum((item.count * item.offset for item in measures), Fraction(0))
-    places = (first + np.arange(size, dtype=np.float64)) * step + float(offset)
+    offset = sum((measure.count * measure.offset for measure in measures), Fraction(0))
+    losses = (first + np.arange(size, dtype=np.float64)) * step + float(offset)
     keep = np.arange(size) <= max(last - first, 0)
     if not wrapped_low and not wrapped_high:
-        tilted, places = tilted[keep], places[keep]
-    infinite = sum(item.count * item.infinite for item in measures)
-    shift = sum(item.count * item.shift for item in measures)
-    rounding = 1e-12 * (1 + abs(float(offset))) + UNIT * 8 * float(np.max(np.abs(places)))
+        tilted = tilted[keep]
+        losses = losses[keep]
+    infinite = sum(measure.count * measure.infinite for measure in measures)
+    shift = sum(measure.count * measure.shift for measure in measures)
+    rounding = 1e-12 * (1 + abs(float(offset))) + UNIT * 8 * float(np.max(np.abs(losses)))
     return LossGrid(
         c,
         level + c * float(offset),
-        places,
+        losses,
         tilted,
         noise,
         math.exp(goal + 0.1) if wrapped_high else 0.0,
@@ -129,15 +132,15 @@ def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: floa
     )
 
 
-def _single(item: Measure) -> Measure:
-    return Measure(item.start, item.masses, 1)
+def _single(measure: Measure) -> Measure:
+    return Measure(measure.start, measure.masses, 1)
 
 
-def _transform(item: Measure, step: float, c: float, size: int) -> tuple[NDArray[np.complex128], float]:
+def _transform(measure: Measure, step: float, c: float, size: int) -> tuple[NDArray[np.complex128], float]:
     """The FFT of one tilted, normalised copy, and a bound on the error of every coefficient."""
-    z = (item.start + np.arange(len(item.masses))) * step
-    logs = np.where(item.masses > 0, np.log(np.maximum(item.masses, 1e-320)) + c * z, -1e6)
-    level = _cumulant([_single(item)], step, c)
+    z = (measure.start + np.arange(len(measure.masses))) * step
+    logs = np.where(measure.masses > 0, np.log(np.maximum(measure.masses, 1e-320)) + c * z, -1e6)
+    level = _cumulant([_single(measure)], step, c)
     weights = np.exp(logs - level)
     padded = np.zeros(size)
     padded[: len(weights)] = weights
@@ -149,13 +152,13 @@ def _transform(item: Measure, step: float, c: float, size: int) -> tuple[NDArray
 
 def measures(laws: Sequence[GridLaw], step: Fraction, side: Side, edge: float = FAR) -> list[Measure]:
     """Each law on the grid, above or below the truth."""
-    found = []
+    placed = []
     for law in laws:
         if isinstance(law, AtomsFactor):
-            found.append(atoms_measure(law, step, side))
+            placed.append(atoms_measure(law, step, side))
         else:
-            found.append(law.measure(float(step), side, edge))
-    return found
+            placed.append(law.measure(float(step), side, edge))
+    return placed
 
 
 def exact_step(laws: Sequence[GridLaw]) -> Fraction | None:
@@ -218,20 +221,23 @@ class GridPair:
 
 
 def _tilt(
-    found: Sequence[Measure], step: float, log_delta: float | None, epsilon: float | None, steepest: float
+    measures: Sequence[Measure], step: float, log_delta: float | None, epsilon: float | None, steepest: float
 ) -> float:
     def away(c: float) -> float:
-        level, more = _cumulant(found, step, c), _cumulant(found, step, c * 1.001)
-        less = _cumulant(found, step, c * 0.999)
-        slope, curve = (more - less) / (0.002 * c), max((more - 2 * level + less) / (0.001 * c) ** 2, 1e-12)
-        place = slope - 1 / c - 1 / (c + 1)
+        level = _cumulant(measures, step, c)
+        more = _cumulant(measures, step, c * 1.001)
+        less = _cumulant(measures, step, c * 0.999)
+        slope = (more - less) / (0.002 * c)
+        curve = max((more - 2 * level + less) / (0.001 * c) ** 2, 1e-12)
+        saddle_epsilon = slope - 1 / c - 1 / (c + 1)
         if epsilon is not None:
-            return place - epsilon
+            return saddle_epsilon - epsilon
         assert log_delta is not None
         spread = curve + 1 / c**2 + 1 / (c + 1) ** 2
-        return log_delta - (level - c * place - math.log(c * (c + 1)) - 0.5 * math.log(2 * math.pi * spread))
+        return log_delta - (level - c * saddle_epsilon - math.log(c * (c + 1)) - 0.5 * math.log(2 * math.pi * spread))
 
-    low, high = math.log(1e-3), math.log(steepest)
+    low = math.log(1e-3)
+    high = math.log(steepest)
     for _ in range(24):
         middle = (low + high) / 2
         low, high = (middle, high) if away(math.exp(middle)) < 0 else (low, middle)

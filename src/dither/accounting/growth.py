@@ -59,8 +59,8 @@ class Grown:
     parent: Grown | None = None
 
     @cached_property
-    def parts(self) -> _Parts:
-        return _parts(self.factors)
+    def groups(self) -> _FactorGroups:
+        return _group_factors(self.factors)
 
     def sharp(self, bounds: Bounds) -> bool:
         """Whether growing has cost little; a fresh contour sets the measure."""
@@ -83,17 +83,17 @@ def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
         if more is None:
             continue
         try:
-            place = old.contour.place if wanted.log_delta is None else old.root
-            contour = old.contour.extended(more, place) if more else old.contour
+            near_epsilon = old.contour.near_epsilon if wanted.log_delta is None else old.root
+            contour = old.contour.extended(more, near_epsilon) if more else old.contour
         except OutOfReach:
             break
         if wanted.log_delta is not None:
             # delta falls like e^(level - c epsilon)
-            place += max(0.0, contour.level - old.contour.level) / contour.c
-        yield Grown(contour, factors, place, old.slope, old.width, old)
+            near_epsilon += max(0.0, contour.level - old.contour.level) / contour.c
+        yield Grown(contour, factors, near_epsilon, old.slope, old.width, old)
         break
     contour = Contour.build(factors, log_delta=wanted.log_delta, epsilon=wanted.epsilon)
-    yield Grown(contour, factors, contour.place, -contour.c)
+    yield Grown(contour, factors, contour.near_epsilon, -contour.c)
 
 
 def below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
@@ -117,9 +117,9 @@ def _beyond(factors: Sequence[Factor], old: Grown, most: int) -> list[Factor] | 
     held = len(old.factors)
     if len(factors) >= held and all(map(is_, old.factors, factors)):  # appended to
         return list(factors[held:]) if len(factors) - held <= most else None
-    parts = _parts(factors)
-    more = _more(parts, old.parts, most)
-    return None if more is None else [*more, *parts.others]
+    groups = _group_factors(factors)
+    more = _more(groups, old.groups, most)
+    return None if more is None else [*more, *groups.others]
 
 
 def _rounded_up(level: float, more: float, turn: float) -> float:
@@ -128,31 +128,35 @@ def _rounded_up(level: float, more: float, turn: float) -> float:
 
 def keep(grown: Grown, wanted: Goal, bounds: Bounds | None, slope: float) -> None:
     """Remember a contour with the answer that it gave, if one was asked for; what it grew from before all others."""
-    known, parent = _kept.setdefault(wanted, []), grown.parent
+    grown_contours = _kept.setdefault(wanted, [])
+    parent = grown.parent
     _kept.move_to_end(wanted)
     if set(map(type, grown.factors)) <= _SIMPLE and (bounds is None or bounds.upper > 0):
         grown.parent = None
         if bounds is not None:
-            grown.root, grown.slope = bounds.upper, slope
+            grown.root = bounds.upper
+            grown.slope = slope
             grown.width = grown.width or (bounds.upper - bounds.lower) / bounds.upper
-        known.append(grown)
-    if parent is not None and any(one is parent for one in known):
-        known[:] = [one for one in known if one is not parent] + [parent]
-    del known[:-_MOST_TRIED]
+        grown_contours.append(grown)
+    if parent is not None and any(candidate is parent for candidate in grown_contours):
+        grown_contours[:] = [candidate for candidate in grown_contours if candidate is not parent] + [parent]
+    del grown_contours[:-_MOST_TRIED]
     while len(_kept) > _MOST_KEPT:
         _kept.popitem(last=False)
 
 
-class _Parts(NamedTuple):
+class _FactorGroups(NamedTuple):
     sampled: dict[Hashable, SampledGaussianFactor]
     rho: Fraction
     laplaces: LaplaceFactor | None
     others: list[Factor]
 
 
-def _parts(factors: Sequence[Factor]) -> _Parts:
+def _group_factors(factors: Sequence[Factor]) -> _FactorGroups:
     sampled: dict[Hashable, SampledGaussianFactor] = {}
-    rho, laplaces, others = Fraction(0), None, list[Factor]()
+    rho = Fraction(0)
+    laplaces = None
+    others = list[Factor]()
     for factor in factors:
         if isinstance(factor, SampledGaussianFactor):
             same = sampled.get(factor.floats_of_kind)
@@ -163,35 +167,36 @@ def _parts(factors: Sequence[Factor]) -> _Parts:
             laplaces = factor
         else:
             others.append(factor)
-    return _Parts(sampled, rho, laplaces, others)
+    return _FactorGroups(sampled, rho, laplaces, others)
 
 
 def _counts(laplaces: LaplaceFactor | None) -> dict[Fraction, int]:
     return {} if laplaces is None else dict(zip(laplaces.epsilons, laplaces.counts, strict=True))
 
 
-def _more(new: _Parts, old: _Parts, most: int) -> list[_Simple] | None:
+def _more(new: _FactorGroups, old: _FactorGroups, most: int) -> list[_Simple] | None:
     """What the new workload has beyond the old one; None if it lacks something, or has much more."""
     if new.rho < old.rho or len(new.sampled) - len(old.sampled) > most:
         return None
-    found: list[_Simple] = []
+    extra: list[_Simple] = []
     for key, factor in old.sampled.items():
         now = new.sampled.get(key)
         if now is None or now.count < factor.count:
             return None
         if now.count > factor.count:
-            found.append(now.times(now.count - factor.count))
-    found += [factor for key, factor in new.sampled.items() if key not in old.sampled]
-    if len(found) > most:
+            extra.append(now.times(now.count - factor.count))
+    extra += [factor for key, factor in new.sampled.items() if key not in old.sampled]
+    if len(extra) > most:
         return None
     if new.laplaces is not None or old.laplaces is not None:
-        held, now_held = _counts(old.laplaces), _counts(new.laplaces)
-        if any(now_held.get(one, 0) < count for one, count in held.items()):
+        held = _counts(old.laplaces)
+        now_held = _counts(new.laplaces)
+        if any(now_held.get(epsilon, 0) < count for epsilon, count in held.items()):
             return None
-        rest = {one: count - held.get(one, 0) for one, count in now_held.items()}
-        rest = {one: count for one, count in rest.items() if count}
+        rest = {epsilon: count - held.get(epsilon, 0) for epsilon, count in now_held.items()}
+        rest = {epsilon: count for epsilon, count in rest.items() if count}
         if rest:
-            found.append(LaplaceFactor(tuple(rest), tuple(rest.values())))
+            extra.append(LaplaceFactor(tuple(rest), tuple(rest.values())))
     if new.rho > old.rho:
-        found.append(GaussianFactor(new.rho - old.rho))
-    return found
+        extra.append(GaussianFactor(new.rho - old.rho))
+    return extra

@@ -19,18 +19,19 @@ def gaussian_mu_squared(loss: ls.Loss) -> Fraction | None:
     if isinstance(loss, ls.GaussianSum):
         return (loss.clip_norm * (1 if loss.neighbours == "add_remove" else 2) / loss.sigma) ** 2
     if isinstance(loss, ls.Composed):
-        parts = [gaussian_mu_squared(part) for part in loss.losses]
-        return sum((part for part in parts if part is not None), Fraction(0)) if None not in parts else None
+        terms = [gaussian_mu_squared(component) for component in loss.losses]
+        return sum((term for term in terms if term is not None), Fraction(0)) if None not in terms else None
     if isinstance(loss, ls.Repeated):
-        one = gaussian_mu_squared(loss.loss)
-        return None if one is None else one * loss.count
+        mu_squared = gaussian_mu_squared(loss.loss)
+        return None if mu_squared is None else mu_squared * loss.count
     return None
 
 
 def sigma_fraction(mu_squared: Fraction, side: str) -> Fraction:
     """sigma / shift with mu = shift / sigma, exact if it is rational, else rounded against the side asked for."""
     ratio = 1 / mu_squared
-    top, bottom = math.isqrt(ratio.numerator), math.isqrt(ratio.denominator)
+    top = math.isqrt(ratio.numerator)
+    bottom = math.isqrt(ratio.denominator)
     if top * top == ratio.numerator and bottom * bottom == ratio.denominator:
         return Fraction(top, bottom)
     near = Fraction(math.sqrt(ratio))
@@ -61,8 +62,8 @@ def pure_epsilon(event: ls.Loss) -> Fraction | None:
         inner = pure_epsilon(event.loss)
         return None if inner is None else inner * event.count
     if isinstance(event, ls.Composed):
-        parts = [pure_epsilon(part) for part in event.losses]
-        return None if None in parts else sum((part for part in parts if part is not None), Fraction(0))
+        terms = [pure_epsilon(component) for component in event.losses]
+        return None if None in terms else sum((term for term in terms if term is not None), Fraction(0))
     return None
 
 
@@ -83,5 +84,5 @@ def infinite_mass(event: ls.Loss, side: str = "upper") -> Fraction:
     if isinstance(event, ls.Repeated):
         return min(Fraction(1), event.count * infinite_mass(event.loss))
     if isinstance(event, ls.Composed):
-        return min(Fraction(1), sum((infinite_mass(part) for part in event.losses), Fraction(0)))
+        return min(Fraction(1), sum((infinite_mass(component) for component in event.losses), Fraction(0)))
     return _NONE

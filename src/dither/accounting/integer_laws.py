@@ -63,9 +63,12 @@ def discrete_gaussian(sigma: Fraction, sensitivity: int, count: int) -> AtomsFac
     exponents = x * x / (2 * float(sigma * sigma))
     weights = np.exp(-exponents)
     kept = weights > 0
-    x, exponents, weights = x[kept], exponents[kept], weights[kept]
+    x = x[kept]
+    exponents = exponents[kept]
+    weights = weights[kept]
     masses = weights / math.fsum(weights)
-    step, offset = sensitivity / (sigma * sigma), Fraction(sensitivity**2) / (2 * sigma * sigma)
+    step = sensitivity / (sigma * sigma)
+    offset = Fraction(sensitivity**2) / (2 * sigma * sigma)
     indices = -x
     # sub-Gaussian tails of the integer Gaussian, P and shifted Q alike; zero weights lie further out still
     tail = 4 * math.exp(-_TAIL)
@@ -90,9 +93,14 @@ def poisson_sampled(law: AtomsFactor, rate: Fraction, direction: str, count: int
     under_q = law.masses * np.exp(-law.losses)
     relative = law.relative + UNIT * (16 + 4 * np.abs(law.losses))
     if direction == "remove":
-        masses, missing, missing_q = (1 - q) * under_q + q * law.masses, law.missing + law.missing_q, law.missing_q
+        masses = (1 - q) * under_q + q * law.masses
+        missing = law.missing + law.missing_q
+        missing_q = law.missing_q
     else:
-        masses, missing, missing_q, loss = under_q, law.missing_q, law.missing + law.missing_q, -loss
+        masses = under_q
+        missing = law.missing_q
+        missing_q = law.missing + law.missing_q
+        loss = -loss
     return AtomsFactor(loss, masses, count, relative, missing, missing_q, None, loss_relative)
 
 

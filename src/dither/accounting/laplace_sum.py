@@ -28,17 +28,19 @@ def _rows(count: int) -> dict[int, list[int]]:
 
     From one j to the next a factor x - 1 is taken out and x + 1 put in; j = count has a series up to x^{count-1}.
     """
-    last, running = [], 0
+    last = []
+    running = 0
     for power in range(count):
         running += math.comb(count - 1, power)  # (x+1)^{count-1} / (x-1): minus the partial binomial sums
         last.append(-running)
-    found = {count: last[::-1]}
+    rows = {count: last[::-1]}
     row = [math.comb(count - 2, power) for power in range(count - 1)]
     for j in range(count - 1, max(1, count // 2) - 1, -1):
-        found[j] = row[::-1]
+        rows[j] = row[::-1]
         if j == 1:
             break
-        quotient, carry = [], 0
+        quotient = []
+        carry = 0
         for value in reversed(row):  # division by x + 1, from the highest power down
             carry = value - carry
             quotient.append(carry)
@@ -46,7 +48,7 @@ def _rows(count: int) -> dict[int, list[int]]:
         row = [
             (quotient[i - 1] if i else 0) - (quotient[i] if i < len(quotient) else 0) for i in range(len(quotient) + 1)
         ]
-    return found
+    return rows
 
 
 def _coefficient(row: list[int], count: int, half_tau: Fraction, bits: int) -> int:
@@ -55,7 +57,9 @@ def _coefficient(row: list[int], count: int, half_tau: Fraction, bits: int) -> i
     With x = 2s + 1 the residue at s = -1/2 is e^{-tau/2} 2^{1-count} times it.
     """
     point = (half_tau.numerator << bits) // half_tau.denominator
-    term, total, first = 1 << bits, 0, count - len(row)
+    term = 1 << bits
+    total = 0
+    first = count - len(row)
     for i in range(count):
         if i:
             term = (term * point >> bits) // i
@@ -66,31 +70,32 @@ def _coefficient(row: list[int], count: int, half_tau: Fraction, bits: int) -> i
     return total
 
 
-def laplace_delta(one: Fraction, count: int, epsilon: Fraction) -> Bounds:
-    """delta at epsilon >= 0 of `count` continuous Laplace mechanisms of sensitivity/scale = `one`.
+def laplace_delta(query_epsilon: Fraction, count: int, epsilon: Fraction) -> Bounds:
+    """delta at epsilon >= 0 of `count` continuous Laplace mechanisms of sensitivity/scale = `query_epsilon`.
 
     >>> round(laplace_delta(Fraction(1), 1, Fraction(1, 2)).upper, 14)   # 1 - exp(-1/4)
     0.2211992169286
     """
-    if epsilon >= count * one:
+    if epsilon >= count * query_epsilon:
         return Bounds(0.0, 0.0)
-    bounds = _delta(one, count, epsilon, 160)
-    return bounds if bounds.lower > 2.0**-100 else _delta(one, count, epsilon, 1200)
+    bounds = _delta(query_epsilon, count, epsilon, 160)
+    return bounds if bounds.lower > 2.0**-100 else _delta(query_epsilon, count, epsilon, 1200)
 
 
-def _delta(one: Fraction, count: int, epsilon: Fraction, exactness: int) -> Bounds:
+def _delta(query_epsilon: Fraction, count: int, epsilon: Fraction, exactness: int) -> Bounds:
     """To an absolute error of 2^-exactness."""
-    bits = exactness + count + 4 * count.bit_length() + int(count * one).bit_length() + 8
+    bits = exactness + count + 4 * count.bit_length() + int(count * query_epsilon).bit_length() + 8
     total = 0
     for j in range(count, count // 2 - 1, -1):
-        tau = (2 * j - count) * one - epsilon
+        tau = (2 * j - count) * query_epsilon - epsilon
         if tau <= 0:
             break
         total += math.comb(count, j) * _coefficient(_rows(count)[j], count, tau / 2, bits)
     with mpmath.workprec(bits):
         # e^{-(count-j) e} e^{-tau/2} is the same for every j; the pole at 0, for j = count, adds one
-        rest = (count * one - epsilon) / 2
+        rest = (count * query_epsilon - epsilon) / 2
         common = mpmath.ldexp(mpmath.exp(-mpmath.mpf(rest.numerator) / rest.denominator), 1 - count - bits)
         slack = mpmath.mpf(2) ** -exactness
-        low, high = float(1 + common * total - slack), float(1 + common * total + slack)
+        low = float(1 + common * total - slack)
+        high = float(1 + common * total + slack)
     return Bounds(max(0.0, down(low)), min(1.0, up(high)))

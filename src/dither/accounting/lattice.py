@@ -45,7 +45,9 @@ def delta_discrete_laplace(scale: Fraction, sensitivity: int, epsilon: Number) -
     >>> delta_discrete_laplace(Fraction(10), 1, 0.1)
     Bounds(lower=0.0, upper=0.0)
     """
-    eps, shift, scale = _epsilon(epsilon), _sensitivity(sensitivity), Fraction(scale)
+    eps = _epsilon(epsilon)
+    shift = _sensitivity(sensitivity)
+    scale = Fraction(scale)
     if eps >= shift / scale:
         return Bounds(0.0, 0.0)
     threshold = (eps * scale + shift) / 2
@@ -54,9 +56,9 @@ def delta_discrete_laplace(scale: Fraction, sensitivity: int, epsilon: Number) -
     # P(Z >= t - D) = 1 - a^(D-t+1) / (1+a) and e^eps P(Z >= t) = e^(eps - t/scale) / (1+a), a = e^(-1/scale)
     lost = exp_minus((shift - t + 1) / scale, _BITS)
     gain = exp_minus(t / scale - eps, _BITS)
-    one = 1 << _BITS
-    low = Fraction(one + step.low - lost.high - gain.high, one + step.high)
-    high = Fraction(one + step.high - lost.low - gain.low, one + step.low)
+    full = 1 << _BITS
+    low = Fraction(full + step.low - lost.high - gain.high, full + step.high)
+    high = Fraction(full + step.high - lost.low - gain.low, full + step.low)
     return Bounds(max(0.0, down(float(low))), min(1.0, up(float(high))))
 
 
@@ -67,7 +69,9 @@ def delta_discrete_gaussian(sigma: Fraction, sensitivity: int, epsilon: Number) 
     >>> 1.0345e-5 < lower <= upper < 1.0346e-5
     True
     """
-    eps, shift, sigma = _epsilon(epsilon), _sensitivity(sensitivity), Fraction(sigma)
+    eps = _epsilon(epsilon)
+    shift = _sensitivity(sensitivity)
+    sigma = Fraction(sigma)
     if shift == 0:
         return Bounds(0.0, 0.0)
     if eps > _LARGEST_EPSILON:
@@ -76,13 +80,14 @@ def delta_discrete_gaussian(sigma: Fraction, sensitivity: int, epsilon: Number) 
     t = threshold.numerator // threshold.denominator + 1
     if t - shift > 39 * sigma + 2:  # P(Z >= t - D) is below the sum of e^(-x^2 / 2 sigma^2) from 39 sigma on
         return Bounds(0.0, _TINY)
-    found = _by_sums(sigma, shift, eps, t) if sigma <= _SUMMED_UP_TO else _by_integrals(sigma, shift, eps, t)
-    return Bounds(max(0.0, found.lower), min(1.0, found.upper))
+    bounds = _by_sums(sigma, shift, eps, t) if sigma <= _SUMMED_UP_TO else _by_integrals(sigma, shift, eps, t)
+    return Bounds(max(0.0, bounds.lower), min(1.0, bounds.upper))
 
 
 def _by_sums(sigma: Fraction, shift: int, eps: Fraction, t: int) -> Bounds:
     """Term by term, over x = shift + y; terms left out lie past 40 sigma and weigh less than 1e-300 together."""
-    s, d = float(sigma), float(shift)
+    s = float(sigma)
+    d = float(shift)
     reach = math.ceil(40 * s) + 1
     y = np.arange(max(t - shift, -reach), max(t - shift, 0) + reach + 1, dtype=np.float64)
     power = y * y / (2 * s * s)
@@ -104,12 +109,14 @@ def _by_integrals(sigma: Fraction, shift: int, eps: Fraction, t: int) -> Bounds:
     It errs by at most 1/384 of the variation of the third derivative. The total is sigma sqrt(2 pi) (1 + 2 sum
     exp(-2 pi^2 sigma^2 k^2)), whose second factor is below 1 + 1e-300 here.
     """
-    s, e = float(sigma), float(eps)
-    near, far = float((t - shift - Fraction(1, 2)) / sigma), float((t - Fraction(1, 2)) / sigma)
-    one, two = (_tail(*at) - _slope(*at) / (24 * s * s) for at in ((0.0, near), (e, far)))
+    s = float(sigma)
+    e = float(eps)
+    near = float((t - shift - Fraction(1, 2)) / sigma)
+    far = float((t - Fraction(1, 2)) / sigma)
+    near_tail, far_tail = (_tail(*end) - _slope(*end) / (24 * s * s) for end in ((0.0, near), (e, far)))
     curved = (_variation(0.0, near) + _variation(e, far)) / (384 * s**4) * (1 + _ROUNDING)
-    slack = 2 * _ROUNDING * ((1 + near * near) * one + (1 + e + far * far) * two) + _TINY
-    return Bounds(one - two - curved - slack, one - two + curved + slack)
+    slack = 2 * _ROUNDING * ((1 + near * near) * near_tail + (1 + e + far * far) * far_tail) + _TINY
+    return Bounds(near_tail - far_tail - curved - slack, near_tail - far_tail + curved + slack)
 
 
 def _tail(e: float, z: float) -> float:

@@ -56,31 +56,39 @@ class GaussianLaw:
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
         """On the grid; what lies beyond `edge` standard deviations counts as infinite (above) or is dropped (below)."""
-        q, sigma = float(self.q), float(self.sigma)
+        q = float(self.q)
+        sigma = float(self.sigma)
         low, high = -edge * sigma, 1 + edge * sigma
-        first, last = math.floor(self._loss(low) / step), math.ceil(self._loss(high) / step)
+        first = math.floor(self._loss(low) / step)
+        last = math.ceil(self._loss(high) / step)
         if self.kind == "add":
-            first, last = math.floor(self._loss(high) / step), math.ceil(self._loss(low) / step)
+            first = math.floor(self._loss(high) / step)
+            last = math.ceil(self._loss(low) / step)
         if self.kind == "fixed":
             first = 0
         if last - first > MOST_POINTS:
             raise OutOfReach
-        places = np.arange(first, last + 1, dtype=np.float64) * step
-        y = np.clip(self._place(places), low - 1.0, high + 1.0)
-        shift = 1e-14 * (8 + float(np.max(np.abs(places))) + 1 / (sigma * sigma))
+        losses = np.arange(first, last + 1, dtype=np.float64) * step
+        y = np.clip(self._invert_loss(losses), low - 1.0, high + 1.0)
+        shift = 1e-14 * (8 + float(np.max(np.abs(losses))) + 1 / (sigma * sigma))
         bounds = np.sort(y)
-        middle, width = (bounds[1:] + bounds[:-1]) / 2, np.diff(bounds)
+        middle = (bounds[1:] + bounds[:-1]) / 2
+        width = np.diff(bounds)
         centre = _gaussian_mass(middle / sigma, width / sigma)
         right = _gaussian_mass((middle - 1) / sigma, width / sigma)
         mixed = (1 - q) * centre + q * right
         if self.kind == "plain":
-            p, other = right, centre
+            p = right
+            other = centre
         elif self.kind in ("remove", "fixed"):
-            p, other = mixed, centre
+            p = mixed
+            other = centre
         elif self.kind == "add":
-            p, other = centre[::-1], mixed[::-1]
+            p = centre[::-1]
+            other = mixed[::-1]
         else:
-            p, other = mixed, (1 - q) * centre + q * _gaussian_mass((middle + 1) / sigma, width / sigma)
+            p = mixed
+            other = (1 - q) * centre + q * _gaussian_mass((middle + 1) / sigma, width / sigma)
         relative = 1e-14 * (1 + middle**2 / sigma**2 / 50)
         relative = relative[::-1] if self.kind == "add" else relative
         p_side = p * (1 + relative) if side == "upper" else p * (1 - relative)
@@ -98,9 +106,10 @@ class GaussianLaw:
         forward, backward = log_ratio(float(self.q), x)[0]
         return float({"remove": forward, "fixed": forward, "add": -forward, "swap": forward - backward}[self.kind])
 
-    def _place(self, loss: Real) -> Real:
+    def _invert_loss(self, loss: Real) -> Real:
         """The y at which the loss takes a value, monotone; +-infinity outside the range."""
-        q, variance = float(self.q), float(self.sigma) ** 2
+        q = float(self.q)
+        variance = float(self.sigma) ** 2
         if self.kind == "plain":
             return loss * variance + 0.5
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -123,8 +132,10 @@ def _gaussian_mass(middle: Real, width: Real) -> Real:
     square = (half * middle) ** 2
     # e^{-m^2/2} times the integral of e^{-t^2/2} cosh(m t): series in the half width, for half * max(1, m) <= 1/2
     h2 = half * half
-    total, odd = np.ones_like(middle), np.ones_like(middle)
-    hermite_before, hermite = np.ones_like(middle), middle * middle - 1
+    total = np.ones_like(middle)
+    odd = np.ones_like(middle)
+    hermite_before = np.ones_like(middle)
+    hermite = middle * middle - 1
     for k in range(1, 12):
         odd = odd * h2 / ((2 * k) * (2 * k + 1))
         total = total + hermite * odd
@@ -143,11 +154,12 @@ def _place_cells(
     first: int, p_side: Real, p: Real, q: Real, relative: Real, step: float, side: Side, count: int, shift: float
 ) -> Measure:
     """Cells [g_j, g_{j+1}], j = first.., to grid masses."""
-    places = (first + np.arange(len(p))) * step
+    losses = (first + np.arange(len(p))) * step
     with np.errstate(over="ignore", invalid="ignore"):
-        lifted = np.where(q > 0, np.exp(np.minimum(places + np.log(np.maximum(q, 1e-320)), 700.0)), 0.0)
-    blur = (p + lifted) * (relative + 16 * UNIT * (1 + np.abs(places) * UNIT))
-    down_gap, grow = -math.expm1(-step), math.exp(step)
+        lifted = np.where(q > 0, np.exp(np.minimum(losses + np.log(np.maximum(q, 1e-320)), 700.0)), 0.0)
+    blur = (p + lifted) * (relative + 16 * UNIT * (1 + np.abs(losses) * UNIT))
+    down_gap = -math.expm1(-step)
+    grow = math.exp(step)
     over = p - lifted  # p (1 - e^{-f}) summed: what the cell has above its lower end
     masses = np.zeros(len(p) + 1)
     if side == "upper":
@@ -210,7 +222,8 @@ class LaplaceLaw:
 
     def measure(self, step: float, side: Side, edge: float = FAR) -> Measure:
         """On the grid; the loss is bounded, so `edge` has nothing to cut."""
-        eps, q = float(self.epsilon), float(self.q)
+        eps = float(self.epsilon)
+        q = float(self.q)
         # inner cells so fine that their images are far narrower than the grid; atoms and cells are placed as points
         cells = int(min(200_000, max(64, 16 * math.ceil(eps / step))))
         bounds = np.linspace(-eps, eps, cells + 1)
@@ -220,9 +233,11 @@ class LaplaceLaw:
         tops = np.array([[-eps, 0.5 * math.exp(-eps), 0.5], [eps, 0.5, 0.5 * math.exp(-eps)]])
         low = np.concatenate([bounds[:-1], tops[:, 0]])
         high = np.concatenate([bounds[1:], tops[:, 0]])
-        p, other = np.concatenate([p, tops[:, 1]]), np.concatenate([other, tops[:, 2]])
+        p = np.concatenate([p, tops[:, 1]])
+        other = np.concatenate([other, tops[:, 2]])
         if self.kind in ("remove", "add"):
-            low, high = log_ratio(q, low)[0], log_ratio(q, high)[0]
+            low = log_ratio(q, low)[0]
+            high = log_ratio(q, high)[0]
             mixed = (1 - q) * other + q * p
             p, other = (mixed, other) if self.kind == "remove" else (other, mixed)
             if self.kind == "add":
@@ -237,9 +252,11 @@ class LaplaceLaw:
             with np.errstate(invalid="ignore", divide="ignore"):
                 share = np.where(high > low, np.expm1(low - mean) / np.expm1(low - high), 1.0)
             share = np.clip(share + 64 * UNIT / np.maximum(high - low, 1e-12) * (high > low), 0.0, 1.0)
-            z, mass = np.concatenate([low, high]), np.concatenate([p * (1 - share), p * share])
+            z = np.concatenate([low, high])
+            mass = np.concatenate([p * (1 - share), p * share])
         else:
-            z, mass = mean, p
+            z = mean
+            mass = p
         placed = place_atoms(z, mass, 64 * UNIT, step, side, self.count, shift)
         if self.kind == "drawn":
             masses = placed.masses * q

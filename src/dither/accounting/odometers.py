@@ -80,12 +80,12 @@ class ZcdpOdometer:
 
 def _lines(delta: Fraction, first: Fraction) -> list[tuple[Fraction, Fraction]]:
     """(t_k, log(1/delta_k)) with delta_k = delta / ((k+1)(k+2)), which sum to less than delta."""
-    found = []
+    lines = []
     for k in range(_RUNGS):
         log = log_up((k + 1) * (k + 2) / delta)
         best = math.sqrt(float(log) / (float(first) * 2.0**k))
-        found.append((Fraction(best).limit_denominator(10**6) or Fraction(1, 10**6), log))
-    return found
+        lines.append((Fraction(best).limit_denominator(10**6) or Fraction(1, 10**6), log))
+    return lines
 
 
 @dataclass(frozen=True)

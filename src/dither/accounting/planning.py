@@ -26,7 +26,8 @@ MOST_STEPS = 10**12
 
 def smallest(fits: Callable[[Fraction], bool], start: Fraction, *, relative: float = 1e-9) -> Fraction:
     """The smallest number that fits, to a relative 1e-9 and from above, for a property that larger numbers keep."""
-    low, high = Fraction(0), start
+    low = Fraction(0)
+    high = start
     for _ in range(200):
         if fits(high):
             break
@@ -52,11 +53,14 @@ def _short(value: Fraction) -> Fraction:
 
 def largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = MOST_STEPS) -> int:
     """The largest count that fits, for a property that smaller counts keep; zero is refused."""
-    low, high = 0, max(1, min(guess, most))
+    low = 0
+    high = max(1, min(guess, most))
     if fits(high):
         factor = 1.125 if guess > 1 else 2.0
         while high <= most and (low == 0 or fits(high)):
-            low, high, factor = high, max(high + 1, int(high * factor)), factor * 1.5
+            low = high
+            high = max(high + 1, int(high * factor))
+            factor = factor * 1.5
     else:
         reach = high
         while low == 0:
@@ -78,24 +82,26 @@ def most_queries(loss: ls.Loss, epsilon: Number, delta: Number) -> int:
     >>> most_queries(ls.Pure(0.1), 1, 0)
     10
     """
-    goal, target = positive(epsilon, "epsilon"), exact(delta, "delta")
+    goal = positive(epsilon, "epsilon")
+    target = exact(delta, "delta")
     if target == 0:
-        one = pure_epsilon(loss)
-        if one is None or infinite_mass(loss):
+        query_epsilon = pure_epsilon(loss)
+        if query_epsilon is None or infinite_mass(loss):
             raise RefusedError("delta = 0 needs a pure loss: choose delta > 0, or Laplace noise", rule="pure budget")
-        return largest_count(lambda k: k * one <= goal)
+        return largest_count(lambda k: k * query_epsilon <= goal)
     return largest_count(lambda k: curve_epsilon(loss * k, target).upper <= goal)
 
 
 @refuse_beyond_floats
-def marginal_cost(spent: ls.Loss, asked: ls.Loss, delta: Number) -> Bounds:
+def marginal_cost(spent: ls.Loss, next_loss: ls.Loss, delta: Number) -> Bounds:
     """What the next question adds to epsilon at this delta, for a plan fixed in advance.
 
     >>> cost = marginal_cost(ls.Gaussian(10) * 99, ls.Gaussian(10), 1e-6)
     >>> round(cost.upper, 4)
     0.0279
     """
-    before, after = curve_epsilon(spent, delta), curve_epsilon(ls.compose(spent, asked), delta)
+    before = curve_epsilon(spent, delta)
+    after = curve_epsilon(ls.compose(spent, next_loss), delta)
     return Bounds(max(0.0, after.lower - before.upper), max(0.0, after.upper - before.lower))
 
 
@@ -121,12 +127,12 @@ def split(
         raise ParameterError(f"rule must be 'pure' or 'zcdp', got {quote(rule)}")
     shares = [(w * d * d) ** (1 / 3) if rule == "pure" else d * math.sqrt(w) for w, d in pairs]
     grain = 10**12
-    parts = [budget * Fraction(int(share / math.fsum(shares) * grain), grain) for share in shares]
+    amounts = [budget * Fraction(int(share / math.fsum(shares) * grain), grain) for share in shares]
     if len({round(share, 12) for share in shares}) == 1:
-        return tuple(budget / len(parts) for _ in parts)
-    largest = max(range(len(parts)), key=lambda i: parts[i])
-    parts[largest] += budget - sum(parts, Fraction(0))
-    return tuple(parts)
+        return tuple(budget / len(amounts) for _ in amounts)
+    largest = max(range(len(amounts)), key=lambda i: amounts[i])
+    amounts[largest] += budget - sum(amounts, Fraction(0))
+    return tuple(amounts)
 
 
 @refuse_beyond_floats
@@ -144,7 +150,7 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     if isinstance(loss, ls.Repeated):
         return ls.Repeated(group(loss.loss, size), loss.count)
     if isinstance(loss, ls.Composed):
-        return ls.compose(*(group(part, size) for part in loss.losses))
+        return ls.compose(*(group(component, size) for component in loss.losses))
     if isinstance(loss, ls.Gaussian):
         return ls.Gaussian(loss.sigma, loss.sensitivity * size, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.GaussianSum):
@@ -167,8 +173,8 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     if isinstance(loss, ls.ZCDP) and loss.delta == 0:
         return ls.ZCDP(loss.rho * size**2, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.Approx) and loss.epsilon > 0:
-        each = float(loss.epsilon)
-        ratio = math.expm1(size * each) / math.expm1(each) * (1 + 1e-14)
+        unit_epsilon = float(loss.epsilon)
+        ratio = math.expm1(size * unit_epsilon) / math.expm1(unit_epsilon) * (1 + 1e-14)
         if float(loss.delta) * ratio >= 1:
             raise RefusedError(f"a group of {size} has delta above one: the guarantee is empty", rule="group privacy")
         return ls.Approx(loss.epsilon * size, loss.delta * Fraction(ratio), **keep)  # type: ignore[arg-type]
@@ -210,7 +216,8 @@ def amplify(epsilon: Number, q: Number, delta: Number = 0) -> tuple[Bounds, Frac
 @refuse_beyond_floats
 def unamplify(epsilon: Number, q: Number) -> float:
     """The epsilon a mechanism may have so that its sample is `epsilon`-DP: log(1 + (e^eps - 1)/q), rounded down."""
-    rate, goal = as_float(positive(q, "q"), "q"), as_float(positive(epsilon, "epsilon"), "epsilon")
+    rate = as_float(positive(q, "q"), "q")
+    goal = as_float(positive(epsilon, "epsilon"), "epsilon")
     value = math.log1p(math.expm1(goal) / rate) if goal < 700 else goal - math.log(rate)
     return value * (1 - 1e-14)
 
@@ -227,7 +234,8 @@ def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> 
     >>> accuracy_floor(1, 1e-6, 1000, 590_000) is None
     True
     """
-    eps, target = as_float(positive(epsilon, "epsilon"), "epsilon"), exact(delta, "delta")
+    eps = as_float(positive(epsilon, "epsilon"), "epsilon")
+    target = exact(delta, "delta")
     if units < 1 or queries < 1:
         raise ParameterError("units and queries are positive integers")
     grown = math.expm1(eps) * (1 + 1e-14)
@@ -239,17 +247,18 @@ def accuracy_floor(epsilon: Number, delta: Number, units: int, queries: int) -> 
 @refuse_beyond_floats
 def cautions(loss: ls.Loss, delta: Number, units: int | None = None) -> list[str]:
     """What a reader of the number should be told."""
-    target, found = exact(delta, "delta"), []
+    target = exact(delta, "delta")
+    notes = []
     if units is not None and target * units >= 1:
-        found.append(
+        notes.append(
             f"delta = {number_text(target)} is not below 1/n = {1 / units:g}: releasing one unit outright would "
             "satisfy it"
         )
     upper = curve_epsilon(loss, target).upper
     if upper > 10:
-        found.append(f"epsilon = {upper:.3g} bounds the odds by e^{upper:.3g}: attach attack-based evidence")
+        notes.append(f"epsilon = {upper:.3g} bounds the odds by e^{upper:.3g}: attach attack-based evidence")
     if not math.isfinite(upper):
-        found.append("no finite epsilon at this delta")
+        notes.append("no finite epsilon at this delta")
     elif curve_delta(loss, 0).lower > 0.5:
-        found.append("an attacker between two neighbours can be right more than 75% of the time")
-    return found
+        notes.append("an attacker between two neighbours can be right more than 75% of the time")
+    return notes

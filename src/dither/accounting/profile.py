@@ -29,14 +29,14 @@ class Profile:
     epsilons: tuple[float, ...]
     deltas: tuple[Bounds, ...]
 
-    def __call__(self, place: Number) -> Bounds:
+    def __call__(self, epsilon: Number) -> Bounds:
         """A bracket of delta at any epsilon from the stored points alone: non-increasing, hence sound, not tight."""
-        at = as_float(place, "epsilon")
+        wanted = as_float(epsilon, "epsilon")
         lower, upper = 0.0, 1.0
         for point, bounds in zip(self.epsilons, self.deltas, strict=True):
-            if point <= at:
+            if point <= wanted:
                 upper = bounds.upper
-            if point >= at:
+            if point >= wanted:
                 lower = bounds.lower
                 break
         return Bounds(min(lower, upper), upper)
@@ -56,15 +56,15 @@ def profile(loss: ls.Loss, epsilons: Sequence[Number] | None = None) -> Profile:
     [0.382925, 0.126937, 0.020924]
     """
     if epsilons is None:
-        places = {0.0}
+        points = {0.0}
         for target in _DELTAS:
             upper = epsilon(loss, target).upper
             if math.isfinite(upper):
-                places.add(float(f"{upper:.6g}"))
-        chosen = sorted(places)
+                points.add(float(f"{upper:.6g}"))
+        chosen = sorted(points)
     else:
-        chosen = sorted({as_float(place, "epsilon") for place in epsilons})
-    return Profile(loss, tuple(chosen), tuple(delta(loss, place) for place in chosen))
+        chosen = sorted({as_float(point, "epsilon") for point in epsilons})
+    return Profile(loss, tuple(chosen), tuple(delta(loss, point) for point in chosen))
 
 
 @dataclass(frozen=True)
@@ -95,20 +95,22 @@ def tradeoff(loss: ls.Loss, false_positive: Sequence[Number] | None = None, *, p
     if any(not 0 <= rate <= 1 for rate in rates):
         raise ParameterError("false-positive rates lie in [0, 1]")
     last = epsilon(loss, 1e-6).upper
-    places = [min(last, 60.0) * (i / points) ** 1.5 for i in range(points + 1)] if math.isfinite(last) else [0.0, 60.0]
-    deltas = [delta(loss, place) for place in places]
-    found = []
+    grid = [min(last, 60.0) * (i / points) ** 1.5 for i in range(points + 1)] if math.isfinite(last) else [0.0, 60.0]
+    deltas = [delta(loss, point) for point in grid]
+    false_negatives = []
     for rate in rates:
         lower = upper = 0.0
-        for place, bounds in zip(places, deltas, strict=True):
-            lower = max(lower, _line(rate, place, bounds.upper))
+        for point, bounds in zip(grid, deltas, strict=True):
+            lower = max(lower, _line(rate, point, bounds.upper))
         # between two points: the smaller epsilon's slope with the larger epsilon's delta; beyond the last: delta >= 0
-        for i, place in enumerate(places):
-            least = deltas[i + 1].lower if i + 1 < len(places) else 0.0
-            upper = max(upper, 1 - least - math.exp(place) * rate, math.exp(-place) * max(0.0, 1 - least - rate))
-        found.append(Bounds(max(0.0, min(lower, upper) - 1e-15), min(1 - rate, upper + 1e-15) if rate < 1 else 0.0))
-    return TradeOff(tuple(rates), tuple(found), deltas[0])
+        for i, point in enumerate(grid):
+            least = deltas[i + 1].lower if i + 1 < len(grid) else 0.0
+            upper = max(upper, 1 - least - math.exp(point) * rate, math.exp(-point) * max(0.0, 1 - least - rate))
+        false_negatives.append(
+            Bounds(max(0.0, min(lower, upper) - 1e-15), min(1 - rate, upper + 1e-15) if rate < 1 else 0.0)
+        )
+    return TradeOff(tuple(rates), tuple(false_negatives), deltas[0])
 
 
-def _line(rate: float, place: float, delta_upper: float) -> float:
-    return max(1 - delta_upper - math.exp(place) * rate, math.exp(-place) * (1 - delta_upper - rate))
+def _line(rate: float, point: float, delta_upper: float) -> float:
+    return max(1 - delta_upper - math.exp(point) * rate, math.exp(-point) * (1 - delta_upper - rate))

@@ -37,8 +37,8 @@ def from_dp_event(event: Any, *, neighbours: ls.Neighbours = "add_remove", unit:
 def _read(name: str, event: Any, neighbours: ls.Neighbours, unit: str) -> ls.Loss:
     common: dict[str, Any] = {"neighbours": neighbours, "unit": unit}
 
-    def inner(part: Any) -> ls.Loss:
-        return from_dp_event(part, neighbours=neighbours, unit=unit)
+    def inner(inner_event: Any) -> ls.Loss:
+        return from_dp_event(inner_event, neighbours=neighbours, unit=unit)
 
     if name == "GaussianDpEvent":
         return ls.Gaussian(event.noise_multiplier, **common)
@@ -53,7 +53,7 @@ def _read(name: str, event: Any, neighbours: ls.Neighbours, unit: str) -> ls.Los
     if name == "SelfComposedDpEvent":
         return ls.Repeated(inner(event.event), event.count)
     if name == "ComposedDpEvent":
-        return ls.compose(*(inner(part) for part in event.events))
+        return ls.compose(*(inner(inner_event) for inner_event in event.events))
     if name == "PoissonSampledDpEvent":
         if neighbours == "replace":
             raise _refused(
@@ -94,7 +94,7 @@ def _event(node: ast.expr) -> Any:
         fields = {keyword.arg: _event(keyword.value) for keyword in node.keywords if keyword.arg}
         return type(name, (), fields)()
     if isinstance(node, (ast.List, ast.Tuple)):
-        return [_event(item) for item in node.elts]
+        return [_event(element) for element in node.elts]
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
     raise _refused("this text", "give repr(event) of a dp-accounting DpEvent, made of events, lists and numbers")
@@ -106,7 +106,8 @@ def _refused(name: str, remedy: str) -> RefusedError:
 
 def _randomized_response(event: Any, common: dict[str, Any]) -> ls.Loss:
     """k buckets, keep with probability 1 - p, else uniform: eps = log(1 + k (1-p)/p), rounded up."""
-    p, buckets = float(event.noise_parameter), int(event.num_buckets)
+    p = float(event.noise_parameter)
+    buckets = int(event.num_buckets)
     if p <= 0:
         raise _refused("RandomizedResponseDpEvent", "without noise there is no privacy")
     if common["neighbours"] != "replace":
@@ -128,10 +129,10 @@ def from_opacus(history: Iterable[tuple[float, float, int]], *, clip_norm: float
     Repeated(loss=PoissonSampled(q=1/100, loss=GaussianSum(sigma=11/10, clip_norm=1)), count=100, ...)
     """
     norm = exact(clip_norm, "clip_norm")
-    parts: list[ls.Loss] = []
+    phases: list[ls.Loss] = []
     for noise, rate, steps in history:
-        one = ls.GaussianSum(exact(noise, "noise_multiplier") * norm, norm, unit=unit)
-        parts.append(ls.Repeated(ls.PoissonSampled(exact(rate, "sample_rate"), one), steps))
-    if not parts:
+        step_loss = ls.GaussianSum(exact(noise, "noise_multiplier") * norm, norm, unit=unit)
+        phases.append(ls.Repeated(ls.PoissonSampled(exact(rate, "sample_rate"), step_loss), steps))
+    if not phases:
         return ls.Pure(Fraction(0), unit=unit)
-    return parts[0] if len(parts) == 1 else ls.compose(*parts)
+    return phases[0] if len(phases) == 1 else ls.compose(*phases)

@@ -21,7 +21,7 @@ from dither.accounting.guarantees import amplified_epsilon, gaussian_mu_squared,
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
 from dither.accounting.sampled import OutOfReach
 from dither.accounting.transforms import AtomsFactor
-from dither.accounting.workload import DIRECTIONS, Direction, Events, Law, alternatives, workload
+from dither.accounting.workload import DIRECTIONS, Direction, Events, Law, alternatives, build_workload
 from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
@@ -64,10 +64,10 @@ def _renyi_event(event: ls.Loss, alpha: float, direction: Direction) -> float:
     if isinstance(event, ls.DiscreteGaussian):
         # its atoms are cut far out, where high orders live: the concentrated bound, attained at integer orders
         return alpha * float(Fraction(event.sensitivity) ** 2 / (2 * event.sigma**2)) * (1 + _SLACK)
-    found = workload(Events([(event, 1)]), event.neighbours)
-    laws = found.upper[direction]
+    workload = build_workload(Events([(event, 1)]), event.neighbours)
+    laws = workload.upper[direction]
     smooth = any(isinstance(law, (GaussianLaw, LaplaceLaw)) for law in laws)
-    if found.vague or smooth or (_cut(laws) and pure_epsilon(event) is None):
+    if workload.vague or smooth or (_cut(laws) and pure_epsilon(event) is None):
         assert isinstance(event, ls.PoissonSampled)
         return _sampled_between(event, alpha, direction)
     return _from_laws(event, alpha, direction)
@@ -80,7 +80,7 @@ def _cut(laws: Sequence[Law]) -> bool:
 
 def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
     total = 0.0
-    for law in workload(Events([(event, 1)]), event.neighbours).upper[direction]:
+    for law in build_workload(Events([(event, 1)]), event.neighbours).upper[direction]:
         assert not isinstance(law, (GaussianLaw, LaplaceLaw))
         try:
             logs, error = law.log_mgf(alpha - 1, np.zeros(1), 1e-13)
@@ -99,7 +99,7 @@ def _from_laws(event: ls.Loss, alpha: float, direction: Direction) -> float:
 
 def _sampled_between(event: ls.PoissonSampled, alpha: float, direction: Direction) -> float:
     """Theorem 3.33 at the integers around, and the chord of the convex (order - 1) D_order; never above the whole."""
-    unsampled = max(_renyi_event(event.loss, alpha, way) for way in DIRECTIONS)
+    unsampled = max(_renyi_event(event.loss, alpha, either) for either in DIRECTIONS)
     low = math.floor(alpha)
     if event.neighbours == "replace" or low >= 2000:
         return unsampled
@@ -113,7 +113,8 @@ def _sampled_between(event: ls.PoissonSampled, alpha: float, direction: Directio
 def _sampled_integer_order(event: ls.PoissonSampled, order: int) -> float:
     """Theorem 3.33 (both directions, theorem 3.34): the sharp bound at an integer order from the inner curve."""
     p = float(event.q)
-    log_p, log_rest = math.log(p), math.log1p(-p)
+    log_p = math.log(p)
+    log_rest = math.log1p(-p)
     terms = [(order - 1) * log_rest + math.log1p((order - 1) * p)]
     for k in range(2, order + 1):
         inner = max(_renyi_event(event.loss, float(k), direction) for direction in DIRECTIONS)
@@ -156,20 +157,26 @@ def _minimise(value: Callable[[float], float]) -> tuple[float, float]:
     grid = [math.log(1e-3) + i * 0.46 for i in range(41)]
     heights = [value(point) for point in grid]
     best = min(range(len(grid)), key=heights.__getitem__)
-    low, high = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
+    low = grid[max(0, best - 1)]
+    high = grid[min(len(grid) - 1, best + 1)]
     ratio = (math.sqrt(5) - 1) / 2
-    one, two = high - ratio * (high - low), low + ratio * (high - low)
-    f_one, f_two = value(one), value(two)
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    left_value = value(left)
+    right_value = value(right)
     for _ in range(32):
-        if f_one < f_two:
-            high, two, f_two = two, one, f_one
-            one = high - ratio * (high - low)
-            f_one = value(one)
+        if left_value < right_value:
+            high = right
+            right = left
+            right_value = left_value
+            left = high - ratio * (high - low)
+            left_value = value(left)
         else:
-            low, one, f_one = one, two, f_two
-            two = low + ratio * (high - low)
-            f_two = value(two)
-    return min(((f_one, one), (f_two, two), (heights[best], grid[best])))[::-1]
+            low = left
+            left = right
+            left_value = right_value
+            right = low + ratio * (high - low)
+            right_value = value(right)
+    return min(((left_value, left), (right_value, right), (heights[best], grid[best])))[::-1]
 
 
 @refuse_beyond_floats
@@ -198,11 +205,11 @@ def rdp(loss: ls.Loss, alpha: Number) -> Bounds:
 
 
 def _renyi_lower(events: Events, neighbours: str, alpha: float) -> float:
-    found = workload(events, neighbours)
+    workload = build_workload(events, neighbours)
     best = 0.0
     for direction in DIRECTIONS:
         total = 0.0
-        for law in found.lower[direction]:
+        for law in workload.lower[direction]:
             if isinstance(law, (GaussianLaw, LaplaceLaw)):
                 continue
             try:
@@ -229,13 +236,15 @@ def zcdp(loss: ls.Loss) -> Concentrated:
     >>> round(zcdp(Pure(1)).rho.upper, 8)
     0.46211716
     """
-    worst, delta = Bounds(0.0, 0.0), Fraction(0)
+    worst = Bounds(0.0, 0.0)
+    delta = Fraction(0)
     for events in alternatives(loss):
         low = high = 0.0
         mass = Fraction(0)
         for event, count in events.items():
             bounds = _rho(event)
-            low, high = low + count * bounds.lower, high + count * bounds.upper
+            low += count * bounds.lower
+            high += count * bounds.upper
             mass = (
                 1 - (1 - mass) * (1 - infinite_mass(event)) ** count
                 if count < 10_000

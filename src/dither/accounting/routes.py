@@ -18,7 +18,7 @@ import numpy as np
 
 from dither.accounting.atomic import atomic
 from dither.accounting.bounds import Bounds, down, up
-from dither.accounting.contour import Contour, saddle_place
+from dither.accounting.contour import Contour, find_saddle_epsilon
 from dither.accounting.crossing import invert
 from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.accounting.grid import GridLaw, GridPair, exact_step
@@ -121,7 +121,8 @@ def _joined(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
         second = _grid(laws, target)
     except OutOfReach:
         return answer
-    (a, b), (c, d) = answer.bounds, second.bounds
+    a, b = answer.bounds
+    c, d = second.bounds
     return Answer(Bounds(max(a, c), min(b, d)), "grid of privacy losses, joined with the contour")
 
 
@@ -137,13 +138,14 @@ def _gaussian(law: GaussianFactor, target: Target) -> Answer:
 def _finish(curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0, certain: bool = False) -> Answer:
     """Read a curve of delta at an epsilon, or find where it crosses a delta (`certain`: not at zero)."""
     if target.epsilon is not None:
-        place = float(target.epsilon)
-        low, high = (place, place) if Fraction(place) == target.epsilon else (down(place), up(place))
+        epsilon = float(target.epsilon)
+        low, high = (epsilon, epsilon) if Fraction(epsilon) == target.epsilon else (down(epsilon), up(epsilon))
         return Answer(Bounds(curve(max(0.0, high)).lower, curve(max(0.0, low)).upper), name)
     assert target.delta is not None
     if target.delta[0] < _LEAST:
         raise OutOfReach  # below the floats: only routes in logarithms serve
-    low_delta, high_delta = _float_down(target.delta[0]), -_float_down(-target.delta[1])
+    low_delta = _float_down(target.delta[0])
+    high_delta = -_float_down(-target.delta[1])
     if target.floor > 0 and curve(target.floor).upper <= low_delta:
         return Answer(Bounds(0.0, target.floor), name)
     bounds, slope = invert(curve, max(low_delta, 5e-324), high_delta, guess, slope, certain)
@@ -160,18 +162,20 @@ def _exact(laws: Sequence[Law], target: Target) -> Answer:
     if len(laws) == 1 and isinstance(laws[0], SampledGaussianFactor) and laws[0].count == 1 and laws[0].kind != "swap":
         return _finish(_one_sampled(laws[0]), target, -2.0, "one Poisson sample of a Gaussian (half-line, closed form)")
     if len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and len(laws[0].epsilons) == 1:
-        one, count = laws[0].epsilons[0], laws[0].counts[0]
+        query_epsilon = laws[0].epsilons[0]
+        count = laws[0].counts[0]
         if count > MOST:
             raise OutOfReach
-        guess, slope = 1.0, -1.0
+        guess = 1.0
+        slope = -1.0
         if target.log_delta is not None:
-            guess, slope = saddle_place([laws[0]], target.log_delta)
+            guess, slope = find_saddle_epsilon([laws[0]], target.log_delta)
         return _finish(
-            lambda place: laplace_delta(one, count, Fraction(place)),
+            lambda epsilon: laplace_delta(query_epsilon, count, Fraction(epsilon)),
             target,
             slope,
             "exact sum of equal Laplaces (residues)",
-            min(guess, float(one) * count),
+            min(guess, float(query_epsilon) * count),
         )
     atoms = [law for law in laws if isinstance(law, AtomsFactor)]
     if len(atoms) < len(laws):
@@ -190,18 +194,20 @@ def _exact(laws: Sequence[Law], target: Target) -> Answer:
 def _one_sampled(law: SampledGaussianFactor) -> Curve:
     """One sampled Gaussian: the likelihood ratio is monotone, so the worst event is a half-line (320 digits)."""
 
-    def curve(place: float) -> Bounds:
+    def curve(epsilon: float) -> Bounds:
         with mpmath.workdps(340):
             q, sigma = (mpmath.mpf(x.numerator) / x.denominator for x in (law.q, law.sigma))
-            grow = mpmath.exp(mpmath.mpf(place) * (1 if law.kind == "remove" else -1))
+            grow = mpmath.exp(mpmath.mpf(epsilon) * (1 if law.kind == "remove" else -1))
             if grow <= 1 - q:
                 return Bounds(0.0, 0.0)
             edge = mpmath.mpf(1) / 2 + sigma**2 * mpmath.log((grow - 1 + q) / q)
             if law.kind == "remove":
-                rest, moved = mpmath.ncdf(-edge / sigma), mpmath.ncdf((1 - edge) / sigma)
+                rest = mpmath.ncdf(-edge / sigma)
+                moved = mpmath.ncdf((1 - edge) / sigma)
                 value = (1 - q - grow) * rest + q * moved
             else:
-                rest, moved = mpmath.ncdf(edge / sigma), mpmath.ncdf((edge - 1) / sigma)
+                rest = mpmath.ncdf(edge / sigma)
+                moved = mpmath.ncdf((edge - 1) / sigma)
                 value = rest - ((1 - q) * rest + q * moved) / grow
             slack = mpmath.mpf(10) ** -320
             return Bounds(max(0.0, down(float(value - slack))), min(1.0, up(float(value + slack))))
@@ -224,8 +230,8 @@ def _contour(laws: Sequence[Law], target: Target) -> Answer:
     for grown in contours(factors, wanted):
         contour = grown.contour
 
-        def curve(place: float, contour: Contour = contour) -> Bounds:
-            bounds = contour.delta(place)
+        def curve(epsilon: float, contour: Contour = contour) -> Bounds:
+            bounds = contour.delta(epsilon)
             return Bounds(bounds.lower, min(1.0, up(bounds.upper + missing))) if missing else bounds
 
         answer = _finish(curve, target, grown.slope, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
@@ -237,17 +243,17 @@ def _contour(laws: Sequence[Law], target: Target) -> Answer:
 
 def grid_laws(laws: Sequence[Law], side: str) -> list[GridLaw]:
     """The same laws in the representation of the grid engine."""
-    found: list[GridLaw] = []
+    converted: list[GridLaw] = []
     for law in laws:
         if isinstance(law, GaussianFactor):
-            found.append(GaussianLaw("plain", Fraction(1), sigma_fraction(2 * law.rho, side), 1))
+            converted.append(GaussianLaw("plain", Fraction(1), sigma_fraction(2 * law.rho, side), 1))
         elif isinstance(law, LaplaceFactor):
-            found += [LaplaceLaw("plain", Fraction(1), e, k) for e, k in zip(law.epsilons, law.counts, strict=True)]
+            converted += [LaplaceLaw("plain", Fraction(1), e, k) for e, k in zip(law.epsilons, law.counts, strict=True)]
         elif isinstance(law, SampledGaussianFactor):
-            found.append(GaussianLaw(law.kind, law.q, law.sigma, law.count))
+            converted.append(GaussianLaw(law.kind, law.q, law.sigma, law.count))
         else:
-            found.append(law)
-    return found
+            converted.append(law)
+    return converted
 
 
 def _deviation(law: GridLaw) -> float:
@@ -278,16 +284,17 @@ def grid_step(laws: Sequence[GridLaw], resolution: int) -> Fraction:
     total = math.sqrt(sum(law.count * _deviation(law) ** 2 for law in laws))
     span = max(_span(law) for law in laws)
     step = max(min(_deviation(law) for law in laws) * 16 / resolution, total / resolution, span / 8 / resolution, 1e-7)
-    places = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind in ("plain", "drawn")}
-    places |= {law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None}
-    if len(places) == 1:
-        (place,) = places
-        return place / math.ceil(float(place) / step)
+    lattice_steps = {law.epsilon for law in laws if isinstance(law, LaplaceLaw) and law.kind in ("plain", "drawn")}
+    lattice_steps |= {law.lattice[1] for law in laws if isinstance(law, AtomsFactor) and law.lattice is not None}
+    if len(lattice_steps) == 1:
+        (lattice_step,) = lattice_steps
+        return lattice_step / math.ceil(float(lattice_step) / step)
     return Fraction(step)
 
 
 def _grid(laws: Sequence[Law], target: Target, resolution: int = 8192) -> Answer:
-    upper, lower = grid_laws(laws, "upper"), grid_laws(laws, "lower")
+    upper = grid_laws(laws, "upper")
+    lower = grid_laws(laws, "lower")
     step = exact_step(upper) or grid_step(upper, resolution)
     for _ in range(8):
         try:

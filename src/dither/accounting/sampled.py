@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dither.accounting.transforms import UNIT, Complex, Real, sinc_envelope_gap
-from dither.accounting.trapezoid import Kind, OutOfReach, Row, log_ratio, rows, rows_and_levels
+from dither.accounting.trapezoid import Kind, OutOfReach, QuadratureRow, log_ratio, rows, rows_and_levels
 from dither.accounting.trapezoid import forget as rows_forget
 
 __all__ = ["Kind", "OutOfReach", "SampledGaussianFactor", "SampledGroup", "forget", "grouped", "log_ratio"]
@@ -109,43 +109,43 @@ class SampledGroup:
         return value, error
 
     def log_mgf_and_levels(
-        self, c: float, y: Real, tolerance: float, places: Sequence[float]
+        self, c: float, y: Real, tolerance: float, real_parts: Sequence[float]
     ) -> tuple[Complex, Real, Real]:
         """The same, and proved upper bounds on log M at several other real places."""
         wanted = [_row(factor, c, tolerance / len(self.factors)) for factor in self.factors]
-        still = [_row(factor, place, 1e-12) for place in places for factor in self.factors]
+        still = [_row(factor, real_part, 1e-12) for real_part in real_parts for factor in self.factors]
         logs, errors, levels = rows_and_levels(self.kind, wanted, y, still)
         counts = self.arrays[2]
         # roundoff: a product each, and so many additions
         errors = errors + (len(counts) + 1) * UNIT * np.abs(logs)
-        above = np.array(levels).reshape(len(places), len(counts)) @ counts
+        above = np.array(levels).reshape(len(real_parts), len(counts)) @ counts
         return counts @ logs, np.asarray(counts @ errors * (1 + 1e-12)), above + 1e-13 * (1 + np.abs(above))
 
-    def levels(self, places: Sequence[float]) -> Real:
+    def levels(self, real_parts: Sequence[float]) -> Real:
         """Proved upper bounds on log M(c) at several c at once."""
-        wanted = [_row(factor, c, 1e-12) for c in places for factor in self.factors]
+        wanted = [_row(factor, c, 1e-12) for c in real_parts for factor in self.factors]
         logs, errors = rows(self.kind, wanted, np.zeros(1))
-        each = (logs[:, 0].real + errors[:, 0]).reshape(len(places), len(self.factors))
-        return np.asarray(each @ self.arrays[2])
+        factor_levels = (logs[:, 0].real + errors[:, 0]).reshape(len(real_parts), len(self.factors))
+        return np.asarray(factor_levels @ self.arrays[2])
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """log M and its first two derivatives at c, roughly and cheaply: they choose the contour and prove nothing."""
         keys = [(self.kind, *factor.floats, c) for factor in self.factors]
-        missing = [key for key in keys if key not in _known]
+        missing = [key for key in keys if key not in _kept_cumulants]
         if missing:
             if len(missing) <= _FEW:  # the search for c will ask for its neighbours next: they cost next to nothing now
-                place = round(4 * math.log2(c))
-                near = {c, *(2.0 ** (other / 4) for other in range(place - 4, place + 5))}
+                index = round(4 * math.log2(c))
+                near = {c, *(2.0 ** (other / 4) for other in range(index - 4, index + 5))}
                 missing = [(*key[:4], other) for key in missing for other in near]
-            _known.update(zip(missing, _cumulants(self.kind, missing), strict=True))
-        total = self.arrays[2] @ np.array([_known[key] for key in keys])
-        _trim(_known)
+            _kept_cumulants.update(zip(missing, _cumulants(self.kind, missing), strict=True))
+        total = self.arrays[2] @ np.array([_kept_cumulants[key] for key in keys])
+        _trim(_kept_cumulants)
         return float(total[0]), float(total[1]), float(total[2])
 
     def decay(self, c: float, y: float) -> float:
-        known = _falls.get((self.key, c, y))
-        if known is not None:
-            return known
+        kept_fall = _falls.get((self.key, c, y))
+        if kept_fall is not None:
+            return kept_fall
         mass, lengths = self._layers(c)
         gap = np.sum(mass * sinc_envelope_gap(0.5 * y * lengths), axis=1) * (1 - 1e-9)
         fall = float(np.sum(self.arrays[2] * np.log1p(-np.clip(gap, 0.0, 1.0 - 1e-16)))) * (1 - 1e-12)
@@ -156,16 +156,16 @@ class SampledGroup:
     def _layers(self, c: float) -> tuple[Real, Real]:
         """The layers of every factor, those that are not known yet made together."""
         keys = [(self.kind, *factor.floats, c) for factor in self.factors]
-        missing = [place for place, key in enumerate(keys) if key not in _staircases]
+        missing = [index for index, key in enumerate(keys) if key not in _staircases]
         if missing:
-            chosen = [self.factors[place] for place in missing]
+            chosen = [self.factors[index] for index in missing]
             logs, errors = rows(self.kind, [_row(factor, c, 1e-12) for factor in chosen], np.zeros(1))
-            made = _layers(self.kind, [factor.floats for factor in chosen], c, logs.real + errors + 1e-10)
-            for place, mass, lengths in zip(missing, *made, strict=True):
-                _staircases[keys[place]] = (mass, lengths)
-        found = [_staircases[key] for key in keys]
+            layers = _layers(self.kind, [factor.floats for factor in chosen], c, logs.real + errors + 1e-10)
+            for index, mass, lengths in zip(missing, *layers, strict=True):
+                _staircases[keys[index]] = (mass, lengths)
+        staircases = [_staircases[key] for key in keys]
         _trim(_staircases)
-        return np.array([mass for mass, _ in found]), np.array([lengths for _, lengths in found])
+        return np.array([mass for mass, _ in staircases]), np.array([lengths for _, lengths in staircases])
 
     def largest(self) -> float:
         return sum(factor.largest() for factor in self.factors)
@@ -173,7 +173,7 @@ class SampledGroup:
 
 def forget() -> None:
     """Drop everything that was kept from earlier workloads (a cold start, for measuring)."""
-    _known.clear()
+    _kept_cumulants.clear()
     _falls.clear()
     _staircases.clear()
     rows_forget()
@@ -191,16 +191,16 @@ def grouped(factors: Sequence[SampledGaussianFactor]) -> list[SampledGroup]:
     return [SampledGroup(kind, tuple(factor for factor in factors if factor.kind == kind)) for kind in kinds]
 
 
-def _row(factor: SampledGaussianFactor, c: float, tolerance: float) -> Row:
+def _row(factor: SampledGaussianFactor, c: float, tolerance: float) -> QuadratureRow:
     """What is asked of the quadrature, rounded to the safe side so that rows are found again.
 
     No better than 2^-56, since the sum's own roundoff is larger; what is reached is computed, and counted.
     """
     finest = max(-56, 8 * math.floor(math.log2(tolerance / factor.count) / 8))
-    return Row(*factor.floats, c, finest, 4 * math.ceil(math.log(factor.count) / 4))
+    return QuadratureRow(*factor.floats, c, finest, 4 * math.ceil(math.log(factor.count) / 4))
 
 
-_known: dict[tuple[object, ...], Real] = {}
+_kept_cumulants: dict[tuple[object, ...], Real] = {}
 _falls: dict[tuple[tuple[object, ...], float, float], float] = {}
 _staircases: dict[tuple[object, ...], tuple[Real, Real]] = {}
 
@@ -213,11 +213,14 @@ def _cumulants(kind: Kind, laws: Sequence[tuple[Any, ...]]) -> Real:
     nodes = -left + (left + right) * share
     forward = log_ratio(q, (2 * nodes - 1) / (2 * sigma * sigma))[0]
     if kind == "remove":
-        base, loss = forward, forward
+        base = forward
+        loss = forward
     elif kind == "add":
-        base, loss = np.zeros_like(forward), -forward
+        base = np.zeros_like(forward)
+        loss = -forward
     else:
-        base, loss = forward, forward - log_ratio(q, (-2 * nodes - 1) / (2 * sigma * sigma))[0]
+        base = forward
+        loss = forward - log_ratio(q, (-2 * nodes - 1) / (2 * sigma * sigma))[0]
     exponent = base + c * loss - nodes * nodes / (2 * sigma * sigma)
     top = np.max(exponent, axis=1, keepdims=True)
     weight = np.exp(exponent - top)
@@ -247,12 +250,17 @@ def _layers(kind: Kind, laws: Sequence[tuple[float, float, float]], c: float, lo
     forward, _ = log_ratio(q, x)
     slope = q * np.exp(x - forward) / variance
     if kind == "remove":
-        tilt, loss, steep = (c + 1) * forward, forward, slope[:, 1:]
+        tilt = (c + 1) * forward
+        loss = forward
+        steep = slope[:, 1:]
     elif kind == "add":
-        tilt, loss, steep = -c * forward, -forward, slope[:, 1:]
+        tilt = -c * forward
+        loss = -forward
+        steep = slope[:, 1:]
     else:
         backward, _ = log_ratio(q, -(2 * nodes + 1) / (2 * variance))
-        tilt, loss = (c + 1) * forward - c * backward, forward - backward
+        tilt = (c + 1) * forward - c * backward
+        loss = forward - backward
         returning = q * np.exp(-(2 * nodes + 1) / (2 * variance) - backward) / variance
         steep = slope[:, 1:] + returning[:, :-1]
     log_density = -nodes * nodes / (2 * variance) - np.log(sigma * math.sqrt(2 * math.pi))
@@ -263,15 +271,16 @@ def _layers(kind: Kind, laws: Sequence[tuple[float, float, float]], c: float, lo
     lengths = np.maximum(np.abs(np.diff(loss)) - 1e-15 * (np.abs(loss[:, 1:]) + np.abs(loss[:, :-1])), 0.0)
     # running minima outwards from the peak: to its right of what was, to its left of what comes
     peak = np.argmax(heights, axis=1)[:, None]
-    place = np.arange(cells - 1)
-    rising = np.minimum.accumulate(np.where(place < peak, heights, np.inf)[:, ::-1], axis=1)[:, ::-1]
-    falling = np.minimum.accumulate(np.where(place >= peak, heights, np.inf), axis=1)
-    heights = np.where(place < peak, rising, falling)
+    cell = np.arange(cells - 1)
+    rising = np.minimum.accumulate(np.where(cell < peak, heights, np.inf)[:, ::-1], axis=1)[:, ::-1]
+    falling = np.minimum.accumulate(np.where(cell >= peak, heights, np.inf), axis=1)
+    heights = np.where(cell < peak, rising, falling)
     order = np.argsort(-heights, axis=1)
     heights = np.take_along_axis(heights, order, axis=1)
     spans = np.cumsum(np.take_along_axis(lengths, order, axis=1), axis=1)
     # fewer layers: a staircase that keeps some of the steps lies below the one that keeps all
     kept = np.linspace(0, cells - 2, _LAYERS).astype(int)
-    heights, spans = heights[:, kept], spans[:, kept]
+    heights = heights[:, kept]
+    spans = spans[:, kept]
     drops = heights - np.concatenate([heights[:, 1:], np.zeros_like(heights[:, :1])], axis=1)
     return drops * spans, spans

@@ -37,7 +37,8 @@ def _window(count: int, p: float) -> tuple[int, int]:
     goal = _TAIL / count * (1 + 1e-9)
     ends = []
     for far in (0, count):
-        near, beyond = mode, far
+        near = mode
+        beyond = far
         if _divergence(far / count, p) <= goal:
             ends.append(far)
             continue
@@ -60,8 +61,9 @@ def _binomial(count: int, p: float, relative: float) -> tuple[NDArray[np.int64],
     weights[mode - first + 1 :] = np.cumprod(right[mode - first :])
     weights[: mode - first] = np.cumprod(1 / right[: mode - first][::-1])[::-1]
     total = float(pairwise(weights))
-    each, steps = 6 * UNIT + relative, np.abs(values - mode)
-    spread = steps * each + float(np.sum(weights * steps)) / total * each + 64 * UNIT
+    ratio_error = 6 * UNIT + relative
+    steps = np.abs(values - mode)
+    spread = steps * ratio_error + float(np.sum(weights * steps)) / total * ratio_error + 64 * UNIT
     return values, weights / total, spread * 1.01
 
 
@@ -72,7 +74,9 @@ def clones(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
     if eps > 24:  # hardly anybody reports at random: nothing is gained
         raise OutOfReach
     if users == 1:
-        blanket, chance, blur = np.zeros(1, np.int64), np.ones(1), np.zeros(1)
+        blanket = np.zeros(1, np.int64)
+        chance = np.ones(1)
+        blur = np.zeros(1)
     else:
         blanket, chance, blur = _binomial(users - 1, math.exp(-eps), 16 * UNIT * (1 + eps / -math.expm1(-eps)))
     wide = 1 + 2 * math.isqrt(int(blanket[-1] * _TAIL / 2) + 1)
@@ -80,7 +84,9 @@ def clones(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
     windows = [_window(int(blanket[start]) + 1, 0.5) for start in range(0, len(blanket), size)]
     if sum(last - first + 1 for first, last in windows) > _MOST:  # before any of them is computed
         raise OutOfReach
-    losses, masses, errors = [], [], []
+    losses = []
+    masses = []
+    errors = []
     turn = math.tanh(eps / 2)
     for start in range(0, len(blanket), size):
         coins = int(blanket[start]) + 1
@@ -89,11 +95,12 @@ def clones(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
         losses.append(2 * np.arctanh(lean))
         masses.append(float(np.sum(chance[start : start + size])) * fair * (1 + lean))
         errors.append(float(np.max(blur[start : start + size])) + wrong + 64 * UNIT / (1 - turn))
-    places = np.concatenate(losses)
+    atom_losses = np.concatenate(losses)
     # the argument of artanh is known to 8 units, and near one it amplifies by lean / ((1 - lean^2) artanh(lean))
     amplified = 16 * UNIT * (1 + 1 / (1 - turn) / max(1.0, eps))
     missing = 8 * math.exp(-_TAIL)
-    return AtomsFactor(places, np.concatenate(masses), count, np.concatenate(errors), missing, missing, None, amplified)
+    atom_errors = np.concatenate(errors)
+    return AtomsFactor(atom_losses, np.concatenate(masses), count, atom_errors, missing, missing, None, amplified)
 
 
 @lru_cache(maxsize=64)
@@ -102,14 +109,19 @@ def responses(epsilon: Fraction, users: int, count: int) -> AtomsFactor:
     eps = float(epsilon)
     truth = 1 / (1 + math.exp(-eps))
     if users == 1:
-        y, chance, blur = np.zeros(1, np.int64), np.ones(1), np.zeros(1)
+        y = np.zeros(1, np.int64)
+        chance = np.ones(1)
+        blur = np.zeros(1)
     else:
         y, chance, blur = _binomial(users - 1, 1 - truth, 16 * UNIT * (1 + eps))
     # x = y + a coin; where the window was cut its edges are dropped, which lowers the curve
-    low, high = np.append(chance, 0.0), np.append(0.0, chance)  # y = x, y = x - 1
-    p, q = truth * high + (1 - truth) * low, (1 - truth) * high + truth * low
+    low = np.append(chance, 0.0)  # y = x
+    high = np.append(0.0, chance)  # y = x - 1
+    p = truth * high + (1 - truth) * low
+    q = (1 - truth) * high + truth * low
     kept = slice(None if y[0] == 0 else 1, None if y[-1] == users - 1 else -1)
-    p, q = p[kept], q[kept]
+    p = p[kept]
+    q = q[kept]
     error = 2 * np.max(blur, initial=0.0) + 64 * UNIT * (1 + eps)
     shift = np.log(p / q)
     least = np.maximum(np.abs(shift), 1e-300)

@@ -45,15 +45,16 @@ class Factor(Protocol):
 
 def log1p_complex(value: Complex) -> Complex:
     """log(1 + value) to full relative accuracy near zero (numpy's own complex log1p is not)."""
-    a, b = value.real, value.imag
-    one = 1 + a
-    found = np.empty(value.shape, complex)
-    found.real = 0.5 * np.log1p(np.maximum(2 * a + a * a + b * b, -0.75))
-    found.imag = np.arctan2(b, one)
-    size = np.hypot(one, b)
+    a = value.real
+    b = value.imag
+    one_plus = 1 + a
+    logs = np.empty(value.shape, complex)
+    logs.real = 0.5 * np.log1p(np.maximum(2 * a + a * a + b * b, -0.75))
+    logs.imag = np.arctan2(b, one_plus)
+    size = np.hypot(one_plus, b)
     if size.min(initial=1.0) < 0.5:
-        found.real = np.where(size < 0.5, np.log(np.maximum(size, 1e-300)), found.real)
-    return found
+        logs.real = np.where(size < 0.5, np.log(np.maximum(size, 1e-300)), logs.real)
+    return logs
 
 
 def rounded_one(size: Real) -> Real:
@@ -97,7 +98,8 @@ class GaussianFactor:
         return float(self.rho)
 
     def log_mgf(self, c: float, y: Real, tolerance: float) -> tuple[Complex, Real]:
-        square, turn = self.strength * (y * y), (self.strength * (2 * c + 1)) * y
+        square = self.strength * (y * y)
+        turn = (self.strength * (2 * c + 1)) * y
         level = self.strength * c * (c + 1)
         return level - square + 1j * turn, 8 * UNIT * (level + square + np.abs(turn))
 
@@ -135,7 +137,8 @@ class LaplaceFactor:
         s = (c + 1j * y)[None, :]
         # e^{-s eps} M(s) - 1 = s (e^{-(2s+1) eps} - 1) / (2s+1): exact algebra, no cancellation for small eps
         shrunk = -(2 * s + 1) * eps
-        real, imaginary = shrunk.real, shrunk.imag
+        real = shrunk.real
+        imaginary = shrunk.imag
         grown = np.expm1(real) - 2 * np.exp(real) * np.sin(imaginary / 2) ** 2 + 1j * np.exp(real) * np.sin(imaginary)
         offset = s / (2 * s + 1) * grown
         logs = s * eps + log1p_complex(offset)

@@ -40,7 +40,7 @@ class OutOfReach(Exception):
     """The proved error cannot be made small with a bearable number of nodes: another engine must serve."""
 
 
-class Row(NamedTuple):
+class QuadratureRow(NamedTuple):
     """One rate, noise and real part; the quadrature errs by 2^finest of M(c), the tails by e^-(50 + reserve).
 
     Rate, noise and variance are the exact ones rounded to floats: their roundoff is part of (Q3).
@@ -54,51 +54,56 @@ class Row(NamedTuple):
     reserve: int
 
 
-_found: OrderedDict[tuple[Kind, Row, float], tuple[Complex, Real]] = OrderedDict()
+_kept_rows: OrderedDict[tuple[Kind, QuadratureRow, float], tuple[Complex, Real]] = OrderedDict()
 
 
-def rows(kind: Kind, wanted: Sequence[Row], y: Real) -> tuple[Complex, Real]:
+def rows(kind: Kind, wanted: Sequence[QuadratureRow], y: Real) -> tuple[Complex, Real]:
     """(log M(c+iy), bound on its absolute error) of one copy, a row each; rows on a uniform y are kept."""
     logs, errors, _ = rows_and_levels(kind, wanted, y, ())
     return logs, errors
 
 
 def rows_and_levels(
-    kind: Kind, wanted: Sequence[Row], y: Real, still: Sequence[Row]
+    kind: Kind, wanted: Sequence[QuadratureRow], y: Real, still: Sequence[QuadratureRow]
 ) -> tuple[Complex, Real, list[float]]:
     """The same, and upper bounds of log M(c) for the few rows `still`, taken along with them."""
     uniform = len(y) == 1 or (y[0] == 0.0 and bool(np.all(y == np.arange(len(y)) * y[1])))
     pitch = float(y[1]) if len(y) > 1 else 0.0
-    logs, errors = np.empty((len(wanted), len(y)), complex), np.empty((len(wanted), len(y)))
+    logs = np.empty((len(wanted), len(y)), complex)
+    errors = np.empty((len(wanted), len(y)))
     missing = []
-    for place, row in enumerate(wanted):
-        known = _found.get((kind, row, pitch)) if uniform else None
-        if known is None or len(known[0]) < len(y) or (len(y) == 1 and y[0] != 0.0):
-            missing.append(place)
+    for index, row in enumerate(wanted):
+        kept = _kept_rows.get((kind, row, pitch)) if uniform else None
+        if kept is None or len(kept[0]) < len(y) or (len(y) == 1 and y[0] != 0.0):
+            missing.append(index)
         else:
-            logs[place], errors[place] = known[0][: len(y)], known[1][: len(y)]
-    unknown = [row for row in still if (kind, row, 0.0) not in _found]
+            logs[index] = kept[0][: len(y)]
+            errors[index] = kept[1][: len(y)]
+    unknown = [row for row in still if (kind, row, 0.0) not in _kept_rows]
     for chunk in _chunks(kind, wanted, missing, y) or ([[]] if unknown else []):
-        moving, standing = _evaluate(kind, [wanted[place] for place in chunk], y, unknown)
-        for row, one, other in zip(unknown, *standing, strict=True):
-            _found[kind, row, 0.0] = (one, other)
+        moving, standing = _evaluate(kind, [wanted[index] for index in chunk], y, unknown)
+        for row, row_logs, row_errors in zip(unknown, *standing, strict=True):
+            _kept_rows[kind, row, 0.0] = (row_logs, row_errors)
         unknown = []
         logs[chunk], errors[chunk] = moving
         if uniform and y[0] == 0.0:
-            for place, one, other in zip(chunk, *moving, strict=True):
-                _found[kind, wanted[place], pitch] = (one, other)
-    levels = [float(one[0].real) + float(other[0]) for one, other in (_found[kind, row, 0.0] for row in still)]
-    while len(_found) > _KEPT:
-        _found.popitem(last=False)
+            for index, row_logs, row_errors in zip(chunk, *moving, strict=True):
+                _kept_rows[kind, wanted[index], pitch] = (row_logs, row_errors)
+    levels = [
+        float(row_logs[0].real) + float(row_errors[0])
+        for row_logs, row_errors in (_kept_rows[kind, row, 0.0] for row in still)
+    ]
+    while len(_kept_rows) > _KEPT:
+        _kept_rows.popitem(last=False)
     return logs, errors, levels
 
 
 def forget() -> None:
     """Drop the rows that were kept (a cold start, for measuring)."""
-    _found.clear()
+    _kept_rows.clear()
 
 
-def _chunks(kind: Kind, wanted: Sequence[Row], missing: list[int], y: Real) -> list[list[int]]:
+def _chunks(kind: Kind, wanted: Sequence[QuadratureRow], missing: list[int], y: Real) -> list[list[int]]:
     """Rows that are evaluated together, so many that their panel stays small."""
     if not missing:
         return []
@@ -122,7 +127,9 @@ class _Rule(NamedTuple):
 _Panel = tuple[Complex, Real]
 
 
-def _evaluate(kind: Kind, wanted: Sequence[Row], y: Real, still: Sequence[Row] = ()) -> tuple[_Panel, _Panel]:
+def _evaluate(
+    kind: Kind, wanted: Sequence[QuadratureRow], y: Real, still: Sequence[QuadratureRow] = ()
+) -> tuple[_Panel, _Panel]:
     """Values and errors at all y of the rows that are wanted, and at zero of the rows that stand still."""
     q, sigma, variance, c, finest, reserve = np.array([*wanted, *still], dtype=np.float64).T
     moving = len(wanted)
@@ -151,7 +158,8 @@ def _evaluate(kind: Kind, wanted: Sequence[Row], y: Real, still: Sequence[Row] =
     logs = log1p_complex(excess) + np.repeat(shift, columns)
     size = np.abs(1 + excess)
     error = log_error(np.repeat(absolute, columns) + rounded_one(size), size) + 6 * UNIT * np.abs(logs)
-    cut, shape = moving * len(y), (moving, len(y))
+    cut = moving * len(y)
+    shape = (moving, len(y))
     return (logs[:cut].reshape(shape), error[:cut].reshape(shape)), (logs[cut:, None], error[cut:, None])
 
 
@@ -168,19 +176,24 @@ def _turns(loss: Real, grown: Real, y: Real) -> tuple[Complex, float]:
     fine = math.isqrt(len(y))
     coarse = -(-len(y) // fine)
     shape = (len(loss), -1, 1, _BLOCK)
-    loss, grown = loss.reshape(shape), grown.reshape(shape)
+    loss = loss.reshape(shape)
+    grown = grown.reshape(shape)
     first = np.arange(fine)[:, None] * y[1] * loss
     second = np.arange(coarse)[:, None] * (fine * y[1]) * loss
     near = np.concatenate([2 * np.sin(first / 2) ** 2, np.sin(first), np.ones_like(grown)], axis=2)
     far = np.concatenate([2 * np.sin(second / 2) ** 2, np.sin(second), np.ones_like(grown)], axis=2) * grown
     # over the nodes: products inside a block of 32 in any order, blocks by halving
     joined = pairwise(np.moveaxis(np.matmul(far, np.swapaxes(near, -1, -2)), 1, -1))
-    u2, s2, one2 = joined[:, :coarse], joined[:, coarse:-1], joined[:, -1:]
-    u1, s1, one1 = slice(fine), slice(fine, 2 * fine), slice(2 * fine, None)
-    found = np.empty((len(loss), coarse, fine), complex)
-    found.real = u2[..., u1] - s2[..., s1] - u2[..., one1] - one2[..., u1]
-    found.imag = one2[..., s1] + s2[..., one1] - s2[..., u1] - u2[..., s1]
-    return found.reshape(len(loss), -1)[:, : len(y)], 8.0
+    u2 = joined[:, :coarse]
+    s2 = joined[:, coarse:-1]
+    one2 = joined[:, -1:]
+    u1 = slice(fine)
+    s1 = slice(fine, 2 * fine)
+    one1 = slice(2 * fine, None)
+    turns = np.empty((len(loss), coarse, fine), complex)
+    turns.real = u2[..., u1] - s2[..., s1] - u2[..., one1] - one2[..., u1]
+    turns.imag = one2[..., s1] + s2[..., one1] - s2[..., u1] - u2[..., s1]
+    return turns.reshape(len(loss), -1)[:, : len(y)], 8.0
 
 
 def _steps(kind: Kind, variance: Real, c: Real, reach: Real, finest: Real) -> tuple[Real, Real]:
@@ -207,24 +220,28 @@ def _ends(kind: Kind, q: Real, sigma: Real, c: Real, step: Real, reserve: Real) 
         right = c + 1 + room
     if kind == "swap":
         right = right + sigma * np.sqrt(-2 * c * np.log1p(-q))
-    first, last = float((left / step).max()), float((right / step).max())
+    first = float((left / step).max())
+    last = float((right / step).max())
     if not first + last <= _LONGEST_RULE:
         raise OutOfReach
-    low, high = -math.ceil(first) - 1, math.ceil(last) + 1
+    low = -math.ceil(first) - 1
+    high = math.ceil(last) + 1
     return low, high + (low - high - 1) % _BLOCK
 
 
 def _tails(kind: Kind, q: Real, sigma: Real, c: Real, rule: _Rule, shift: Real) -> Real:
     """e^-shift times the sum beyond the nodes (Q2), by convexity of powers."""
-    left, right = -rule.nodes[:, 0] - rule.step, rule.nodes[:, -1] - rule.step
-    power, centre = c + 1, c * (c + 1) / (2 * sigma * sigma)
+    left = -rule.nodes[:, 0] - rule.step
+    right = rule.nodes[:, -1] - rule.step
+    power = c + 1
+    centre = c * (c + 1) / (2 * sigma * sigma)
     moved_place = left - c if kind == "add" else right - power
     far_left, far_right, far_moved = log_ndtr(np.array([-left, -right, -moved_place]) / sigma) - shift
     plain = np.exp(far_left) + np.exp(far_right)
     if kind == "add":
         rest = np.array([far_moved + centre + np.log(q), far_left - c * np.log1p(-q)])
-        one, other = np.exp(np.minimum(rest, 700.0))
-        return np.asarray(4 * (plain + np.minimum(np.exp(far_left) + one, other)))
+        moved_tail, plain_tail = np.exp(np.minimum(rest, 700.0))
+        return np.asarray(4 * (plain + np.minimum(np.exp(far_left) + moved_tail, plain_tail)))
     # (1-q + qw)^p <= (1-q) + q w^p, or lambda^{1-p} (1-q)^p + (1-lambda)^{1-p} (qw)^p for any lambda
     log_q = np.log(q)
     firsts = np.exp(np.minimum(far_right + c * _LOG_SHARES, 700.0))
@@ -251,9 +268,9 @@ def _roundoff(
     modulus = np.abs(rule.base) + (c + reach)[:, None] * size
     turned = np.minimum(2.0, reach[:, None] * size)
     terms = np.where(near[:, None], np.abs(excess), grown + rule.weights) + harder * grown * turned
-    each = (grown + rule.weights) * modulus * rule.loss_relative + terms * (rule.weight_relative + 4 * LIBM)
+    node_errors = (grown + rule.weights) * modulus * rule.loss_relative + terms * (rule.weight_relative + 4 * LIBM)
     depth = 2 + math.ceil(math.log2(terms.shape[1])) + (_BLOCK if harder > 1 else 0)
-    return np.asarray(1.01 * (each + (2 * depth * UNIT) * terms).sum(axis=1))
+    return np.asarray(1.01 * (node_errors + (2 * depth * UNIT) * terms).sum(axis=1))
 
 
 def log_ratio(q: float | Real, x: Real) -> tuple[Real, Real]:
@@ -269,19 +286,23 @@ def log_ratio(q: float | Real, x: Real) -> tuple[Real, Real]:
 
 
 def _rule(kind: Kind, q: Real, sigma: Real, variance: Real, ends: tuple[int, int], step: Real) -> _Rule:
-    q, variance = q[:, None], variance[:, None]
+    q = q[:, None]
+    variance = variance[:, None]
     nodes = np.arange(ends[0], ends[1] + 1, dtype=np.float64) * step[:, None]
     quadratic = nodes * nodes / (2 * variance)
     height = step / (sigma * math.sqrt(2 * math.pi))
     weights = np.exp(-quadratic) * height[:, None]
     forward, relative = log_ratio(q, (2 * nodes - 1) / (2 * variance))
     if kind == "remove":
-        base, loss = forward, forward
+        base = forward
+        loss = forward
     elif kind == "add":
-        base, loss = np.zeros_like(forward), -forward
+        base = np.zeros_like(forward)
+        loss = -forward
     else:
         backward, other = log_ratio(q, (-2 * nodes - 1) / (2 * variance))
-        base, loss = forward, forward - backward
+        base = forward
+        loss = forward - backward
         absolute = np.abs(forward) * relative + np.abs(backward) * other
         with np.errstate(divide="ignore", invalid="ignore"):
             joined = np.maximum(relative, absolute / np.abs(loss)) + UNIT

@@ -43,30 +43,30 @@ _MOST_ALTERNATIVES = 256
 class Events:
     """A multiset of elementary losses; equal ones are counted together (by a key far cheaper than canonical JSON)."""
 
-    def __init__(self, items: Iterable[tuple[ls.Loss, int]] = ()) -> None:
-        self._items: dict[Hashable, tuple[ls.Loss, int]] = {}
-        for loss, count in items:
+    def __init__(self, pairs: Iterable[tuple[ls.Loss, int]] = ()) -> None:
+        self._counts: dict[Hashable, tuple[ls.Loss, int]] = {}
+        for loss, count in pairs:
             self.add(loss, count)
 
     def add(self, loss: ls.Loss, count: int) -> None:
         key = _key(loss)
-        known = self._items.get(key)
-        self._items[key] = (loss, count) if known is None else (known[0], count + known[1])
+        earlier = self._counts.get(key)
+        self._counts[key] = (loss, count) if earlier is None else (earlier[0], count + earlier[1])
 
     def items(self) -> Iterable[tuple[ls.Loss, int]]:
-        return self._items.values()
+        return self._counts.values()
 
     def __iter__(self) -> Iterator[ls.Loss]:
-        return (loss for loss, _ in self._items.values())
+        return (loss for loss, _ in self._counts.values())
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._counts)
 
     def __add__(self, other: Events) -> Events:
         return Events((*self.items(), *other.items()))
 
     def identity(self) -> Hashable:
-        return frozenset((key, count) for key, (_, count) in self._items.items())
+        return frozenset((key, count) for key, (_, count) in self._counts.items())
 
 
 _NAMES: dict[str, tuple[str, ...]] = {}
@@ -74,16 +74,16 @@ _NAMES: dict[str, tuple[str, ...]] = {}
 
 def _names(loss: ls.Loss) -> tuple[str, ...]:
     if loss.type not in _NAMES:
-        _NAMES[loss.type] = tuple(item.name for item in fields(loss))
+        _NAMES[loss.type] = tuple(entry.name for entry in fields(loss))
     return _NAMES[loss.type]
 
 
 def _key(loss: ls.Loss) -> Hashable:
     """What makes two events equal; remembered on the (frozen) loss, since workloads grow by appending to old ones."""
-    known: Hashable = loss.__dict__.get("_accounting_key")
-    if known is None:
-        known = loss.__dict__["_accounting_key"] = _made_key(loss)
-    return known
+    key: Hashable = loss.__dict__.get("_accounting_key")
+    if key is None:
+        key = loss.__dict__["_accounting_key"] = _made_key(loss)
+    return key
 
 
 def _made_key(loss: ls.Loss) -> Hashable:
@@ -93,7 +93,7 @@ def _made_key(loss: ls.Loss) -> Hashable:
         if isinstance(value, ls.Loss):
             values.append(_key(value))
         elif isinstance(value, tuple):
-            values.append(tuple(sorted((_key(part) for part in value), key=repr)))
+            values.append(tuple(sorted((_key(component) for component in value), key=repr)))
         elif isinstance(value, Fraction):
             values.append((value.numerator, value.denominator))
         else:
@@ -106,35 +106,37 @@ _COMPOUND = (ls.Composed, ls.Repeated, ls.Parallel, ls.PoissonSampled)
 
 def _elementary(loss: ls.Loss) -> tuple[ls.Loss, int]:
     """The event and how often, of a loss that is one event or its repetition; else a count of zero."""
-    known: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
-    if known is None:
-        known = (loss.loss, loss.count) if isinstance(loss, ls.Repeated) else (loss, 1)
-        if isinstance(known[0], _COMPOUND) and not (isinstance(known[0], ls.PoissonSampled) and known[0].q < 1):
-            known = loss, 0
-        loss.__dict__["_accounting_event"] = known
-    return known
+    event_and_count: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
+    if event_and_count is None:
+        event_and_count = (loss.loss, loss.count) if isinstance(loss, ls.Repeated) else (loss, 1)
+        if isinstance(event_and_count[0], _COMPOUND) and not (
+            isinstance(event_and_count[0], ls.PoissonSampled) and event_and_count[0].q < 1
+        ):
+            event_and_count = loss, 0
+        loss.__dict__["_accounting_event"] = event_and_count
+    return event_and_count
 
 
 def alternatives(loss: ls.Loss) -> list[Events]:
     """Every multiset of elementary events that one unit may meet; more than one only below `Parallel`."""
     if isinstance(loss, ls.Composed):
-        found = [Events()]
-        for part in loss.losses:
-            event, count = _elementary(part)
+        multisets = [Events()]
+        for component in loss.losses:
+            event, count = _elementary(component)
             if count:
-                for events in found:
+                for events in multisets:
                     events.add(event, count)
                 continue
-            choices = alternatives(part)
+            choices = alternatives(component)
             if len(choices) == 1:
-                for events in found:
+                for events in multisets:
                     for event, count in choices[0].items():
                         events.add(event, count)
                 continue
-            found = [first + second for first in found for second in choices]
-            if len(found) > _MOST_ALTERNATIVES:
+            multisets = [first + second for first in multisets for second in choices]
+            if len(multisets) > _MOST_ALTERNATIVES:
                 raise _too_many()
-        return found
+        return multisets
     if isinstance(loss, ls.Repeated):
         inner = alternatives(loss.loss)
         if len(inner) > 1:
@@ -145,11 +147,11 @@ def alternatives(loss: ls.Loss) -> list[Events]:
             )
         return [Events((event, count * loss.count) for event, count in inner[0].items())]
     if isinstance(loss, ls.Parallel):
-        parts = [choice for part in loss.losses for choice in alternatives(part)]
+        options = [choice for component in loss.losses for choice in alternatives(component)]
         if loss.neighbours == "replace" and len(loss.losses) > 1:
-            groups = [alternatives(part) for part in loss.losses]
-            parts = [one + two for a, b in combinations(groups, 2) for one in a for two in b]
-        unique = list({part.identity(): part for part in parts}.values())
+            groups = [alternatives(component) for component in loss.losses]
+            options = [left + right for a, b in combinations(groups, 2) for left in a for right in b]
+        unique = list({option.identity(): option for option in options}.values())
         if len(unique) > _MOST_ALTERNATIVES:
             raise _too_many()
         return unique
@@ -184,7 +186,7 @@ class Workload:
         return self.upper["remove"] is self.upper["add"]
 
 
-def workload(events: Events, neighbours: str) -> Workload:
+def build_workload(events: Events, neighbours: str) -> Workload:
     """Pairs for every event of one alternative."""
     result = Workload(events, neighbours)
     result.upper = _laws(result, events, "upper")
@@ -195,17 +197,18 @@ def workload(events: Events, neighbours: str) -> Workload:
 def _laws(result: Workload, events: Events, side: str) -> dict[Direction, list[Law]]:
     """The laws of all events for either direction; one list for both if nothing is sampled."""
     rho = Fraction(0)
-    exact_sum, scaled = len(events) <= 32, 0
+    exact_sum = len(events) <= 32
+    scaled = 0
     laplaces: Counter[Fraction] = Counter()
-    found: list[Law] = []
+    common: list[Law] = []
     removed: list[Law] = []
     added: list[Law] = []
     responses: Counter[Fraction] = Counter()
     for event, count in events.items():
         if isinstance(event, ls.PoissonSampled):
-            one, other = _remembered(result, event, count, side)
-            removed += one
-            added += other
+            if_removed, if_added = _remembered(result, event, count, side)
+            removed += if_removed
+            added += if_added
             continue
         if isinstance(event, ls.Laplace):
             laplaces[event.sensitivity / event.scale] += count
@@ -225,21 +228,21 @@ def _laws(result: Workload, events: Events, side: str) -> dict[Direction, list[L
             gained, more, laws = _guarantee(result, event, count, side)
             rho += gained
             responses.update(more)
-            found += laws
+            common += laws
         else:
-            found += _remembered(result, event, count, side)[0]
-    found += [randomized_response(epsilon, count) for epsilon, count in sorted(responses.items())]
+            common += _remembered(result, event, count, side)[0]
+    common += [randomized_response(epsilon, count) for epsilon, count in sorted(responses.items())]
     if laplaces:
-        found.append(LaplaceFactor(tuple(laplaces), tuple(laplaces.values())))
+        common.append(LaplaceFactor(tuple(laplaces), tuple(laplaces.values())))
     if scaled:
         rho += Fraction(scaled, 1 << 400)
     if rho:
-        found.append(GaussianFactor(rho))
+        common.append(GaussianFactor(rho))
     # under replace the pair of a sample is its own mirror image
     if not removed or result.neighbours == "replace":
-        both = removed + found
+        both = removed + common
         return {"remove": both, "add": both}
-    return {"remove": removed + found, "add": added + found}
+    return {"remove": removed + common, "add": added + common}
 
 
 def _scaled(mu_squared: Fraction, count: int, side: str) -> int:
@@ -271,20 +274,21 @@ def _guarantee(
 
 def _remembered(result: Workload, event: ls.Loss, count: int, side: str) -> tuple[list[Law], list[Law]]:
     """The laws of an event, if removed and if added; on the (frozen) loss, since workloads grow by appending."""
-    known: dict[tuple[int, str], tuple[bool, bool, list[Law], list[Law]]] | None
-    known = event.__dict__.get("_accounting_laws")
-    found = None if known is None else known.get((count, side))
-    if found is None:
+    kept: dict[tuple[int, str], tuple[bool, bool, list[Law], list[Law]]] | None
+    kept = event.__dict__.get("_accounting_laws")
+    entry = None if kept is None else kept.get((count, side))
+    if entry is None:
         own = Workload(Events(), result.neighbours)
         removed = added = _sampled_or_integer(own, event, count, side, "remove")
         if isinstance(event, ls.PoissonSampled) and result.neighbours == "add_remove":
             added = _sampled_or_integer(own, event, count, side, "add")
-        found = (own.vague, own.loose, removed, added)
-        if (known is None or len(known) <= 64) and not any(isinstance(law, AtomsFactor) for law in removed):
-            event.__dict__.setdefault("_accounting_laws", {})[count, side] = found
-    vague, loose, removed, added = found
+        entry = (own.vague, own.loose, removed, added)
+        if (kept is None or len(kept) <= 64) and not any(isinstance(law, AtomsFactor) for law in removed):
+            event.__dict__.setdefault("_accounting_laws", {})[count, side] = entry
+    vague, loose, removed, added = entry
     if vague or loose:
-        result.vague, result.loose = result.vague or vague, result.loose or loose
+        result.vague = result.vague or vague
+        result.loose = result.loose or loose
     return removed, added
 
 
@@ -316,16 +320,17 @@ def _sampled_or_integer(result: Workload, event: ls.Loss, count: int, side: str,
 
 
 def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, direction: Direction) -> list[Law]:
-    inner, q = event.loss, event.q
+    inner = event.loss
+    q = event.q
     mu_squared = gaussian_mu_squared(inner)
     if event.neighbours == "replace":
         if isinstance(inner, ls.GaussianSum):
             sigma = inner.sigma / inner.clip_norm
             return [SampledGaussianFactor("swap", q, sigma, count)]
-        found = _drawn(inner, q, count) if mu_squared is None else None
-        if found is not None:
+        drawn_law = _drawn(inner, q, count) if mu_squared is None else None
+        if drawn_law is not None:
             result.loose = True
-            return [found] if side == "upper" else []
+            return [drawn_law] if side == "upper" else []
         raise RefusedError(
             f"Poisson sampling of {type(inner).__name__} under 'replace' has no proved pair here: give the clip norm, "
             "PoissonSampled(q, GaussianSum(sigma, clip_norm, neighbours='replace')), or account under 'add_remove'",
@@ -397,4 +402,4 @@ def _fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: in
     return [randomized_response(amplified, count)]
 
 
-__all__ = ["DIRECTIONS", "Direction", "Events", "Law", "OutOfReach", "Workload", "alternatives", "workload"]
+__all__ = ["DIRECTIONS", "Direction", "Events", "Law", "OutOfReach", "Workload", "alternatives", "build_workload"]

@@ -30,7 +30,7 @@ def to_dp_event(loss: ls.Loss, module: Any = None) -> Any:
 def _written(loss: ls.Loss) -> Event:
     match loss:
         case ls.Composed():
-            return "ComposedDpEvent", {"events": [_written(part) for part in loss.losses]}
+            return "ComposedDpEvent", {"events": [_written(component) for component in loss.losses]}
         case ls.Repeated():
             return "SelfComposedDpEvent", {"event": _written(loss.loss), "count": loss.count}
         case ls.Gaussian():
@@ -86,15 +86,15 @@ def _printed(event: Event) -> str:
 
 def _built(event: Event, module: Any) -> Any:
     name, fields = event
-    made = {
-        key: [_built(part, module) for part in value]
+    built_fields = {
+        key: [_built(member, module) for member in value]
         if isinstance(value, list)
         else _built(value, module)
         if isinstance(value, tuple)
         else value
         for key, value in fields.items()
     }
-    return getattr(module, name)(**made)
+    return getattr(module, name)(**built_fields)
 
 
 def _refused(loss: ls.Loss, why: str) -> RefusedError:

@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 
 from dither.accounting.curves import read_delta
-from dither.accounting.explain import Explanation, explain
+from dither.accounting.explain import LossExplanation, explain
 from dither.accounting.expressions import parse
 from dither.accounting.planning import cautions
 from dither.accounting.readers import from_opacus, parse_dp_event
@@ -90,7 +90,7 @@ def account(
     _show(ladder, epsilon, delta_bounds, notes)
 
 
-def _show(ladder: Explanation, epsilon: str | None, delta_bounds: Any, notes: list[str]) -> None:
+def _show(ladder: LossExplanation, epsilon: str | None, delta_bounds: Any, notes: list[str]) -> None:
     console = make_console()
     unit = ladder.loss.unit
     table = Table(

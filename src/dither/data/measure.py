@@ -21,7 +21,8 @@ from dither.plan.analysed_query import Analyses
 from dither.plan.facts import NO_FACTS, Facts, load_facts
 from dither.plan.grids import MOST_POINTS
 
-_ANY_KEY, _OTHER_KEY = bytes(32), bytes([1]) * 32
+_ANY_KEY = bytes(32)
+_OTHER_KEY = bytes([1]) * 32
 _FEW_CELLS = 10_000
 MOST_COMPILED = 64
 _BATCH = 1 << 20
@@ -93,9 +94,9 @@ class Measurer:
 
     def _make_room(self) -> None:
         if len(self._compiled) >= MOST_COMPILED:
-            for each in self._compiled.values():
-                if each.run is not None and each.run != each.sql:
-                    self._connection.execute(each.run.replace("EXECUTE", "DEALLOCATE", 1))
+            for statement in self._compiled.values():
+                if statement.run is not None and statement.run != statement.sql:
+                    self._connection.execute(statement.run.replace("EXECUTE", "DEALLOCATE", 1))
             self._compiled.clear()
 
     def measure(self, query: Query, sample_key: bytes | None = None) -> Any:
@@ -121,15 +122,15 @@ class Measurer:
             for code, *row in self._rows(query, sample_key):
                 cells[code] = row
             return {(): cells}
-        found = self._table(query, sample_key)
-        labels, first = self._labels(found, query)
-        codes = found.column(first).to_numpy().astype(np.int64)
+        table = self._table(query, sample_key)
+        labels, first = self._labels(table, query)
+        codes = table.column(first).to_numpy().astype(np.int64)
         # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64
-        values = [[int(value) for value in found.column(first + 1 + i).to_pylist()] for i in range(size[1])]
+        values = [[int(value) for value in table.column(first + 1 + i).to_pylist()] for i in range(size[1])]
         if not first:
             cells = np.zeros(size, object)
-            for place, column in enumerate(values):
-                cells[codes, place] = column
+            for index, column in enumerate(values):
+                cells[codes, index] = column
             return {(): cells}
         # only cells that hold rows: what a key takes must not grow with the declared cells, a key may be one person's
         by_key: dict[OpenKey, dict[int, tuple[int, ...]]] = {}
@@ -138,28 +139,28 @@ class Measurer:
         return by_key
 
     def _owners(self, query: Keys, sample_key: bytes | None) -> dict[OpenKey, int]:
-        found = self._table(query, sample_key)
-        labels, first = self._labels(found, query)
-        return dict(zip(labels, found.column(first).to_pylist(), strict=True))
+        table = self._table(query, sample_key)
+        labels, first = self._labels(table, query)
+        return dict(zip(labels, table.column(first).to_pylist(), strict=True))
 
     def _histograms(self, query: Quantiles, sample_key: bytes | None) -> dict[OpenKey, dict[int, Histogram]]:
-        if (known := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
-            filled = self._filled(query, sample_key, known.room)
-            filled[known.held - 1] += filled[known.held :].sum()  # 0: nothing lies outside its grid
-            places = np.flatnonzero(filled[: known.held])
-            if known.held == known.points:
-                return {(): {0: (places, filled[places])} if len(places) else {}}
-            return {(): dict(_split(places // known.points, places % known.points, filled[places]))}
-        found = self._table(query, sample_key)
-        labels, first = self._labels(found, query)
-        codes, places, counts = (found.column(first + i).to_numpy().astype(np.int64) for i in range(3))
-        order = np.argsort(codes * MOST_POINTS + places)  # fewer than 2**20 points, at most 10**6 codes
+        if (layout := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
+            filled = self._filled(query, sample_key, layout.room)
+            filled[layout.held - 1] += filled[layout.held :].sum()  # 0: nothing lies outside its grid
+            points = np.flatnonzero(filled[: layout.held])
+            if layout.held == layout.points:
+                return {(): {0: (points, filled[points])} if len(points) else {}}
+            return {(): dict(_split(points // layout.points, points % layout.points, filled[points]))}
+        table = self._table(query, sample_key)
+        labels, first = self._labels(table, query)
+        codes, points, counts = (table.column(first + i).to_numpy().astype(np.int64) for i in range(3))
+        order = np.argsort(codes * MOST_POINTS + points)  # fewer than 2**20 points, at most 10**6 codes
         if not first:
-            return {(): dict(_split(codes[order], places[order], counts[order]))}
+            return {(): dict(_split(codes[order], points[order], counts[order]))}
         rows_of: dict[OpenKey, list[int]] = {}
         for row in order.tolist():
             rows_of.setdefault(labels[row], []).append(row)
-        return {key: dict(_split(codes[rows], places[rows], counts[rows])) for key, rows in rows_of.items()}
+        return {key: dict(_split(codes[rows], points[rows], counts[rows])) for key, rows in rows_of.items()}
 
     def _filled(self, query: Quantiles, sample_key: bytes | None, room: int) -> NDArray[np.int64]:
         """How many rows each point of each cell holds, counted in an array as the rows come by."""
@@ -192,15 +193,15 @@ class Measurer:
 
     def _sql(self, query: Query, sample_key: bytes | None) -> str:
         rows = self._analyses.analyse_rows(query.plan)
-        if isinstance(query, Quantiles) and (known := spots(query, rows.columns)) is not None:
-            return spots_sql(query, rows, known.room, sample_key)
+        if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
+            return spots_sql(query, rows, layout.room, sample_key)
         return query_sql(query, rows, sample_key)
 
-    def _labels(self, found: Any, query: Query) -> tuple[list[OpenKey], int]:
+    def _labels(self, table: Any, query: Query) -> tuple[list[OpenKey], int]:
         """The unlisted keys of each row, and how many columns they take."""
         width = len(self._analyses.analyse_query(query).unlisted)
-        columns = [found.column(place).to_pylist() for place in range(width)]
-        return list(zip(*columns, strict=True)) if width else [()] * found.num_rows, width
+        columns = [table.column(index).to_pylist() for index in range(width)]
+        return list(zip(*columns, strict=True)) if width else [()] * table.num_rows, width
 
     def close(self) -> None:
         """Close the connection and give up the scratch folder; harmless when called again."""
@@ -211,9 +212,9 @@ class Measurer:
 
 
 def _split(
-    codes: NDArray[Any], places: NDArray[np.int64], counts: NDArray[np.int64]
+    codes: NDArray[Any], points: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> Iterator[tuple[int, Histogram]]:
     """The histogram of each code; codes are sorted."""
     edges = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
     for start, end in pairwise(edges):  # none at all without rows
-        yield int(codes[start]), (places[start:end], counts[start:end])
+        yield int(codes[start]), (points[start:end], counts[start:end])

@@ -36,7 +36,7 @@ from dither.privacy.noise.source import check_source
 
 
 @dataclass(frozen=True)
-class MomentsError:
+class MomentsErrorLaw:
     """The laws of the errors of the sums."""
 
     sums: tuple[LaplaceErrorLaw, ...]
@@ -98,16 +98,16 @@ class ClippedMoments:
         losses = [noise.loss() for noise in self.noises]
         return losses[0] if len(losses) == 1 else compose(*losses)
 
-    def error(self) -> MomentsError:
+    def error(self) -> MomentsErrorLaw:
         """The laws of the errors of the sums."""
-        return MomentsError(tuple(noise.error_law() for noise in self.noises), self.public_size is None)
+        return MomentsErrorLaw(tuple(noise.error_law() for noise in self.noises), self.public_size is None)
 
     def measure(self, values: Any) -> list[int]:
         """The exact sums: what the data layer computes, and the oracle of its tests."""
-        given = np.clip(exact_integers(values).astype(object), self.low, self.high)
+        clipped = np.clip(exact_integers(values).astype(object), self.low, self.high)
         width = self.high - self.low
-        centred: NDArray[Any] = 2 * given - (self.low + self.high)
-        sums = [len(given), int(centred.sum()), int((2 * centred * centred - width * width).sum())]
+        centred: NDArray[Any] = 2 * clipped - (self.low + self.high)
+        sums = [len(clipped), int(centred.sum()), int((2 * centred * centred - width * width).sum())]
         return sums[(0 if self.public_size is None else 1) : self.degree + 1]
 
     def release(self, values: Any, *, source: Words | None = None) -> list[int]:

@@ -20,13 +20,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dither.mechanisms.selection import Selection
+from dither.mechanisms.selection import SelectionMechanism
 from dither.privacy.losses import BoundedRange
 from dither.privacy.noise import Words, argmax_gumbel
 
 
 @dataclass(frozen=True)
-class ExponentialMechanism(Selection):
+class ExponentialMechanism(SelectionMechanism):
     """Chooses one of a public list of candidates by integer scores."""
 
     def loss(self) -> BoundedRange:

@@ -17,13 +17,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dither.mechanisms.selection import Selection
+from dither.mechanisms.selection import SelectionMechanism
 from dither.privacy.losses import Pure
 from dither.privacy.noise import Words, argmax_exponential
 
 
 @dataclass(frozen=True)
-class ReportNoisyMax(Selection):
+class ReportNoisyMax(SelectionMechanism):
     """Chooses one of a public list of candidates by integer scores."""
 
     def loss(self) -> Pure:

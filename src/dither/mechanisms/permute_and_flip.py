@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import number_text
 from dither.errors import ParameterError
-from dither.mechanisms.selection import Selection
+from dither.mechanisms.selection import SelectionMechanism
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.noise import Words, geometric, uniform_below
@@ -29,7 +29,7 @@ from dither.privacy.noise.source import check_source
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip(Selection):
+class PermuteAndFlip(SelectionMechanism):
     """Chooses one of a public list of candidates by integer scores."""
 
     def __post_init__(self) -> None:
@@ -42,16 +42,20 @@ class PermuteAndFlip(Selection):
         return Pure(self.epsilon, neighbours=self.neighbours, unit=self.unit)
 
     def release(self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None) -> int:
-        """The place of the winner.
+        """The index of the winner.
 
         Coins do not depend on the order, so the first head in random order is a uniform choice among all heads; the
         coin of a gap g falls heads when a geometric with P(G >= g) = exp(-g / scale) reaches g; the best always does.
         """
-        given = exact_integers(scores)
-        if given.ndim != 1 or not len(given):
+        exact_scores = exact_integers(scores)
+        if exact_scores.ndim != 1 or not len(exact_scores):
             raise ParameterError("scores must be a non-empty list of integers")
         supply = check_source(source)
-        wide = given.astype(object) if given.dtype != object and _spread(given) >= 1 << 63 else given
+        wide = (
+            exact_scores.astype(object)
+            if exact_scores.dtype != object and _spread(exact_scores) >= 1 << 63
+            else exact_scores
+        )
         gaps = wide.max() - wide
         heads = np.flatnonzero(geometric(self.scale, len(gaps), source=supply) >= gaps)
         return int(heads[uniform_below(len(heads), source=supply)])

@@ -78,7 +78,7 @@ class PrivateSelection:
         supply = check_source(source)
         best = run(supply)
         while not bernoulli(self.gamma, source=supply):
-            found = run(supply)
-            if found[0] > best[0]:
-                best = found
+            candidate = run(supply)
+            if candidate[0] > best[0]:
+                best = candidate
         return best

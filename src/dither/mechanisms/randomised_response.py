@@ -36,7 +36,7 @@ from dither.privacy.noise.source import check_source
 
 
 @dataclass(frozen=True)
-class ResponseError:
+class ResponseErrorLaw:
     """What is lost by lying: unbiased estimates of how many hold each value, and their variance."""
 
     epsilon: Fraction
@@ -79,8 +79,8 @@ class RandomisedResponse:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
-        known = isinstance(self.categories, int) and not isinstance(self.categories, bool)
-        if not known or not 2 <= self.categories <= 1 << 62:
+        is_integer = isinstance(self.categories, int) and not isinstance(self.categories, bool)
+        if not is_integer or not 2 <= self.categories <= 1 << 62:
             raise ParameterError(f"categories must be an integer of at least 2, got {quote(self.categories)}")
         if self.neighbours != "replace":
             raise ParameterError("randomised response protects a value, not whether someone answers: use replace")
@@ -91,32 +91,35 @@ class RandomisedResponse:
         kind = RandomizedResponse if self.categories == 2 else Pure
         return kind(self.epsilon, neighbours=self.neighbours, unit=self.unit)
 
-    def error(self) -> ResponseError:
+    def error(self) -> ResponseErrorLaw:
         """How answers turn into estimates."""
-        return ResponseError(self.epsilon, self.categories)
+        return ResponseErrorLaw(self.epsilon, self.categories)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """One answer for every value."""
-        given = exact_integers(values)
-        if given.size and not (int(given.min()) >= 0 and int(given.max()) < self.categories):
+        codes = exact_integers(values)
+        if codes.size and not (int(codes.min()) >= 0 and int(codes.max()) < self.categories):
             raise ParameterError(f"values must lie in 0 to {self.categories - 1}")
-        supply, lie = check_source(source), partial(lie_chance, self.epsilon, self.categories)
+        supply = check_source(source)
+        lie = partial(lie_chance, self.epsilon, self.categories)
         bar = _bar(self.epsilon, self.categories)
-        drawn = supply.words(given.size).reshape(given.shape)
+        drawn = supply.words(codes.size).reshape(codes.shape)
         lying = drawn < np.uint64(bar)
-        for place in np.argwhere(drawn == np.uint64(bar)):
-            lying[tuple(place)] = decide(lie, int(drawn[tuple(place)]), supply)
-        shift = 1 + uniform_below(self.categories - 1, given.shape, source=supply)
-        moved: NDArray[Any] = (given.astype(np.int64) + np.where(lying, shift, 0)) % self.categories
+        for index in np.argwhere(drawn == np.uint64(bar)):
+            lying[tuple(index)] = decide(lie, int(drawn[tuple(index)]), supply)
+        shift = 1 + uniform_below(self.categories - 1, codes.shape, source=supply)
+        moved: NDArray[Any] = (codes.astype(np.int64) + np.where(lying, shift, 0)) % self.categories
         return moved
 
 
 def lie_chance(epsilon: Fraction, categories: int, bits: int) -> Enclosure:
     """Enclosure of (k - 1) a / (1 + (k - 1) a), a = e^-eps, which grows with a."""
     work = bits + 64
-    a, one, others = exp_minus(epsilon, work), 1 << work, categories - 1
+    a = exp_minus(epsilon, work)
+    full = 1 << work
+    others = categories - 1
     low, high = (others * end for end in a)
-    return Enclosure((low << bits) // (one + low), -(-(high << bits) // (one + high)))
+    return Enclosure((low << bits) // (full + low), -(-(high << bits) // (full + high)))
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ from dither.privacy.losses import Loss, Neighbours
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectionMechanism:
     """The parameters of a selection; its scale is 2 sensitivity / epsilon, or sensitivity / epsilon if monotone."""
 
     epsilon: Fraction

@@ -40,7 +40,7 @@ Answer = bool | int | None
 
 
 @dataclass(frozen=True)
-class SparseVectorError:
+class SparseVectorErrorLaw:
     """Noise on the threshold and on each query: a miss or hit is right up to the sum of both."""
 
     threshold: LaplaceErrorLaw
@@ -67,10 +67,10 @@ class SparseVector:
 
     def __post_init__(self) -> None:
         for name in ("threshold_scale", "query_scale", "value_scale"):
-            given = getattr(self, name)
-            if given is None and name == "value_scale":
+            setting = getattr(self, name)
+            if setting is None and name == "value_scale":
                 continue
-            scale = positive(given, name)
+            scale = positive(setting, name)
             if not SMALLEST <= scale <= LARGEST:
                 raise ParameterError(f"{name} must lie between 1/1000 and 2**60, got {number_text(scale)}")
             object.__setattr__(self, name, scale)
@@ -112,16 +112,16 @@ class SparseVector:
     def loss(self) -> Loss:
         """What a whole run costs, however many queries it asks."""
         towards: dict[str, Any] = {"neighbours": self.neighbours, "unit": self.unit}
-        moved = (1 if self.monotone else 2) * self.hits * self.sensitivity
-        compared = Pure(self.sensitivity / self.threshold_scale + moved / self.query_scale, **towards)
+        total_change = (1 if self.monotone else 2) * self.hits * self.sensitivity
+        comparison_loss = Pure(self.sensitivity / self.threshold_scale + total_change / self.query_scale, **towards)
         if self.value_scale is None:
-            return compared
-        answered = DiscreteLaplace(self.value_scale, self.sensitivity, **towards)
-        return compared + (answered if self.hits == 1 else answered * self.hits)
+            return comparison_loss
+        value_loss = DiscreteLaplace(self.value_scale, self.sensitivity, **towards)
+        return comparison_loss + (value_loss if self.hits == 1 else value_loss * self.hits)
 
-    def error(self) -> SparseVectorError:
+    def error(self) -> SparseVectorErrorLaw:
         """How far from its threshold a value must be for its answer to be right."""
-        return SparseVectorError(LaplaceErrorLaw(self.threshold_scale), LaplaceErrorLaw(self.query_scale))
+        return SparseVectorErrorLaw(LaplaceErrorLaw(self.threshold_scale), LaplaceErrorLaw(self.query_scale))
 
     def start(self, *, source: Words | None = None) -> SparseVectorRun:
         """A run, in which each query may depend on the answers before it."""
@@ -132,12 +132,12 @@ class SparseVector:
     ) -> list[Answer]:
         """The answers to a list of queries, up to and including the last hit; each as `SparseVectorRun.ask` says."""
         run = self.start(source=source)
-        asked = exact_integers(values).tolist()
+        exact_values = exact_integers(values).tolist()
         levels = repeat(thresholds) if isinstance(thresholds, int) else list(thresholds)
-        if isinstance(levels, list) and len(levels) != len(asked):
-            raise ParameterError(f"{len(asked)} values need as many thresholds, got {len(levels)}")
+        if isinstance(levels, list) and len(levels) != len(exact_values):
+            raise ParameterError(f"{len(exact_values)} values need as many thresholds, got {len(levels)}")
         answers: list[Answer] = []
-        for value, threshold in zip(asked, levels, strict=False):
+        for value, threshold in zip(exact_values, levels, strict=False):
             if run.hits_left:
                 answers.append(run.ask(value, threshold))
         return answers
@@ -147,7 +147,8 @@ class SparseVectorRun:
     """A run in progress: one noisy threshold, and the hits that are left."""
 
     def __init__(self, rule: SparseVector, source: Words) -> None:
-        self._rule, self._source = rule, source
+        self._rule = rule
+        self._source = source
         self.hits_left = rule.hits
         self._shift = discrete_laplace(rule.threshold_scale, source=source)
 

@@ -36,7 +36,7 @@ from dither.privacy.numbers import refuse_beyond_floats
 
 
 @dataclass(frozen=True)
-class StaircaseError:
+class StaircaseErrorLaw:
     """P(z), z = +-(k D + j): base * b^k for j < reach, base * b^(k+1) for j >= reach, b = e^-eps."""
 
     epsilon: Fraction
@@ -50,22 +50,27 @@ class StaircaseError:
     @property
     def base(self) -> float:
         """P(0) = (1 - b) / (2 r + 2 b (D - r) - (1 - b))."""
-        b, r, d = self._decay, self.reach, self.width
+        b = self._decay
+        r = self.reach
+        d = self.width
         return (1 - b) / (2 * r + 2 * b * (d - r) - (1 - b))
 
     def pmf(self, z: int) -> float:
-        stair, place = divmod(abs(z), self.width)
-        return self.base * math.exp(-float(self.epsilon) * (stair + (place >= self.reach)))
+        stair, offset = divmod(abs(z), self.width)
+        return self.base * math.exp(-float(self.epsilon) * (stair + (offset >= self.reach)))
 
     def _moment(self, power: int) -> float:
         """E|z|^power for power 1 or 2, summed over stairs in closed form."""
-        b, r, d = self._decay, self.reach, self.width
+        b = self._decay
+        r = self.reach
+        d = self.width
         stairs = [1 / (1 - b), b / (1 - b) ** 2, b * (1 + b) / (1 - b) ** 3]  # sums of b^k, k b^k, k^2 b^k
 
-        def places(a: int, e: int) -> list[float]:
+        def offset_sums(a: int, e: int) -> list[float]:
             return [e - a, (e * (e - 1) - a * (a - 1)) / 2, ((e - 1) * e * (2 * e - 1) - (a - 1) * a * (2 * a - 1)) / 6]
 
-        near, far = places(0, r), places(r, d)
+        near = offset_sums(0, r)
+        far = offset_sums(r, d)
         weight = [n + b * f for n, f in zip(near, far, strict=True)]
         if power == 1:
             return 2 * self.base * (d * stairs[1] * weight[0] + stairs[0] * weight[1])
@@ -85,8 +90,8 @@ class StaircaseError:
         if t <= 0:
             return 1.0
         b = self._decay
-        stair, place = divmod(t, self.width)
-        rest = (self.width - max(place, self.reach)) * b + max(0, self.reach - place)
+        stair, offset = divmod(t, self.width)
+        rest = (self.width - max(offset, self.reach)) * b + max(0, self.reach - offset)
         later = (self.reach + b * (self.width - self.reach)) * b / (1 - b)
         return 2 * self.base * b**stair * (rest + later)
 
@@ -131,16 +136,16 @@ class Staircase:
         width = max(1, sensitivity.linf)
         guess = int(width / (1 + math.exp(min(700.0, float(price) / 2))))
         near = range(max(1, guess - 1), min(width, guess + 2) + 1)
-        best = min(near, key=lambda reach: StaircaseError(price, width, reach).mean_size)
+        best = min(near, key=lambda reach: StaircaseErrorLaw(price, width, reach).mean_size)
         return cls(price, sensitivity, best, **towards)
 
     def loss(self) -> Loss:
         """What one release costs: epsilon for every cell that one unit moves."""
         return Pure(self.sensitivity.l0 * self.epsilon, neighbours=self.neighbours, unit=self.unit)
 
-    def error(self) -> StaircaseError:
+    def error(self) -> StaircaseErrorLaw:
         """The law of the error of each cell."""
-        return StaircaseError(self.epsilon, self.sensitivity.linf, self.reach)
+        return StaircaseErrorLaw(self.epsilon, self.sensitivity.linf, self.reach)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values` plus noise: integers of the same shape."""
@@ -150,17 +155,17 @@ class Staircase:
 
 
 def _draw(epsilon: Fraction, width: int, reach: int, count: int, source: Words) -> NDArray[Any]:
-    """`count` draws: propose (stair, place, sign), keep places past `reach` with chance e^-eps, never minus zero."""
+    """`count` draws: propose (stair, offset, sign), keep offsets past `reach` with chance e^-eps, never minus zero."""
     kept: list[NDArray[Any]] = []
     missing = count
     while missing > 0 or not kept:
         tries = missing + missing // 2 + 16
         stairs = geometric(1 / epsilon, tries, source=source)
-        places = uniform_below(width, tries, source=source)
+        offsets = uniform_below(width, tries, source=source)
         minus = uniform_below(2, tries, source=source)
-        fine = (places < reach) | bernoulli_exp(epsilon, tries, source=source)
-        fine &= (minus == 0) | (stairs > 0) | (places > 0)
+        fine = (offsets < reach) | bernoulli_exp(epsilon, tries, source=source)
+        fine &= (minus == 0) | (stairs > 0) | (offsets > 0)
         wide = stairs.astype(object) if stairs.dtype == object or int(stairs.max()) * width >= 1 << 62 else stairs
-        kept.append(((wide * width + places) * (1 - 2 * minus))[fine])
+        kept.append(((wide * width + offsets) * (1 - 2 * minus))[fine])
         missing -= int(fine.sum())
     return np.concatenate(kept)[:count]

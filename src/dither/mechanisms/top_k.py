@@ -30,7 +30,7 @@ from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
 
-Each = ExponentialMechanism | PermuteAndFlip | ReportNoisyMax
+PeeledSelection = ExponentialMechanism | PermuteAndFlip | ReportNoisyMax
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TopK:
     """k choices without replacement by one selection."""
 
     k: int
-    each: Each
+    selection: PeeledSelection
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
@@ -53,20 +53,23 @@ class TopK:
 
     def loss(self) -> Loss:
         """What all k choices cost."""
-        return self.each.loss() if self.k == 1 else self.each.loss() * self.k
+        return self.selection.loss() if self.k == 1 else self.selection.loss() * self.k
 
     def error(self) -> SelectionErrorLaw:
         """How far each choice may fall short of the best that was left."""
-        return self.each.error()
+        return self.selection.error()
 
     def release(self, scores: Sequence[int] | NDArray[Any], *, source: Words | None = None) -> list[int]:
-        """The places of the k winners, in the order chosen."""
-        left = exact_integers(scores)
-        if left.ndim != 1 or len(left) < self.k:
-            raise ParameterError(f"choosing {self.k} needs at least {self.k} candidates, got {left.size}")
-        supply, places, chosen = check_source(source), np.arange(len(left)), []
+        """The indices of the k winners, in the order chosen."""
+        remaining_scores = exact_integers(scores)
+        if remaining_scores.ndim != 1 or len(remaining_scores) < self.k:
+            raise ParameterError(f"choosing {self.k} needs at least {self.k} candidates, got {remaining_scores.size}")
+        supply = check_source(source)
+        candidates = np.arange(len(remaining_scores))
+        chosen = []
         for _ in range(self.k):
-            winner = self.each.release(left, source=supply)
-            chosen.append(int(places[winner]))
-            left, places = np.delete(left, winner), np.delete(places, winner)
+            winner = self.selection.release(remaining_scores, source=supply)
+            chosen.append(int(candidates[winner]))
+            remaining_scores = np.delete(remaining_scores, winner)
+            candidates = np.delete(candidates, winner)
         return chosen

@@ -46,20 +46,20 @@ def tree_sensitivity(steps: int, largest: int, steps_per_unit: int, neighbours: 
 
 
 @dataclass(frozen=True)
-class PrefixError:
+class PrefixErrorLaw:
     """The error of one prefix: the sum of `noises` independent draws of one law."""
 
     noises: int
-    each: AdditiveErrorLaw
+    block_law: AdditiveErrorLaw
 
     @property
     def variance(self) -> float:
-        return self.noises * self.each.variance
+        return self.noises * self.block_law.variance
 
     def interval(self, confidence: Number) -> int:
         """A half-width that covers with at least this confidence: a union bound over the noises."""
         share = (1 - exact(confidence, "confidence")) / self.noises
-        return self.noises * self.each.interval(1 - share)
+        return self.noises * self.block_law.interval(1 - share)
 
 
 @dataclass(frozen=True)
@@ -102,20 +102,20 @@ class TreeCounter:
         """What all running sums cost."""
         return self.noise.loss()
 
-    def error(self, step: int) -> PrefixError:
+    def error(self, step: int) -> PrefixErrorLaw:
         """The error of the running sum up to `step` (1 to steps)."""
         if not 1 <= step <= self.steps:
             raise ParameterError(f"step must lie between 1 and {self.steps}, got {quote(step)}")
-        return PrefixError(step.bit_count(), self.noise.error_law())
+        return PrefixErrorLaw(step.bit_count(), self.noise.error_law())
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """The noisy running sums after step 1, 2, ..., steps."""
-        given = exact_integers(values)
-        if given.shape != (self.steps,):
-            raise ParameterError(f"the counter was made for {self.steps} steps, got {given.shape}")
+        step_values = exact_integers(values)
+        if step_values.shape != (self.steps,):
+            raise ParameterError(f"the counter was made for {self.steps} steps, got {step_values.shape}")
         supply = check_source(source)
-        wide = given.dtype == object or float(np.abs(given.astype(np.float64)).sum()) >= 2.0**62
-        upto = np.concatenate([[0], np.cumsum(given.astype(object) if wide else given)])
+        wide = step_values.dtype == object or float(np.abs(step_values.astype(np.float64)).sum()) >= 2.0**62
+        upto = np.concatenate([[0], np.cumsum(step_values.astype(object) if wide else step_values)])
         total: NDArray[Any] = np.zeros(self.steps + 1, np.int64)
         for level in reversed(range(self.levels)):  # t = odd * 2^level: its last block on top of the prefix before it
             size = 1 << level
@@ -135,7 +135,9 @@ class RunningCounter:
     """A tree counter in progress: keeps the one open block of each level, adds its noise once when it closes."""
 
     def __init__(self, counter: TreeCounter, source: Words) -> None:
-        self._counter, self._source, self._step = counter, source, 0
+        self._counter = counter
+        self._source = source
+        self._step = 0
         self._open: list[int] = [0] * counter.levels
         self._closed: list[int] = [0] * counter.levels
 

@@ -33,7 +33,7 @@ from dither.privacy.noise import Words
 
 
 @dataclass(frozen=True)
-class TruncatedError:
+class TruncatedErrorLaw:
     """The law of the answer; it depends on the true count near the bounds, so it is shown per count."""
 
     scale: Fraction
@@ -90,9 +90,9 @@ class TruncatedGeometric:
         """What one release costs: that of the noise."""
         return self._noise.loss()
 
-    def error(self) -> TruncatedError:
+    def error(self) -> TruncatedErrorLaw:
         """The law of the answer."""
-        return TruncatedError(self.scale, self.low, self.high)
+        return TruncatedErrorLaw(self.scale, self.low, self.high)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """Noisy counts, clamped to the public bounds; a count outside them is clamped first (1-Lipschitz)."""

@@ -333,7 +333,7 @@ def _value(value: Any) -> Any:
     if isinstance(value, Fraction):
         return {"number": fraction_text(value)}  # apart from the text "1/2"
     if isinstance(value, tuple):
-        return [_value(part) for part in value]
+        return [_value(member) for member in value]
     return to_json(value)
 
 

@@ -56,7 +56,7 @@ class Analysed:
     sources: tuple[Analysed, ...] = ()
 
 
-Known = dict[int, Analysed]
+AnalysedNodes = dict[int, Analysed]
 """Nodes analysed before in the same call, by the id of their plan; each keeps its plan alive."""
 
 
@@ -79,7 +79,8 @@ _NODES = (Scan, Join, UnionAll, Filter, Project, Distinct, PerUnit, Group, Sampl
 
 def check_size(plan: Plan) -> None:
     """Nodes of the ten known types, exactly, and not too many of them."""
-    level, nodes = [plan], 0
+    level = [plan]
+    nodes = 0
     while level:
         nodes += len(level)
         if unknown := [node for node in level if type(node) not in _NODES]:
@@ -89,22 +90,22 @@ def check_size(plan: Plan) -> None:
         level = [source for node in level for source in sources_of(node)]
 
 
-def analyse_node(plan: Plan, catalog: Catalog, facts: Facts, known: Known | None = None) -> Analysed:
+def analyse_node(plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes | None = None) -> Analysed:
     """As `analyse`, and public rows are taken too.
 
-    `known` holds what one caller analysed before, and takes what is analysed now.
+    `analysed_nodes` holds what one caller analysed before, and takes what is analysed now.
     """
     check_size(plan)
-    return _analyse_tree(plan, catalog, facts, {} if known is None else known)
+    return _analyse_tree(plan, catalog, facts, {} if analysed_nodes is None else analysed_nodes)
 
 
-def _analyse_tree(plan: Plan, catalog: Catalog, facts: Facts, known: Known) -> Analysed:
-    before = known.get(id(plan))
-    if before is not None and before.plan is plan:
-        return before
-    sources = tuple(_analyse_tree(source, catalog, facts, known) for source in sources_of(plan))
+def _analyse_tree(plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: AnalysedNodes) -> Analysed:
+    earlier = analysed_nodes.get(id(plan))
+    if earlier is not None and earlier.plan is plan:
+        return earlier
+    sources = tuple(_analyse_tree(source, catalog, facts, analysed_nodes) for source in sources_of(plan))
     rows = _checked(_apply_rule(plan, sources, catalog, facts))
-    known[id(plan)] = rows
+    analysed_nodes[id(plan)] = rows
     return rows
 
 
@@ -113,26 +114,28 @@ def analyse_projection(plan: Project, source: Analysed) -> Analysed:
     return _checked(_project(plan, source))
 
 
-def _checked(found: Analysed) -> Analysed:
+def _checked(analysed: Analysed) -> Analysed:
     """What every node must meet, whatever made it: names that the engine and we read alike, and bounded work.
 
     Engines ignore case, and the lowering keeps names that start with dither_ for itself: a plan that used either would
     run as another plan than the one analysed. Rows per unit are bounded because a self-join multiplies them, and one
     person's work would show in the time of an answer.
     """
-    low = [name.lower() for name in found.columns]
-    if len(set(low)) != len(low) or not all(is_name(name) for name in found.columns):
-        raise RefusedError(f"columns named {', '.join(found.columns)}", rule="names are plain and differ beyond case")
-    if not found.columns and not isinstance(found.node, Owned):
-        raise RefusedError("rows with neither columns nor an owner", rule="a node without a rule is refused")
-    rows = found.node.rows if isinstance(found.node, Owned) else 0
-    if rows > MAX_ROWS_PER_UNIT or getattr(found.node, "most", 0) > MAX_ROWS:
+    low = [name.lower() for name in analysed.columns]
+    if len(set(low)) != len(low) or not all(is_name(name) for name in analysed.columns):
         raise RefusedError(
-            f"a plan in which one unit can have {rows} rows, or all units {getattr(found.node, 'most', 0)}: at most "
+            f"columns named {', '.join(analysed.columns)}", rule="names are plain and differ beyond case"
+        )
+    if not analysed.columns and not isinstance(analysed.node, Owned):
+        raise RefusedError("rows with neither columns nor an owner", rule="a node without a rule is refused")
+    rows = analysed.node.rows if isinstance(analysed.node, Owned) else 0
+    if rows > MAX_ROWS_PER_UNIT or getattr(analysed.node, "most", 0) > MAX_ROWS:
+        raise RefusedError(
+            f"a plan in which one unit can have {rows} rows, or all units {getattr(analysed.node, 'most', 0)}: at most "
             f"{MAX_ROWS_PER_UNIT} and {MAX_ROWS}",
             rule="work is bounded",
         )
-    return found
+    return analysed
 
 
 def _apply_rule(plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, facts: Facts) -> Analysed:
@@ -205,15 +208,15 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
     if plan.kind not in ("inner", "left"):
         raise RefusedError(f"a {plan.kind} join: the private side is the preserved one", rule="every row has one owner")
     if isinstance(right.node, Public):
-        keys = tuple(key for _, theirs in plan.on if (key := right.node.original(theirs)))
-        once = right.node.unique is not None and right.node.unique <= {theirs for _, theirs in plan.on}
+        keys = tuple(key for _, right_key in plan.on if (key := right.node.original(right_key)))
+        once = right.node.unique is not None and right.node.unique <= {right_key for _, right_key in plan.on}
         most = 1 if once else facts.multiplicity(right.node.table, keys)
         node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
         return Analysed(plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right))
     if catalog.unit.kind == "row":
         raise RefusedError("two private tables under {kind: row}: no two rows have one owner", rule="one owner per row")
-    per_right = _matches(plan.left, tuple(mine for mine, _ in plan.on), left.node, catalog)
-    per_left = _matches(plan.right, tuple(theirs for _, theirs in plan.on), right.node, catalog)
+    per_right = _matches(plan.left, tuple(left_key for left_key, _ in plan.on), left.node, catalog)
+    per_left = _matches(plan.right, tuple(right_key for _, right_key in plan.on), right.node, catalog)
     node = join_rows(left.node, right.node, plan.kind, right_per_left=per_left, left_per_right=per_right)
     return Analysed(plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right))
 
@@ -224,14 +227,14 @@ def _matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog)
     Below a projection the columns are those that it passes on unchanged, under the names they have there: rows that
     agree above agree on them below. A column that it computes says nothing.
     """
-    known = set(columns)
+    names = set(columns)
     while isinstance(plan, (Filter, SampleUnits, LimitGroups, Project)):
         if isinstance(plan, Project):
-            known = {each.of.name for each in plan.columns if each.name in known and isinstance(each.of, Column)}
+            names = {named.of.name for named in plan.columns if named.name in names and isinstance(named.of, Column)}
         plan = plan.source
     if isinstance(plan, Scan):
         table = catalog.table(plan.table)
         owner = catalog.owner_column(table)
-        if any({part for part in key if part != owner} <= known for key in table.unique):
+        if any({key_column for key_column in key if key_column != owner} <= names for key in table.unique):
             return 1
     return node.rows_per_group(columns) if isinstance(node, Owned) else 0

@@ -16,8 +16,8 @@ def check_condition(condition: Condition, columns: Columns) -> None:
     if isinstance(condition, (And, Or)):
         if not condition.conditions:
             raise RefusedError("an empty AND or OR", rule="a node without a rule is refused")
-        for part in condition.conditions:
-            check_condition(part, columns)
+        for operand in condition.conditions:
+            check_condition(operand, columns)
     elif isinstance(condition, Not):
         check_condition(condition.condition, columns)
     elif isinstance(condition, Holds):

@@ -36,7 +36,8 @@ from dither.stored import stored
 LIMIT = 10**37
 """Every integer of a plan, intermediate ones included, stays below this: exact in HUGEINT and in decimal(38)."""
 INTEGERS: tuple[Kind, ...] = ("number", "date", "timestamp", "boolean", "category")
-FIRST_DAY, LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31
+FIRST_DAY = -719162  # 0001-01-01
+LAST_DAY = 2932896  # 9999-12-31
 
 
 @stored(
@@ -140,11 +141,13 @@ def narrowed(domain: Domain, operator: str, constant: Fraction) -> Domain:
     >>> narrowed(Domain("number", False, 0, 110), "<", Fraction(25)).high
     24
     """
-    at, low, high = constant / domain.step, domain.low, domain.high
+    grid_value = constant / domain.step
+    low = domain.low
+    high = domain.high
     if operator in ("<", "<=", "="):
-        high = min(high, ceil(at) - 1 if operator == "<" else floor(at))
+        high = min(high, ceil(grid_value) - 1 if operator == "<" else floor(grid_value))
     if operator in (">", ">=", "="):
-        low = max(low, floor(at) + 1 if operator == ">" else ceil(at))
+        low = max(low, floor(grid_value) + 1 if operator == ">" else ceil(grid_value))
     return domain if low > high else replace(domain, low=low, high=high)
 
 
@@ -152,7 +155,7 @@ def check_name(name: str, taken: Columns) -> None:
     """A new column has a plain name, none of ours, and no other column's in any case: engines do not tell case."""
     if not isinstance(name, str) or not scalars.is_name(name):
         raise RefusedError(f"{str(name)[:40]!r} is no name for a column", rule="columns have plain names")
-    if name.lower() in {each.lower() for each in taken}:
+    if name.lower() in {column.lower() for column in taken}:
         raise RefusedError(f"two columns called {name}: rename one", rule="columns have one name")
 
 
@@ -167,7 +170,7 @@ def hull(domains: tuple[Domain, ...], what: str) -> Domain:
     The list of a public text belongs to that column as it is stored, with the codes beside it: what is made of texts
     has none.
     """
-    domains = tuple(replace(each, labels=()) if each.kind == "text" else each for each in domains)
+    domains = tuple(replace(domain, labels=()) if domain.kind == "text" else domain for domain in domains)
     first = domains[0]
     for other in domains[1:]:
         if (first.kind, first.step, first.labels, first.offset) != (other.kind, other.step, other.labels, other.offset):
@@ -176,13 +179,13 @@ def hull(domains: tuple[Domain, ...], what: str) -> Domain:
             )
     keys = None
     if first.kind != "text":
-        keys = (min(each.listed[0] for each in domains), max(each.listed[1] for each in domains))
+        keys = (min(domain.listed[0] for domain in domains), max(domain.listed[1] for domain in domains))
     return replace(
         first,
-        nullable=any(each.nullable for each in domains),
-        low=min(each.low for each in domains),
-        high=max(each.high for each in domains),
-        width=max(each.width for each in domains),
-        undeclared=all(each.undeclared for each in domains),
+        nullable=any(domain.nullable for domain in domains),
+        low=min(domain.low for domain in domains),
+        high=max(domain.high for domain in domains),
+        width=max(domain.width for domain in domains),
+        undeclared=all(domain.undeclared for domain in domains),
         keys=keys,
     )

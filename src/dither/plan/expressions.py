@@ -110,11 +110,11 @@ def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     (Compare(column='age', operator='<', constant=Fraction(25, 1)),)
     """
     if isinstance(condition, And):
-        return tuple(part for each in condition.conditions for part in conjuncts(each))
+        return tuple(conjunct for operand in condition.conditions for conjunct in conjuncts(operand))
     if isinstance(condition, Holds) and isinstance(condition.expression, Call):
         call = condition.expression
         if call.function == "and":
-            return tuple(part for each in call.arguments for part in conjuncts(Holds(each)))
+            return tuple(conjunct for operand in call.arguments for conjunct in conjuncts(Holds(operand)))
         if call.function in _COMPARISONS and len(call.arguments) == 2:
             left, right = call.arguments
             if isinstance(left, Column) and isinstance(right, Value):

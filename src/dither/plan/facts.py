@@ -31,13 +31,13 @@ class Facts:
 
     def multiplicity(self, table: str, columns: tuple[str, ...]) -> int:
         """How many rows of the table can share a value of all `columns`: the least over keys contained in them."""
-        found = [most for name, key, most in self.multiplicities if name == table and set(key) <= set(columns)]
-        if not found:
+        multiplicities = [most for name, key, most in self.multiplicities if name == table and set(key) <= set(columns)]
+        if not multiplicities:
             raise RefusedError(
                 f"{table} cannot be joined by {', '.join(columns) or 'nothing'}: no multiplicity is registered",
                 rule="a public table is joined by its columns, whose multiplicity is a fact of the version",
             )
-        return min(found)
+        return min(multiplicities)
 
     def has_labels(self, table: str, column: str) -> bool:
         return any((name, listed) == (table, column) for name, listed, _ in self.lists)
@@ -71,8 +71,8 @@ class Facts:
         if tree.get("type") != "facts" or tree.get("v") != 1:
             raise RefusedError("not stored facts of version 1", rule="facts are written by registration")
         return cls(
-            tuple((each["table"], tuple(each["key"]), int(each["rows"])) for each in tree["multiplicities"]),
-            tuple((each["table"], each["column"], tuple(each["labels"])) for each in tree["lists"]),
+            tuple((entry["table"], tuple(entry["key"]), int(entry["rows"])) for entry in tree["multiplicities"]),
+            tuple((entry["table"], entry["column"], tuple(entry["labels"])) for entry in tree["lists"]),
         )
 
     @cached_property

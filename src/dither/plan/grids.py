@@ -27,8 +27,8 @@ class Points:
     step: int
     count: int
 
-    def value(self, place: int) -> int:
-        return self.low + place * self.step
+    def value(self, index: int) -> int:
+        return self.low + index * self.step
 
 
 def coarse_step(length: int, most: int = MOST_POINTS) -> int:

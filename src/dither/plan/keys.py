@@ -102,5 +102,5 @@ def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, 
 
 def shape(query: Cells | Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -> tuple[int, int]:
     """(cells of listed keys, numbers in each): public; what is measured for each value of the other keys, if any."""
-    each = query.width if isinstance(query, Quantiles) else len(query.columns)
-    return prod(domain.codes for domain in key_domains(query, catalog, facts)), each
+    width = query.width if isinstance(query, Quantiles) else len(query.columns)
+    return prod(domain.codes for domain in key_domains(query, catalog, facts)), width

@@ -39,7 +39,8 @@ class Sensitivity:
                 raise ParameterError(f"sensitivity {name} must not be negative, got {quote(value)}")
         before = None
         while before != (bounds := (self.l0, self.l1, self.l2_squared, self.linf)):
-            before, (l0, l1, l2_squared, linf) = bounds, bounds
+            before = bounds
+            l0, l1, l2_squared, linf = bounds
             object.__setattr__(self, "linf", min(linf, l1, isqrt(l2_squared), linf if l0 else 0))
             object.__setattr__(self, "l1", min(l1, l0 * linf, l2_squared))  # a change of an integer is at least 1
             object.__setattr__(self, "l2_squared", min(l2_squared, l1 * linf))

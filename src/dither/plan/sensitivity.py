@@ -73,12 +73,12 @@ def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
     return Box(sides, 2 * most if neighbours == "replace" else most)
 
 
-def _added(aggregate: Aggregate, found: Analysed) -> tuple[int, int]:
+def _added(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
     """What one row can add: a row is at most one value, and at most one unit, more in its cell."""
     if isinstance(aggregate, (CountUnits, CountDistinct)):
-        _contribution(aggregate, found, Reach(1, 1, 1))  # refuses what cannot be counted
+        _contribution(aggregate, analysed, Reach(1, 1, 1))  # refuses what cannot be counted
         return 0, 1
-    return _per_row(aggregate, found)
+    return _per_row(aggregate, analysed)
 
 
 def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
@@ -104,69 +104,69 @@ def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
     return Reach(2 * reach.rows, min(2 * reach.cells, max(1, cells)), twice * reach.rows_per_cell)
 
 
-def _cells(query: Query, found: Analysed) -> int:
+def _cells(query: Query, analysed: Analysed) -> int:
     """The number of cells; without a list of keys there is no bound, and none is used."""
-    cells = prod(domain.codes for domain in key_domains_in(query.keys, found.columns))
-    return MAX_SUM if open_keys_in(query.keys, found.columns) else cells
+    cells = prod(domain.codes for domain in key_domains_in(query.keys, analysed.columns))
+    return MAX_SUM if open_keys_in(query.keys, analysed.columns) else cells
 
 
-def _reach(found: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
-    node = found.node
+def _reach(analysed: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
+    node = analysed.node
     if isinstance(node, Owned):
         return Reach(node.rows, min(node.groups(keys), cells), node.rows_per_group(keys))
     assert isinstance(node, Loose)
     return Reach(node.rows, min(node.rows, cells), node.rows)
 
 
-def _moved(aggregate: Aggregate, found: Analysed, reach: Reach, cells: int, neighbours: Neighbours) -> Sensitivity:
+def _moved(aggregate: Aggregate, analysed: Analysed, reach: Reach, cells: int, neighbours: Neighbours) -> Sensitivity:
     """The change of all cells of one aggregate."""
-    low, high = _contribution(aggregate, found, reach)
+    low, high = _contribution(aggregate, analysed, reach)
     one_cell = max(abs(low), abs(high))
     if isinstance(aggregate, CountUnits):
         total = reach.cells
     elif isinstance(aggregate, CountDistinct):
         total = min(reach.rows, reach.cells * one_cell)
     else:
-        each = max(map(abs, _per_row(aggregate, found)))
-        total = min(reach.rows * each, reach.cells * one_cell)
+        row_size = max(map(abs, _per_row(aggregate, analysed)))
+        total = min(reach.rows * row_size, reach.cells * one_cell)
     touched = reach.cells
     if neighbours == "replace":
         # rows without an owner may come and go together: only owned contributions stay between low and high
-        one_cell = high - low if isinstance(found.node, Owned) else 2 * one_cell
+        one_cell = high - low if isinstance(analysed.node, Owned) else 2 * one_cell
         touched = min(2 * touched, cells)
         total = min(2 * total, cells * one_cell)
     squares = min(total * one_cell, touched * one_cell * one_cell)
     return Sensitivity(l0=min(touched, total), l1=total, l2_squared=squares, linf=min(one_cell, total))
 
 
-def _contribution(aggregate: Aggregate, found: Analysed, reach: Reach) -> tuple[int, int]:
+def _contribution(aggregate: Aggregate, analysed: Analysed, reach: Reach) -> tuple[int, int]:
     """The least and the largest that one unit can add to one cell; 0 lies between them."""
     if isinstance(aggregate, CountUnits):
-        if not isinstance(found.node, Owned):
+        if not isinstance(analysed.node, Owned):
             raise RefusedError("units are counted in rows that have an owner", rule="a loose node has no owner again")
         return 0, 1
     if isinstance(aggregate, CountDistinct):
-        return 0, min(reach.rows_per_cell, _values(aggregate.column, found))
-    low, high = _per_row(aggregate, found)
+        return 0, min(reach.rows_per_cell, _values(aggregate.column, analysed))
+    low, high = _per_row(aggregate, analysed)
     return reach.rows_per_cell * low, reach.rows_per_cell * high
 
 
-def _values(column: str, found: Analysed) -> int:
-    domain = found.columns.get(column)
+def _values(column: str, analysed: Analysed) -> int:
+    domain = analysed.columns.get(column)
     if domain is None or domain.kind == "id":
         raise RefusedError(f"no values of {column} to count", rule="ids are never read")
     return domain.high - domain.low + 1 if is_stored(domain) else MAX_SUM
 
 
-def _per_row(aggregate: Aggregate, found: Analysed) -> tuple[int, int]:
+def _per_row(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
     """The least and the largest that one row can add; 0 lies between them."""
     if isinstance(aggregate, Count):
         return 0, 1
     if isinstance(aggregate, CountValues):
-        _values(aggregate.column, found)
+        _values(aggregate.column, analysed)
         return 0, 1
     if isinstance(aggregate, Sum):
-        interval = bounds_in(aggregate.column, found.columns)
+        interval = bounds_in(aggregate.column, analysed.columns)
         return min(0, interval.low), max(0, interval.high)
     raise RefusedError(f"no rule for {type(aggregate).__name__}", rule="a node without a rule is refused")
 

@@ -15,7 +15,7 @@ from dither.catalog import Catalog
 from dither.catalog.scalars import is_name
 from dither.errors import QueryError, RefusedError
 from dither.plan.algebra import Call, Column, Expression, Plan, Value
-from dither.plan.analyse import Analysed, Known, analyse_node
+from dither.plan.analyse import Analysed, AnalysedNodes, analyse_node
 from dither.plan.domain import Columns, Domain
 from dither.plan.facts import Facts
 from dither.plan.functions import domain_of
@@ -78,7 +78,7 @@ class Context:
     sql: str
     catalog: Catalog
     facts: Facts
-    analyses: Known = field(default_factory=dict)
+    analyses: AnalysedNodes = field(default_factory=dict)
 
     def analyse(self, plan: Plan, node: exp.Expr | None = None) -> Analysed:
         """Stability and domains of a plan; what its rules refuse is an error at the node."""

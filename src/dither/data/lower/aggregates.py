@@ -60,7 +60,8 @@ def _maximum(column: str, domain: Domain) -> str:
     """Null is moved below all values, and where nothing else is found back above them."""
     if not holds_null(domain):
         return f"max({column})"
-    below, wide = domain.low - 1, integer(column, domain)
+    below = domain.low - 1
+    wide = integer(column, domain)
     moved = null_code(domain) - below  # one literal, so that it has a type that holds it: the engine subtracts narrowly
     most = f"max({wide} - {null_flag(column, domain)} * {moved})"
     return f"({most} + CAST({most} = {below} AS TINYINT) * {moved})"

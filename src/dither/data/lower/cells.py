@@ -41,13 +41,14 @@ def query_sql(query: Query, rows: Analysed, sample_key: bytes | None = None) -> 
     shown = [name(key) for key in unlisted]
     shown.append(f"{_code(key_domains_in(query.keys, columns), columns)} AS code")
     if isinstance(query, Quantiles):
-        shown.append(f"CAST({_place(query, points_in(query.column, columns), columns)} AS BIGINT) AS place")
-        measured, source = "count(*)", source + _with_value(query, columns)
+        shown.append(f"CAST({_grid_index(query, points_in(query.column, columns), columns)} AS BIGINT) AS place")
+        measured = "count(*)"
+        source = source + _with_value(query, columns)
     else:
         stored = stored_sums(query, plain)
-        measured = ", ".join(aggregate_sql(each, columns, shifts, stored) for each in query.columns)
+        measured = ", ".join(aggregate_sql(aggregate, columns, shifts, stored) for aggregate in query.columns)
         source += inside(stored, plain)
-    groups = ", ".join(str(1 + place) for place in range(len(shown)))
+    groups = ", ".join(str(1 + index) for index in range(len(shown)))
     grouped = f" GROUP BY {groups}" if query.keys or isinstance(query, Quantiles) else ""
     return f"SELECT {', '.join(shown)}, {measured} FROM {source}{grouped}"
 
@@ -79,12 +80,13 @@ def spots_sql(query: Quantiles, rows: Analysed, room: int, sample_key: bytes | N
     values are inside the grid; the mask keeps any row inside the array, once, and costs less than to clamp each.
     """
     columns = rows.columns
-    points, value = points_in(query.column, columns), name(query.column)
+    points = points_in(query.column, columns)
+    value = name(query.column)
     if points.low:
         value = f"({integer(value, columns[query.column])} - ({points.low}))"
-    place = value if points.step == 1 else f"{value} // {points.step}"
+    grid_index = value if points.step == 1 else f"{value} // {points.step}"
     code = _code(key_domains_in(query.keys, columns), columns)
-    spot = f"CAST({code} AS BIGINT) * {points.count} + {place}" if query.keys else place
+    spot = f"CAST({code} AS BIGINT) * {points.count} + {grid_index}" if query.keys else grid_index
     source = f"({plan_sql(rows, sample_key)}){_with_value(query, columns)}"
     return f"SELECT CAST(({spot}) & {room - 1} AS INTEGER) FROM {source}"
 
@@ -95,7 +97,7 @@ def _with_value(query: Quantiles, columns: Columns) -> str:
     return f" WHERE {name(query.column)} <> {null_code(domain)}" if holds_null(domain) else ""
 
 
-def _place(query: Quantiles, points: Points, columns: Columns) -> str:
+def _grid_index(query: Quantiles, points: Points, columns: Columns) -> str:
     """SQL: the place of a row's value in the grid."""
     value = integer(name(query.column), columns[query.column])
     above = f"({clamped(value, points.low, points.high)} - ({points.low}))"
@@ -104,7 +106,8 @@ def _place(query: Quantiles, points: Points, columns: Columns) -> str:
 
 def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     """SQL: the position of a row's cell in the order of the declared keys, last key fastest."""
-    code, codes = "CAST(0 AS BIGINT)", prod(domain.codes for domain in domains)
+    code = "CAST(0 AS BIGINT)"
+    codes = prod(domain.codes for domain in domains)
     if len(domains) == 1 and codes <= _SMALL and not domains[0].first and _is_code(domains[0], columns):
         return f"CAST({name(domains[0].column)} & {_SMALL} AS TINYINT)"
     for domain in domains:

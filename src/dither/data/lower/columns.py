@@ -12,10 +12,12 @@ from dither.data.lower.functions.sql import WIDE
 from dither.plan.domain import Columns, Domain, is_stored
 from dither.plan.stability import Node, Owned, Public
 
-OWNER, RANK = "dither_owner", "dither_rank"
+OWNER = "dither_owner"
+RANK = "dither_rank"
 UNIT = "dither_unit"
 """The owner's number, the same in all tables of a copy: it says who is who, nothing else may depend on it."""
-HASH_A, HASH_B = "dither_a", "dither_b"
+HASH_A = "dither_a"
+HASH_B = "dither_b"
 PRIME = 2**31 - 1
 
 
@@ -47,7 +49,7 @@ def carried(node: Node, columns: Columns) -> list[str]:
 
 def listed(names: list[str], table: str = "") -> str:
     """SQL: names, quoted, perhaps of a table."""
-    return ", ".join(f"{table}{name(each)}" for each in names)
+    return ", ".join(f"{table}{name(column)}" for column in names)
 
 
 def integer(sql: str, domain: Domain) -> str:

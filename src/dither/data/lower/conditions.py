@@ -26,8 +26,8 @@ def expressions_in(condition: Condition) -> list[Expression]:
             return [expression]
         case Not(inner):
             return expressions_in(inner)
-        case And(parts) | Or(parts):
-            return [each for part in parts for each in expressions_in(part)]
+        case And(operands) | Or(operands):
+            return [expression for operand in operands for expression in expressions_in(operand)]
     return []
 
 
@@ -42,9 +42,11 @@ def condition_sql(condition: Condition, columns: Columns, computed: Computed, *,
             return computed[expression].is_one if answer else computed[expression].is_zero
         case Not(inner):
             return condition_sql(inner, columns, computed, answer=not answer)
-        case And(parts) | Or(parts):
+        case And(operands) | Or(operands):
             word = " AND " if isinstance(condition, And) == answer else " OR "
-            return "(" + word.join(condition_sql(part, columns, computed, answer=answer) for part in parts) + ")"
+            return (
+                "(" + word.join(condition_sql(operand, columns, computed, answer=answer) for operand in operands) + ")"
+            )
         case Compare(column, operator, constant):
             return _compare(name(column), operator if answer else OPPOSITE[operator], constant, columns[column])
     raise AssertionError(f"no lowering for {type(condition).__name__}")
@@ -62,15 +64,16 @@ def _compare(column: str, operator: str, constant: Fraction | str, domain: Domai
     if isinstance(constant, str):
         if domain.kind != "category":
             return f"({column} {operator} {text(constant)})"
-        return _known(column, f"{column} {operator} {domain.labels.index(constant)}", domain)
-    at = constant / domain.step
-    if operator in ("=", "<>") and at.denominator != 1:
-        return "false" if operator == "=" else _known(column, "true", domain)
-    whole = floor(at) if operator in ("<=", ">") else ceil(at)
+        return _and_not_null(column, f"{column} {operator} {domain.labels.index(constant)}", domain)
+    grid_value = constant / domain.step
+    if operator in ("=", "<>") and grid_value.denominator != 1:
+        return "false" if operator == "=" else _and_not_null(column, "true", domain)
+    whole = floor(grid_value) if operator in ("<=", ">") else ceil(grid_value)
     first, last = domain.listed  # beyond the values all constants compare alike
-    low, high = min(first, domain.low) - 1, max(last, domain.high) + 1
-    return _known(column, f"{column} {operator} {max(low, min(high, whole))}", domain)
+    low = min(first, domain.low) - 1
+    high = max(last, domain.high) + 1
+    return _and_not_null(column, f"{column} {operator} {max(low, min(high, whole))}", domain)
 
 
-def _known(column: str, test: str, domain: Domain) -> str:
+def _and_not_null(column: str, test: str, domain: Domain) -> str:
     return f"({test} AND {column} <> {null_code(domain)})" if holds_null(domain) else f"({test})"

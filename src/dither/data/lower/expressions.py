@@ -50,83 +50,93 @@ class _Layers:
         self._names += 1
         return f"dither_e{self._names}"
 
-    def add(self, items: list[str]) -> None:
-        if items:
-            self.source = f"SELECT *, {', '.join(items)} FROM ({self.source})"
+    def add(self, columns: list[str]) -> None:
+        if columns:
+            self.source = f"SELECT *, {', '.join(columns)} FROM ({self.source})"
 
 
 def computed(source: str, columns: Columns, expressions: list[Expression]) -> tuple[str, list[Lowered]]:
     """SQL of the source with more columns, and each expression over it."""
     levels: dict[int, list[Call]] = {}
-    known: dict[Expression, Lowered] = {}
+    lowered: dict[Expression, Lowered] = {}
     for expression in expressions:
-        _collect(expression, levels, known)
-    stored: dict[Expression, Lowered] = {each: known[each] for each in expressions if isinstance(each, Column)}
+        _collect(expression, levels, lowered)
+    stored: dict[Expression, Lowered] = {
+        expression: lowered[expression] for expression in expressions if isinstance(expression, Column)
+    }
     layers = _Layers(source)
-    _split(layers, columns, levels, known)
+    _split(layers, columns, levels, lowered)
     for height in sorted(levels):
         before: list[str] = []
         here: list[str] = []
         after: list[str] = []
         for call in levels[height]:
-            known[call] = _called(call, columns, known, layers, (before, here, after))
-        for items in (before, here, after):
-            layers.add(items)
-    return layers.source, [(known | stored)[each] for each in expressions]
+            lowered[call] = _called(call, columns, lowered, layers, (before, here, after))
+        for added in (before, here, after):
+            layers.add(added)
+    return layers.source, [(lowered | stored)[expression] for expression in expressions]
 
 
-def _split(layers: _Layers, columns: Columns, levels: dict[int, list[Call]], known: dict[Expression, Lowered]) -> None:
+def _split(
+    layers: _Layers, columns: Columns, levels: dict[int, list[Call]], lowered: dict[Expression, Lowered]
+) -> None:
     """Columns that calls read, as pairs: the integer after the last is null, and the last one its place holder."""
-    items = []
-    arguments = {each: None for calls in levels.values() for call in calls for each in call.arguments}
-    for each in arguments:
-        if isinstance(each, Column) and holds_null(columns[each.name]):
-            column, flag = name(each.name), null_flag(name(each.name), columns[each.name])
-            known[each] = Lowered(layers.fresh(), layers.fresh())
-            items += [f"{column} - {flag} AS {known[each].value}", f"{flag} AS {known[each].null}"]
-    layers.add(items)
+    added = []
+    arguments = {argument: None for calls in levels.values() for call in calls for argument in call.arguments}
+    for argument in arguments:
+        if isinstance(argument, Column) and holds_null(columns[argument.name]):
+            column = name(argument.name)
+            flag = null_flag(name(argument.name), columns[argument.name])
+            lowered[argument] = Lowered(layers.fresh(), layers.fresh())
+            added += [f"{column} - {flag} AS {lowered[argument].value}", f"{flag} AS {lowered[argument].null}"]
+    layers.add(added)
 
 
 def _called(
     call: Call,
     columns: Columns,
-    known: dict[Expression, Lowered],
+    lowered: dict[Expression, Lowered],
     layers: _Layers,
-    items: tuple[list[str], list[str], list[str]],
+    layers_of_columns: tuple[list[str], list[str], list[str]],
 ) -> Lowered:
-    before, here, after = items
-    function, parts = TABLE[call.function], [known[each] for each in call.arguments]
+    before, here, after = layers_of_columns
+    function = TABLE[call.function]
+    operands = [lowered[argument] for argument in call.arguments]
     plain = arguments_of(call, columns)
-    arguments = SqlArguments(plain.function, plain.domains, plain.constants, tuple(part.value for part in parts))
+    arguments = SqlArguments(
+        plain.function, plain.domains, plain.constants, tuple(operand.value for operand in operands)
+    )
     result = function.result(arguments)
-    if found := pair(function, arguments, tuple(part.null for part in parts), result):
-        made = Lowered(layers.fresh(), layers.fresh() if found[1] else None)
-        here += [f"{sql} AS {named}" for sql, named in zip(found, (made.value, made.null), strict=True) if sql]
-        return made
+    if value_and_flag := pair(function, arguments, tuple(operand.null for operand in operands), result):
+        output = Lowered(layers.fresh(), layers.fresh() if value_and_flag[1] else None)
+        here += [
+            f"{sql} AS {named}" for sql, named in zip(value_and_flag, (output.value, output.null), strict=True) if sql
+        ]
+        return output
     engine = []
-    for part in parts:
-        engine.append(layers.fresh() if part.null else part.value)
-        if part.null:
-            before.append(f"CASE WHEN {part.null} = 0 THEN {part.value} END AS {engine[-1]}")
+    for operand in operands:
+        engine.append(layers.fresh() if operand.null else operand.value)
+        if operand.null:
+            before.append(f"CASE WHEN {operand.null} = 0 THEN {operand.value} END AS {engine[-1]}")
     raw = layers.fresh()
     here.append(f"{SQL[function.name](replace(arguments, sql=tuple(engine)), result)} AS {raw}")
     if not (is_stored(result) and result.nullable):
         return Lowered(raw)
-    made = Lowered(layers.fresh(), layers.fresh())
-    after += [f"coalesce({raw}, {result.low}) AS {made.value}", f"CAST({raw} IS NULL AS TINYINT) AS {made.null}"]
-    return made
+    output = Lowered(layers.fresh(), layers.fresh())
+    after += [f"coalesce({raw}, {result.low}) AS {output.value}", f"CAST({raw} IS NULL AS TINYINT) AS {output.null}"]
+    return output
 
 
-def _collect(expression: Expression, levels: dict[int, list[Call]], known: dict[Expression, Lowered]) -> int:
+def _collect(expression: Expression, levels: dict[int, list[Call]], lowered: dict[Expression, Lowered]) -> int:
     """Note the calls of an expression by height, each once; the height of the expression."""
     if isinstance(expression, Column):
-        known[expression] = Lowered(name(expression.name))
+        lowered[expression] = Lowered(name(expression.name))
         return 0
     if isinstance(expression, Value):
         value = expression.value
-        known[expression] = Lowered(str(value.numerator) if isinstance(value, Fraction) else text(value))
+        lowered[expression] = Lowered(str(value.numerator) if isinstance(value, Fraction) else text(value))
         return 0
-    height = 1 + max((_collect(each, levels, known) for each in expression.arguments), default=0)
+    height = 1 + max((_collect(argument, levels, lowered) for argument in expression.arguments), default=0)
     if expression not in levels.setdefault(height, []):
         levels[height].append(expression)
     return height

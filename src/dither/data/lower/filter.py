@@ -15,11 +15,12 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
     """The engine may evaluate what stands above before the WHERE, so no later expression may trust it: a narrowed
     column is clamped here, and is inside its bounds whatever the engine does (privacy-rules 27)."""
     wanted = expressions_in(plan.condition)
-    inner, found = computed(source, before.columns, wanted)
-    condition = condition_sql(plan.condition, before.columns, dict(zip(wanted, found, strict=True)))
+    inner, lowered = computed(source, before.columns, wanted)
+    condition = condition_sql(plan.condition, before.columns, dict(zip(wanted, lowered, strict=True)))
     shown = []
     for column in carried(here.node, here.columns):
-        quoted, domain = name(column), here.columns.get(column)
+        quoted = name(column)
+        domain = here.columns.get(column)
         old = before.columns.get(column)
         if domain is not None and old is not None and (domain.low, domain.high) != (old.low, old.high):
             shown.append(f"{clamped(f's.{quoted}', domain.low, domain.high)} AS {quoted}")

@@ -12,7 +12,7 @@ from dither.plan.analyse import Analysed
 def group_sql(plan: Group, source: str, before: Analysed, here: Analysed) -> str:
     """One row per key that occurs; nobody owns it."""
     shown = [listed(list(plan.keys))]
-    for each in plan.columns:
-        value = aggregate_sql(each.of, before.columns)  # type: ignore[arg-type]
-        shown.append(f"{integer(value, here.columns[each.name])} AS {name(each.name)}")
+    for column in plan.columns:
+        value = aggregate_sql(column.of, before.columns)  # type: ignore[arg-type]
+        shown.append(f"{integer(value, here.columns[column.name])} AS {name(column.name)}")
     return f"SELECT {', '.join(shown)} FROM ({source}) GROUP BY {listed(list(plan.keys))}"

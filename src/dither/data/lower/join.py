@@ -11,20 +11,22 @@ from dither.plan.stability import Owned
 
 def join_sql(plan: Join, left: str, right: str, sides: tuple[Analysed, ...], here: Analysed) -> str:
     """The private left side is the preserved one."""
-    mine, theirs = sides
-    conditions = [f"l.{UNIT} = r.{UNIT}"] if isinstance(theirs.node, Owned) else []
-    for one, other in plan.on:
-        if mine.columns[one].kind == "category" and theirs.columns[other].kind == "text":
-            conditions.append(f"l.{name(one)} = r.{name(code_column(other))}")  # the code of null is no label's
+    left_rows, right_rows = sides
+    conditions = [f"l.{UNIT} = r.{UNIT}"] if isinstance(right_rows.node, Owned) else []
+    for left_column, right_column in plan.on:
+        if left_rows.columns[left_column].kind == "category" and right_rows.columns[right_column].kind == "text":
+            # the code of null is no label's
+            conditions.append(f"l.{name(left_column)} = r.{name(code_column(right_column))}")
             continue
-        left_key = engine_null(f"l.{name(one)}", mine.columns[one])  # null meets nothing
-        right_key = engine_null(f"r.{name(other)}", theirs.columns[other])
+        left_key = engine_null(f"l.{name(left_column)}", left_rows.columns[left_column])  # null meets nothing
+        right_key = engine_null(f"r.{name(right_column)}", right_rows.columns[right_column])
         conditions.append(f"{left_key} = {right_key}")
-    from_left = carried(mine.node, mine.columns)
+    from_left = carried(left_rows.node, left_rows.columns)
     from_right = [column for column in carried(here.node, here.columns) if column not in from_left]
     shown = listed(from_left, "l.")
     for column in from_right:
-        value, domain = f"r.{name(column)}", here.columns.get(column)
+        value = f"r.{name(column)}"
+        domain = here.columns.get(column)
         kept = from_engine_null(value, domain) if domain and plan.kind == "left" else value
         shown += f", {kept} AS {name(column)}"
     kind = "LEFT JOIN" if plan.kind == "left" else "JOIN"

@@ -28,10 +28,10 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
     The place in the order is computed before the rows are ranked: the window then sorts one small integer per row and
     carries no hash. A key that is its own index has no ties, since a is not 0 mod p.
     """
-    parts = [_index(key, here.columns[key]) for key in plan.keys]
-    mixed = parts[0]
-    if len(parts) > 1:
-        scaled = (f"({part} * {pow(MULTIPLIER, place, PRIME)}) % {PRIME}" for place, part in enumerate(parts))
+    indices = [_index(key, here.columns[key]) for key in plan.keys]
+    mixed = indices[0]
+    if len(indices) > 1:
+        scaled = (f"({index} * {pow(MULTIPLIER, position, PRIME)}) % {PRIME}" for position, index in enumerate(indices))
         mixed = f"(({' + '.join(scaled)}) % {PRIME})"
     order = f"CAST((CAST({HASH_A} AS BIGINT) * {mixed} + CAST({HASH_B} AS BIGINT)) % {PRIME} AS INTEGER)"
     ties = [] if _is_own_index(plan, here) else [f"{name(key)} NULLS LAST" for key in plan.keys]

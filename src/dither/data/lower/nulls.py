@@ -32,10 +32,10 @@ def pair(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> P
     strict = function.nulls == "null if an argument is" or function.name in UNDEFINED or ends_known
     if not strict and (any(flags) or result.nullable):
         return None
-    found = [flag for flag in flags if flag]
+    null_flags = [flag for flag in flags if flag]
     if function.name in UNDEFINED:
-        found.append(f"CAST({UNDEFINED[function.name](a)} AS TINYINT)")
-    return SQL[function.name](a, result), " | ".join(found) if found and result.nullable else None
+        null_flags.append(f"CAST({UNDEFINED[function.name](a)} AS TINYINT)")
+    return SQL[function.name](a, result), " | ".join(null_flags) if null_flags and result.nullable else None
 
 
 def _true(value: str, flag: str | None) -> str:
@@ -48,16 +48,16 @@ def _false(value: str, flag: str | None) -> str:
 
 def _and(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """True if all are; unknown if that is open and none is false."""
-    parts = list(zip(a.sql, flags, strict=True))
-    true = " * ".join(_true(*part) for part in parts)
-    none_false = " * ".join(f"(1 - {_false(*part)})" for part in parts)
+    operands = list(zip(a.sql, flags, strict=True))
+    true = " * ".join(_true(*operand) for operand in operands)
+    none_false = " * ".join(f"(1 - {_false(*operand)})" for operand in operands)
     return true, f"({none_false} - {true})"
 
 
 def _or(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
-    parts = list(zip(a.sql, flags, strict=True))
-    none_true = " * ".join(f"(1 - {_true(*part)})" for part in parts)
-    false = " * ".join(_false(*part) for part in parts)
+    operands = list(zip(a.sql, flags, strict=True))
+    none_true = " * ".join(f"(1 - {_true(*operand)})" for operand in operands)
+    false = " * ".join(_false(*operand) for operand in operands)
     return f"(1 - {none_true})", f"({none_true} - {false})"
 
 
@@ -100,9 +100,9 @@ def _nullif(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
 def _distinct(_: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
     """One is null and the other is not, or both are known and differ."""
     left, right = aligned_sql(a)
-    one, other = (flag or "0" for flag in flags)
-    differ = f"(1 - {one}) * (1 - {other}) * CAST(({left}) <> ({right}) AS TINYINT)"
-    return f"CAST({one} + {other} - 2 * {one} * {other} + {differ} AS BIGINT)", None
+    left_null, right_null = (flag or "0" for flag in flags)
+    differ = f"(1 - {left_null}) * (1 - {right_null}) * CAST(({left}) <> ({right}) AS TINYINT)"
+    return f"CAST({left_null} + {right_null} - 2 * {left_null} * {right_null} + {differ} AS BIGINT)", None
 
 
 def _between(function: Function, a: SqlArguments, flags: Flags, result: Domain) -> Pair:
@@ -110,7 +110,12 @@ def _between(function: Function, a: SqlArguments, flags: Flags, result: Domain) 
     value, low, high = aligned_sql(a)
     tests = (f"CAST(({value}) >= ({low}) AS BIGINT)", f"CAST(({value}) <= ({high}) AS BIGINT)")
     ends = [[flag for flag in (flags[0], flags[end]) if flag] for end in (1, 2)]
-    return _and(function, replace(a, sql=tests), tuple(f"({' | '.join(one)})" if one else None for one in ends), result)
+    return _and(
+        function,
+        replace(a, sql=tests),
+        tuple(f"({' | '.join(end_flags)})" if end_flags else None for end_flags in ends),
+        result,
+    )
 
 
 _OWN: dict[str, Callable[[Function, SqlArguments, Flags, Domain], Pair]] = {

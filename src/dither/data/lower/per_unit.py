@@ -15,7 +15,7 @@ def per_unit_sql(plan: PerUnit, source: str, before: Analysed, here: Analysed) -
     shown = [listed(grouped), f"min({HASH_A}) AS {HASH_A}", f"min({HASH_B}) AS {HASH_B}"]
     besides = [companion(key, here.columns[key]) for key in plan.keys]
     shown += [f"min({name(beside)}) AS {name(beside)}" for beside in besides if beside]
-    for each in plan.columns:
-        value = aggregate_sql(each.of, before.columns)  # type: ignore[arg-type]
-        shown.append(f"{integer(value, here.columns[each.name])} AS {name(each.name)}")
+    for column in plan.columns:
+        value = aggregate_sql(column.of, before.columns)  # type: ignore[arg-type]
+        shown.append(f"{integer(value, here.columns[column.name])} AS {name(column.name)}")
     return f"SELECT {', '.join(shown)} FROM ({source}) GROUP BY {listed(grouped)}"

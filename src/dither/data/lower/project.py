@@ -13,17 +13,17 @@ from dither.plan.stability import Loose, Owned
 
 def project_sql(plan: Project, source: str, before: Analysed, here: Analysed) -> str:
     """One row for each row."""
-    wanted: list[Expression] = [each.of for each in plan.columns]  # type: ignore[misc]
-    inner, found = computed(source, before.columns, wanted)
+    wanted: list[Expression] = [column.of for column in plan.columns]  # type: ignore[misc]
+    inner, lowered_columns = computed(source, before.columns, wanted)
     shown = [UNIT, HASH_A, HASH_B] if isinstance(here.node, Owned) else []
-    for each, made in zip(plan.columns, found, strict=True):
-        value = coded(made.value, made.null, here.columns[each.name]) if made.null else made.value
-        shown.append(f"{value} AS {name(each.name)}")
+    for column, lowered in zip(plan.columns, lowered_columns, strict=True):
+        value = coded(lowered.value, lowered.null, here.columns[column.name]) if lowered.null else lowered.value
+        shown.append(f"{value} AS {name(column.name)}")
     if not isinstance(here.node, Loose):
-        for each in plan.columns:
-            if beside := companion(each.name, here.columns[each.name]):
-                assert isinstance(each.of, Column)
-                kept = companion(each.of.name, before.columns[each.of.name])
+        for column in plan.columns:
+            if beside := companion(column.name, here.columns[column.name]):
+                assert isinstance(column.of, Column)
+                kept = companion(column.of.name, before.columns[column.of.name])
                 assert kept is not None
                 shown.append(f"{name(kept)} AS {name(beside)}")
     return f"SELECT {', '.join(shown)} FROM ({inner})"

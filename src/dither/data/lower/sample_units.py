@@ -13,7 +13,7 @@ from dither.plan.analyse import Analysed
 def sample_sql(plan: SampleUnits, source: str, here: Analysed, key: bytes) -> str:
     """The same node draws the same units wherever it stands in the plan."""
     digest = hashlib.sha256(key + bytes.fromhex(plan_hash(plan))).digest()
-    x, y, z = (int.from_bytes(digest[place : place + 8], "big") % PRIME for place in (0, 8, 16))
+    x, y, z = (int.from_bytes(digest[start : start + 8], "big") % PRIME for start in (0, 8, 16))
     drawn = f"(({x} * CAST({HASH_A} AS BIGINT)) % {PRIME} + ({y} * CAST({HASH_B} AS BIGINT)) % {PRIME} + {z}) % {PRIME}"
     below = int(Fraction(PRIME) * plan.rate)
     return f"SELECT {listed(carried(here.node, here.columns))} FROM ({source}) WHERE {drawn} < {below}"

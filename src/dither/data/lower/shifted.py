@@ -45,5 +45,5 @@ def _base(named: Named) -> Expression | None:
 
 def _is_summed(named: Named, query: Cells) -> bool:
     """Whether a column is read by sums alone."""
-    read = [each for each in query.columns if getattr(each, "column", None) == named.name]
-    return named.name not in query.keys and bool(read) and all(isinstance(each, Sum) for each in read)
+    read = [aggregate for aggregate in query.columns if getattr(aggregate, "column", None) == named.name]
+    return named.name not in query.keys and bool(read) and all(isinstance(aggregate, Sum) for aggregate in read)

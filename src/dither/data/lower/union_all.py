@@ -18,7 +18,8 @@ def _shown(side: Analysed, here: Analysed) -> str:
     """The columns of one side, null as the integer that stands for it on both."""
     shown = []
     for column in carried(here.node, here.columns):
-        domain, quoted = side.columns.get(column), name(column)
+        domain = side.columns.get(column)
+        quoted = name(column)
         moved = domain is not None and holds_null(domain) and null_code(domain) != null_code(here.columns[column])
         value = recoded(quoted, domain, null_code(here.columns[column])) if domain and moved else quoted
         shown.append(f"{value} AS {quoted}")

@@ -39,7 +39,8 @@ from dither.data.register.registration import write_copy_and_facts
 from dither.errors import DitherError
 from dither.plan.facts import Facts
 
-PEOPLE, PUBLIC_ROWS = 1000, 20
+PEOPLE = 1000
+PUBLIC_ROWS = 20
 OUTSIDE = "something outside the list"
 Row: TypeAlias = dict[str, str]
 
@@ -47,16 +48,20 @@ Row: TypeAlias = dict[str, str]
 def write_generated(catalog: Catalog, facts: Facts, target: Path) -> None:
     """The prepared copy of a generated database, in the schema of the registered one."""
     with tempfile.TemporaryDirectory(prefix="dither-dry-run-") as folder:
-        place = Path(folder)
-        (place / "spill").mkdir()
+        workspace = Path(folder)
+        (workspace / "spill").mkdir()
         tables = tuple(replace(table, source_name=f"{table.name}.csv") for table in catalog.tables)
         changed = replace(catalog, source=Source("csv", "."), tables=tables)
-        made: dict[str, list[Row]] = {}
+        rows_by_table: dict[str, list[Row]] = {}
         for table in [*public_order(changed), *_from_the_owners_out(changed)]:
-            made[table.name] = _public(table, facts) if table.kind == "public" else _private(table, facts, made)
-            _write(place / table.source_name, table, made[table.name])
-        _, found = write_copy_and_facts(changed, place, bytes(32), target, place / "spill", lambda _: None)
-        if found.lists != facts.lists:
+            rows_by_table[table.name] = (
+                _public(table, facts) if table.kind == "public" else _private(table, facts, rows_by_table)
+            )
+            _write(workspace / table.source_name, table, rows_by_table[table.name])
+        _, written_facts = write_copy_and_facts(
+            changed, workspace, bytes(32), target, workspace / "spill", lambda _: None
+        )
+        if written_facts.lists != facts.lists:
             raise DitherError("no rehearsal: the labels of a public table could not be generated")
 
 
@@ -71,34 +76,34 @@ def _public(table: Table, facts: Facts) -> list[Row]:
     unique = {key[0] for key in table.unique if len(key) == 1}
     rows = []
     for row in range(count):
-        made = {column.name: _value(table, column, row, facts, unique) for column in table.columns}
-        rows.append(made | {column: labels[row % len(labels)] for column, labels in listed.items()})
+        values = {column.name: _value(table, column, row, facts, unique) for column in table.columns}
+        rows.append(values | {column: labels[row % len(labels)] for column, labels in listed.items()})
     for key in table.unique:  # a key of few values has few rows
-        rows = list({tuple(row[part] for part in key): row for row in reversed(rows)}.values())[::-1]
+        rows = list({tuple(row[column] for column in key): row for row in reversed(rows)}.values())[::-1]
     return rows
 
 
-def _private(table: Table, facts: Facts, made: dict[str, list[Row]]) -> list[Row]:
+def _private(table: Table, facts: Facts, rows_by_table: dict[str, list[Row]]) -> list[Row]:
     """One to `rows_per_unit` rows for each person, or one to three for each row of the parent."""
     rows: list[Row] = []
     most = min(table.rows_per_unit or 1, 3)
-    for parent in range(len(_parents(table, made))):
+    for parent in range(len(_parents(table, rows_by_table))):
         for _ in range(1 + _pick(f"{table.name}/rows/{parent}", most)):
             if len(rows) >= (table.max_rows or 0):
                 return rows
-            place = len(rows)
-            row = {column.name: _value(table, column, place, facts, set()) for column in table.columns}
+            row_number = len(rows)
+            row = {column.name: _value(table, column, row_number, facts, set()) for column in table.columns}
             if isinstance(table.owner, OwnerColumn):
                 row[table.owner.column] = f"person-{parent}"
             elif isinstance(table.owner, OwnerReference):
-                above = made[table.owner.references][parent]
-                row |= {mine: above[theirs] for mine, theirs in table.owner.by}
+                above = rows_by_table[table.owner.references][parent]
+                row |= {child_column: above[parent_column] for child_column, parent_column in table.owner.by}
             rows.append(row)
     return rows
 
 
-def _parents(table: Table, made: dict[str, list[Row]]) -> list[Row]:
-    return made[table.owner.references] if isinstance(table.owner, OwnerReference) else [{}] * PEOPLE
+def _parents(table: Table, rows_by_table: dict[str, list[Row]]) -> list[Row]:
+    return rows_by_table[table.owner.references] if isinstance(table.owner, OwnerReference) else [{}] * PEOPLE
 
 
 def _pick(what: str, below: int) -> int:
@@ -118,8 +123,8 @@ def _value(table: Table, column: Column, row: int, facts: Facts, unique: set[str
     if isinstance(column, Text):
         return (str(row) if column.name in unique else f"text {_pick(name, 50)}")[: column.width]
     span = column.upper_grid - column.lower_grid + 1
-    place = column.lower_grid + (row % span if column.name in unique else _pick(name, span))
-    return _SHOWN[type(column)](column, place)
+    grid_value = column.lower_grid + (row % span if column.name in unique else _pick(name, span))
+    return _SHOWN[type(column)](column, grid_value)
 
 
 def _labels(column: Category, facts: Facts) -> tuple[str, ...]:
@@ -131,27 +136,27 @@ def _labels(column: Category, facts: Facts) -> tuple[str, ...]:
     return column.values + outside
 
 
-def _decimal(column: Column, place: int) -> str:
+def _decimal(column: Column, grid_value: int) -> str:
     """The grid integer in the column's own units, exactly: the resolution is a power of ten or a whole number."""
     assert isinstance(column, Decimal)
-    value = place * column.resolution
-    places = len(str(column.multiplier)) - 1
-    scaled = abs(int(value * Fraction(10) ** places))
-    digits = str(scaled).rjust(places + 1, "0")
-    text = f"{digits[: len(digits) - places]}.{digits[len(digits) - places :]}" if places else digits
+    value = grid_value * column.resolution
+    decimals = len(str(column.multiplier)) - 1
+    scaled = abs(int(value * Fraction(10) ** decimals))
+    digits = str(scaled).rjust(decimals + 1, "0")
+    text = f"{digits[: len(digits) - decimals]}.{digits[len(digits) - decimals :]}" if decimals else digits
     return f"-{text}" if value < 0 else text
 
 
-def _timestamp(column: Column, place: int) -> str:
+def _timestamp(column: Column, grid_value: int) -> str:
     assert isinstance(column, Timestamp)
-    return seconds_text(place, column.offset_seconds)
+    return seconds_text(grid_value, column.offset_seconds)
 
 
 _SHOWN: dict[type, Callable[[Column, int], str]] = {
-    Integer: lambda _, place: str(place),
+    Integer: lambda _, grid_value: str(grid_value),
     Decimal: _decimal,
-    Boolean: lambda _, place: "true" if place else "false",
-    Date: lambda _, place: days_text(place),
+    Boolean: lambda _, grid_value: "true" if grid_value else "false",
+    Date: lambda _, grid_value: days_text(grid_value),
     Timestamp: _timestamp,
 }
 

@@ -47,10 +47,11 @@ def limited_rows(
         return f"SELECT {_shown(columns, table, facts)} FROM ({_numbered(_with_hash(sql))})"
     order = f"dither_digest, {names}, dither_n"
     if by_prefix:
-        sql, order = f"SELECT {names}, {PREFIX} AS dither_prefix FROM ({sql})", "dither_prefix"
+        sql = f"SELECT {names}, {PREFIX} AS dither_prefix FROM ({sql})"
+        order = "dither_prefix"
     for unique in table.unique:
-        parts = {OWNER, *(name(part) for part in unique if part != catalog.owner_column(table))}
-        sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_ranked(sql, sorted(parts), order)}) WHERE {RANK} = 1"
+        partition = {OWNER, *(name(key_column) for key_column in unique if key_column != catalog.owner_column(table))}
+        sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_ranked(sql, sorted(partition), order)}) WHERE {RANK} = 1"
     kept = f"SELECT * FROM ({_ranked(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
     units = (
         f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM {UNITS}"  # a table has a rowid of its own, a query has not
@@ -58,12 +59,12 @@ def limited_rows(
     return f"SELECT {_shown(columns, table, facts)} FROM ({kept}) JOIN ({units}) USING ({OWNER})"
 
 
-def _ranked(rows: str, parts: list[str], order: str) -> str:
-    """SQL: rows with their place within each part; fails where the order leaves two places open."""
-    window = f"(PARTITION BY {', '.join(parts)} ORDER BY {order})"
+def _ranked(rows: str, partition: list[str], order: str) -> str:
+    """SQL: rows with their rank within each partition; fails where two rows have the same rank."""
+    window = f"(PARTITION BY {', '.join(partition)} ORDER BY {order})"
     both = f"SELECT *, row_number() OVER {window} AS dither_place, rank() OVER {window} AS dither_first FROM ({rows})"
-    place = f"CASE WHEN dither_place = dither_first THEN dither_place ELSE error('{TIE}') END"
-    return f"SELECT * EXCLUDE (dither_place, dither_first), {place} AS {RANK} FROM ({both})"
+    rank = f"CASE WHEN dither_place = dither_first THEN dither_place ELSE error('{TIE}') END"
+    return f"SELECT * EXCLUDE (dither_place, dither_first), {rank} AS {RANK} FROM ({both})"
 
 
 def make_units() -> str:
@@ -85,7 +86,7 @@ def _numbered(rows: str) -> str:
 def _with_hash(rows: str) -> str:
     """SQL: rows with the two numbers of their owner, from a keyed digest of it."""
     digested = f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
-    numbers = ", ".join(f"{_hash(place)} AS {column}" for place, column in ((1, HASH_A), (9, HASH_B)))
+    numbers = ", ".join(f"{_hash(start)} AS {column}" for start, column in ((1, HASH_A), (9, HASH_B)))
     return f"SELECT * EXCLUDE (dither_hashed), {numbers} FROM ({digested})"
 
 
@@ -100,7 +101,8 @@ def _shown(columns: list[Column], table: Table, facts: Facts) -> str:
     """
     shown = [OWNER, UNIT, f"CAST({RANK} AS INTEGER) AS {RANK}", HASH_A, HASH_B]
     for column in columns:
-        domain, value = declared_domain(column, table, facts), name(column.name)
+        domain = declared_domain(column, table, facts)
+        value = name(column.name)
         if holds_null(domain):
             kind = storage_type(column, domain.labels)
             value = f"CAST(coalesce({value}, {null_code(domain)}) AS {kind}) AS {value}"
@@ -113,9 +115,9 @@ def _shown(columns: list[Column], table: Table, facts: Facts) -> str:
     return ", ".join(shown)
 
 
-def _hash(place: int) -> str:
+def _hash(start: int) -> str:
     """SQL: a number from 1 to p - 1 that is the owner's own, from eight hex digits of its digest."""
-    return f"CAST(CAST(concat('0x', substr(dither_hashed, {place}, 8)) AS BIGINT) % {PRIME - 1} + 1 AS INTEGER)"
+    return f"CAST(CAST(concat('0x', substr(dither_hashed, {start}, 8)) AS BIGINT) % {PRIME - 1} + 1 AS INTEGER)"
 
 
 def key_index(value: str) -> str:

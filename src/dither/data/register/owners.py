@@ -29,7 +29,7 @@ def map_name(parent: Table, key: tuple[str, ...]) -> str:
 
 def key_of(owner: OwnerReference) -> tuple[str, ...]:
     """The parent's columns that a path refers to."""
-    return tuple(theirs for _, theirs in owner.by)
+    return tuple(parent_column for _, parent_column in owner.by)
 
 
 def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
@@ -38,10 +38,10 @@ def owner_sql(catalog: Catalog, table: Table) -> tuple[str, str]:
     if isinstance(owner, OwnerColumn):
         return f"raw.{name(owner.column)}", ""
     if isinstance(owner, OwnerReference):
-        met = [f"raw.{name(mine)} = parent.{name(theirs)}" for mine, theirs in owner.by]
+        met = [f"raw.{name(child_column)} = parent.{name(parent_column)}" for child_column, parent_column in owner.by]
         met += [f"raw.{WINDOW} = parent.{WINDOW}"] if catalog.unit.column else []
-        found = map_name(catalog.table(owner.references), key_of(owner))
-        return f"parent.{FIRST}", f" LEFT JOIN {found} AS parent ON {' AND '.join(met)}"
+        owner_map = map_name(catalog.table(owner.references), key_of(owner))
+        return f"parent.{FIRST}", f" LEFT JOIN {owner_map} AS parent ON {' AND '.join(met)}"
     return "''", ""  # rows stand for themselves: limits.py names them by content
 
 
@@ -50,15 +50,15 @@ def build_map(
 ) -> None:
     """Key -> owner over all raw rows of the parent that have both; under windows, within one window."""
     owner, join = owner_sql(catalog, parent)
-    found = map_name(parent, key)
+    owner_map = map_name(parent, key)
     columns = [*map(name, key), *([WINDOW] if catalog.unit.column else [])]
     present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
     connection.execute(
-        f"CREATE TEMP TABLE {found} AS SELECT {', '.join(f'raw.{column}' for column in columns)}, "
+        f"CREATE TEMP TABLE {owner_map} AS SELECT {', '.join(f'raw.{column}' for column in columns)}, "
         f"min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM {with_window(catalog, parent, rows)} AS raw{join} "
         f"WHERE {present} AND {owner} IS NOT NULL GROUP BY {', '.join(f'raw.{column}' for column in columns)}"
     )
-    two = connection.execute(f"SELECT count(*) FROM {found} WHERE {FIRST} <> {LAST}").fetchone()
+    two = connection.execute(f"SELECT count(*) FROM {owner_map} WHERE {FIRST} <> {LAST}").fetchone()
     if two is not None and two[0]:
         raise RegistrationError(
             f"{parent.name}: {two[0]} values of {', '.join(key)} belong to two owners, so rows that refer to them "

@@ -23,19 +23,21 @@ def public_order(catalog: Catalog) -> list[Table]:
 
 
 def _borrowed(table: Table) -> list[FromPublic]:
-    found = [column.values for column in table.columns if isinstance(column, Category)]
-    return [values for values in found if isinstance(values, FromPublic)]
+    values_of_columns = [column.values for column in table.columns if isinstance(column, Category)]
+    return [values for values in values_of_columns if isinstance(values, FromPublic)]
 
 
 def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, rows: str) -> Facts:
     """Write the pinned copy from repaired rows; the facts about it."""
     codes = ""
-    listed = sorted({each.column for other in catalog.tables for each in _borrowed(other) if each.table == table.name})
+    listed = sorted(
+        {values.column for other in catalog.tables for values in _borrowed(other) if values.table == table.name}
+    )
     for column in listed:
         if is_text(table.column(column)):
-            place = f"dense_rank() OVER (ORDER BY {name(column)} NULLS LAST) - 1"
-            place = f"CASE WHEN {name(column)} IS NOT NULL THEN {place} END"  # null is no label: it meets nobody
-            codes += f", CAST({place} AS INTEGER) AS {name(code_column(column))}"
+            code = f"dense_rank() OVER (ORDER BY {name(column)} NULLS LAST) - 1"
+            code = f"CASE WHEN {name(column)} IS NOT NULL THEN {code} END"  # null is no label: it meets nobody
+            codes += f", CAST({code} AS INTEGER) AS {name(code_column(column))}"
     connection.execute(f"CREATE TABLE {name(table.name)} AS SELECT *{codes} FROM ({rows}) ORDER BY ALL")
     multiplicities = tuple((table.name, key, _multiplicity(connection, table, key)) for key in _keys(table))
     for table_name, key, rows_per_key in multiplicities:
@@ -60,8 +62,8 @@ def _keys(table: Table) -> list[tuple[str, ...]]:
 
 def _multiplicity(connection: duckdb.DuckDBPyConnection, table: Table, key: tuple[str, ...]) -> int:
     """The largest number of rows with one value of the key; null meets nothing in a join."""
-    names = ", ".join(name(part) for part in key)
-    present = " AND ".join(f"{name(part)} IS NOT NULL" for part in key)
+    names = ", ".join(name(column) for column in key)
+    present = " AND ".join(f"{name(column)} IS NOT NULL" for column in key)
     counted = f"SELECT count(*) AS n FROM {name(table.name)} WHERE {present} GROUP BY {names}"
     row = connection.execute(f"SELECT coalesce(max(n), 0) FROM ({counted})").fetchone()
     assert row is not None
@@ -74,10 +76,10 @@ def _labels(connection: duckdb.DuckDBPyConnection, table: Table, column: str) ->
         assert isinstance(declared.values, tuple)
         return declared.values
     quoted = name(column)
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT DISTINCT {quoted} FROM {name(table.name)} WHERE {quoted} IS NOT NULL ORDER BY 1"
     ).fetchall()
-    labels = tuple(str(row[0]) for row in found)
+    labels = tuple(str(row[0]) for row in rows)
     if OTHER in labels or not labels:
         raise RegistrationError(
             f"{table.name}.{column}: a list of labels needs at least one, none of them '{OTHER}': "

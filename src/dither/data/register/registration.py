@@ -45,7 +45,7 @@ class Repairs:
 class _Registering:
     connection: duckdb.DuckDBPyConnection
     catalog: Catalog
-    place: Path
+    folder: Path
     stage: Callable[[str], None]
     share: Callable[[float], None] | None = None
     facts: Facts = NO_FACTS
@@ -58,7 +58,7 @@ class _Registering:
         with _watched(self.connection, self.share):
             self.connection.execute(sql)
 
-    def one(self, sql: str) -> int:
+    def count(self, sql: str) -> int:
         row = self.connection.execute(sql).fetchone()
         assert row is not None
         return int(row[0] or 0)
@@ -75,7 +75,7 @@ class _Registering:
 
     def rows_of(self, table: Table) -> str:
         through_arrow = table.name in self.through_arrow
-        return text_rows(self.connection, self.catalog.source, self.place, table, through_arrow=through_arrow)
+        return text_rows(self.connection, self.catalog.source, self.folder, table, through_arrow=through_arrow)
 
 
 def write_copy(
@@ -102,16 +102,16 @@ def write_copy_and_facts(
     `stage` is told each of `stages(catalog)` as it begins, `share` (from another thread) the part of it that is done.
     """
     connection = open_for_registration(target, spill, memory, plain=plain_spill)
-    at = _Registering(connection, catalog, folder, stage, share)
+    registering = _Registering(connection, catalog, folder, stage, share)
     try:
         connection.execute("SET VARIABLE dither_key = $key", {"key": key.hex()})
         connection.execute(make_units())
-        found = [_register_public(at, table) for table in public_order(catalog)]
-        _build_owner_maps(at)
-        found += [_register_private(at, table) for table in catalog.private_tables]
+        repairs = [_register_public(registering, table) for table in public_order(catalog)]
+        _build_owner_maps(registering)
+        repairs += [_register_private(registering, table) for table in catalog.private_tables]
         stage(_WRITING)
-        at.run("CHECKPOINT")
-        return found, at.facts
+        registering.run("CHECKPOINT")
+        return repairs, registering.facts
     except SourceError as error:
         raise RegistrationError(str(error)) from None
     except duckdb.Error as error:
@@ -131,9 +131,9 @@ _WRITING = "writing the copy"
 
 def stages(catalog: Catalog) -> list[str]:
     """What registration will do, step by step."""
-    told = [step for table in public_order(catalog) for step in _steps(catalog, table)]
-    told += [_finding(parent, key) for parent, key in _maps(catalog)]
-    return [*told, *(step for table in catalog.private_tables for step in _steps(catalog, table)), _WRITING]
+    steps = [step for table in public_order(catalog) for step in _steps(catalog, table)]
+    steps += [_finding(parent, key) for parent, key in _maps(catalog)]
+    return [*steps, *(step for table in catalog.private_tables for step in _steps(catalog, table)), _WRITING]
 
 
 def _steps(catalog: Catalog, table: Table) -> tuple[str, ...]:
@@ -154,16 +154,17 @@ def _maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
         if isinstance(table.owner, OwnerReference):
             wanted[table.owner.references, key_of(table.owner)] = catalog.table(table.owner.references)
     return sorted(
-        ((parent, key) for (_, key), parent in wanted.items()), key=lambda item: len(catalog.owner_path(item[0]))
+        ((parent, key) for (_, key), parent in wanted.items()),
+        key=lambda parent_and_key: len(catalog.owner_path(parent_and_key[0])),
     )
 
 
-def _build_owner_maps(at: _Registering) -> None:
+def _build_owner_maps(registering: _Registering) -> None:
     """A parent's own path is known when it is needed."""
-    for parent, key in _maps(at.catalog):
-        at.stage(_finding(parent, key))
-        with _watched(at.connection, at.share):
-            at.read(parent, partial(build_map, at.connection, at.catalog, parent, key))
+    for parent, key in _maps(registering.catalog):
+        registering.stage(_finding(parent, key))
+        with _watched(registering.connection, registering.share):
+            registering.read(parent, partial(build_map, registering.connection, registering.catalog, parent, key))
 
 
 @contextmanager
@@ -189,32 +190,38 @@ def _watched(connection: duckdb.DuckDBPyConnection, share: Callable[[float], Non
         thread.join()
 
 
-def _register_public(at: _Registering, table: Table) -> Repairs:
-    counts = _repair(at, table)
+def _register_public(registering: _Registering, table: Table) -> Repairs:
+    counts = _repair(registering, table)
     names = ", ".join(name(column.name) for column in table.columns)
-    at.stage(_steps(at.catalog, table)[2])
-    found = pin(at.connection, at.catalog, table, f"SELECT {names} FROM dither_repaired WHERE NOT dither_gone")
-    at.facts = Facts(at.facts.multiplicities + found.multiplicities, at.facts.lists + found.lists)
-    return _done(at, table, counts)
+    registering.stage(_steps(registering.catalog, table)[2])
+    pinned = pin(
+        registering.connection, registering.catalog, table, f"SELECT {names} FROM dither_repaired WHERE NOT dither_gone"
+    )
+    registering.facts = Facts(
+        registering.facts.multiplicities + pinned.multiplicities, registering.facts.lists + pinned.lists
+    )
+    return _done(registering, table, counts)
 
 
-def _register_private(at: _Registering, table: Table) -> Repairs:
-    counts = _repair(at, table)
-    at.stage(_steps(at.catalog, table)[2])
+def _register_private(registering: _Registering, table: Table) -> Repairs:
+    counts = _repair(registering, table)
+    registering.stage(_steps(registering.catalog, table)[2])
     rows = f"SELECT * FROM dither_repaired WHERE {OWNER} IS NOT NULL AND NOT dither_gone"
-    at.connection.execute(f"SET VARIABLE dither_first = {at.units}")
-    if at.catalog.unit.kind != "row":
-        at.run(add_units(rows))
+    registering.connection.execute(f"SET VARIABLE dither_first = {registering.units}")
+    if registering.catalog.unit.kind != "row":
+        registering.run(add_units(rows))
     try:
-        at.run(f"CREATE TABLE {name(table.name)} AS {limited_rows(at.catalog, table, rows, at.facts)}")
+        registering.run(
+            f"CREATE TABLE {name(table.name)} AS {limited_rows(registering.catalog, table, rows, registering.facts)}"
+        )
     except duckdb.InvalidInputException as error:
         if TIE not in str(error):
             raise
-        slowly = limited_rows(at.catalog, table, rows, at.facts, by_prefix=False)
-        at.run(f"CREATE TABLE {name(table.name)} AS {slowly}")
-    counted = name(table.name) if at.catalog.unit.kind == "row" else UNITS
-    at.units = at.one(f"SELECT coalesce(max({UNIT}), {at.units}) FROM {counted}")
-    done = _done(at, table, [*counts, *_spellings(at, table)])
+        slowly = limited_rows(registering.catalog, table, rows, registering.facts, by_prefix=False)
+        registering.run(f"CREATE TABLE {name(table.name)} AS {slowly}")
+    counted = name(table.name) if registering.catalog.unit.kind == "row" else UNITS
+    registering.units = registering.count(f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}")
+    done = _done(registering, table, [*counts, *_spellings(registering, table)])
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
             f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. Nothing was "
@@ -223,71 +230,76 @@ def _register_private(at: _Registering, table: Table) -> Repairs:
     return done
 
 
-def _done(at: _Registering, table: Table, counts: Counts) -> Repairs:
-    at.connection.execute("DROP TABLE dither_repaired")
-    kept = at.one(f"SELECT count(*) FROM {name(table.name)}")
+def _done(registering: _Registering, table: Table, counts: Counts) -> Repairs:
+    registering.connection.execute("DROP TABLE dither_repaired")
+    kept = registering.count(f"SELECT count(*) FROM {name(table.name)}")
     return Repairs(table.name, (*counts, ("rows registered", kept)))
 
 
-def _repair(at: _Registering, table: Table) -> Counts:
+def _repair(registering: _Registering, table: Table) -> Counts:
     """The temporary table `dither_repaired`: registered values, the owner, whether the row goes; and what was done."""
-    at.stage(_steps(at.catalog, table)[0])
-    columns = stored_columns(at.catalog, table)
-    labels = {column.name: _labels(at, column) for column in columns}
-    owner, join = owner_sql(at.catalog, table) if table.kind == "private" else ("''", "")
+    registering.stage(_steps(registering.catalog, table)[0])
+    columns = stored_columns(registering.catalog, table)
+    labels = {column.name: _labels(registering, column) for column in columns}
+    owner, join = owner_sql(registering.catalog, table) if table.kind == "private" else ("''", "")
     read = [f"{owner} AS {OWNER}", *(f"raw.{name(column.name)}" for column in columns)]
     # by one thread; the rest by all
-    at.read(table, lambda rows: at.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}"))
-    at.stage(_steps(at.catalog, table)[1])
-    source = with_window(at.catalog, table, "dither_raw") if join else "dither_raw"
+    registering.read(table, lambda rows: registering.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}"))
+    registering.stage(_steps(registering.catalog, table)[1])
+    source = with_window(registering.catalog, table, "dither_raw") if join else "dither_raw"
     sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
     values = [f"{repair.parsed(column, labels[column.name])} AS {_p(column.name)}" for column in columns]
     sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
-    shown, gone, counted = [OWNER], ["false"], {"rows without an owner, dropped": f"{OWNER} IS NULL"}
+    shown = [OWNER]
+    gone = ["false"]
+    counted = {"rows without an owner, dropped": f"{OWNER} IS NULL"}
     for column in columns:
-        mine, flag = labels[column.name], name(f"dither_changed_{column.name}")
-        shown.append(f"{repair.repaired(column, _p(column.name), mine)} AS {name(column.name)}")
-        shown.append(f"{repair.changed(column, _p(column.name), mine)} AS {flag}")
+        column_labels = labels[column.name]
+        flag = name(f"dither_changed_{column.name}")
+        shown.append(f"{repair.repaired(column, _p(column.name), column_labels)} AS {name(column.name)}")
+        shown.append(f"{repair.changed(column, _p(column.name), column_labels)} AS {flag}")
         counted[f"{column.name}: values repaired"] = flag
-        if reason := repair.dropped(column, _p(column.name), mine):
+        if reason := repair.dropped(column, _p(column.name), column_labels):
             gone.append(f"({reason})")
             shown.append(f"({reason}) AS {name(f'dither_dropped_{column.name}')}")
             counted[f"{column.name}: rows dropped"] = name(f"dither_dropped_{column.name}")
     sql = f"SELECT {', '.join(shown)}, ({' OR '.join(gone)}) AS dither_gone FROM ({sql})"
-    if table.kind == "private" and at.catalog.unit.column is not None:
-        window = window_sql(at.catalog.unit, table, name(at.catalog.unit.column))
+    if table.kind == "private" and registering.catalog.unit.column is not None:
+        window = window_sql(registering.catalog.unit, table, name(registering.catalog.unit.column))
         pair = f"CASE WHEN {OWNER} IS NOT NULL THEN concat({window}, ':', {OWNER}) END"
         sql = f"SELECT * REPLACE ({pair} AS {OWNER}) FROM ({sql})"
-    at.run(f"CREATE TEMP TABLE dither_repaired AS {sql}")
-    at.connection.execute("DROP TABLE dither_raw")
-    found = at.connection.execute(
+    registering.run(f"CREATE TEMP TABLE dither_repaired AS {sql}")
+    registering.connection.execute("DROP TABLE dither_raw")
+    row = registering.connection.execute(
         f"SELECT {', '.join(f'count_if({test})' for test in counted.values())} FROM dither_repaired"
     ).fetchone()
-    assert found is not None
-    counts = [(what, int(count or 0)) for what, count in zip(counted, found, strict=True)]
-    rows_read = at.one("SELECT count(*) FROM dither_repaired")
-    unread = unread_lines(at.connection, at.catalog.source, at.place, table, rows_read)
+    assert row is not None
+    counts = [(what, int(count or 0)) for what, count in zip(counted, row, strict=True)]
+    rows_read = registering.count("SELECT count(*) FROM dither_repaired")
+    unread = unread_lines(registering.connection, registering.catalog.source, registering.folder, table, rows_read)
     return [("lines that could not be read", unread), *counts]
 
 
-def _spellings(at: _Registering, table: Table) -> Counts:
+def _spellings(registering: _Registering, table: Table) -> Counts:
     """For the steward: one person written in two ways is two units, each with rows and protection of its own."""
     if not isinstance(table.owner, OwnerColumn):
         return []
-    person = OWNER if at.catalog.unit.column is None else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
+    person = OWNER if registering.catalog.unit.column is None else f"substr({OWNER}, strpos({OWNER}, ':') + 1)"
     folded = "regexp_replace(lower(person), '[\\s\\p{Z}]', '', 'g')"
     owners = f"SELECT DISTINCT {person} AS person FROM {name(table.name)}"
     alike = f"SELECT count(*) AS n FROM ({owners}) GROUP BY {folded} HAVING count(*) > 1"
-    return [("owners that differ from another by case or spaces only", at.one(f"SELECT sum(n) FROM ({alike})"))]
+    return [
+        ("owners that differ from another by case or spaces only", registering.count(f"SELECT sum(n) FROM ({alike})"))
+    ]
 
 
 def _p(column: str) -> str:
     return name("dither_parsed_" + column)  # no column of a catalog has such a name
 
 
-def _labels(at: _Registering, column: object) -> tuple[str, ...]:
+def _labels(registering: _Registering, column: object) -> tuple[str, ...]:
     if isinstance(column, Category) and not isinstance(column.values, Undeclared):
-        labels = labels_of(column, at.facts)
+        labels = labels_of(column, registering.facts)
         if isinstance(column.nulls.value, str) and column.nulls.value not in labels:
             raise RegistrationError(
                 f"{column.name}: nulls become '{column.nulls.value}', which is no label of its list"

@@ -28,7 +28,9 @@ YEAR = r"(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
 DAY = YEAR + r"-[0-9]{2}-[0-9]{2}([ T][0-9:.,Z+-]{0,40})?"
 OFFSET = r"(Z|[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?)"
 TIME = YEAR + r"-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{0,9})?)? ?" + OFFSET + r"?)?"
-PLAIN_INTEGER, PLAIN_NUMBER, PLAIN_DAY = "-?[0-9]{1,18}", r"-?[0-9]{1,18}(\.[0-9]{1,18})?", YEAR + "-[0-9]{2}-[0-9]{2}"
+PLAIN_INTEGER = "-?[0-9]{1,18}"
+PLAIN_NUMBER = r"-?[0-9]{1,18}(\.[0-9]{1,18})?"
+PLAIN_DAY = YEAR + "-[0-9]{2}-[0-9]{2}"
 TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 Labels = tuple[str, ...]
 
@@ -46,7 +48,8 @@ def storage_type(column: Column, labels: Labels = ()) -> str:
     if is_text(column):
         return "VARCHAR"
     if isinstance(column, Category):
-        low, high = 0, len(labels) + 1
+        low = 0
+        high = len(labels) + 1
     else:
         assert isinstance(column, Bounded)
         low, high = column.lower_grid, column.upper_grid + 1
@@ -66,8 +69,8 @@ def parsed(column: Column, labels: Labels = ()) -> str:
     if isinstance(column, Category):
         if isinstance(column.values, Undeclared):
             return f"left({name(column.name)}, {column.values.width})"
-        found = f"list_position([{', '.join(map(text, labels))}], {name(column.name)}) - 1"
-        return f"CASE WHEN {name(column.name)} IS NOT NULL THEN coalesce({found}, {len(labels)}) END"
+        code = f"list_position([{', '.join(map(text, labels))}], {name(column.name)}) - 1"
+        return f"CASE WHEN {name(column.name)} IS NOT NULL THEN coalesce({code}, {len(labels)}) END"
     if isinstance(column, Integer):
         whole = f"TRY_CAST(split_part({raw}, '.', 1) AS HUGEINT)"
         return _first(column, PLAIN_INTEGER, "TRY_CAST({} AS HUGEINT)", INTEGER, whole)
@@ -97,18 +100,18 @@ def _first(column: Column, plain: str, value: str, grammar: str, careful: str) -
 def _seconds(raw: str, day: str, offset: int) -> str:
     """SQL: seconds UTC of a text of the grammar TIME; fractions of a second are cut."""
 
-    def part(start: int, length: int = 2) -> str:
+    def number_at(start: int, length: int = 2) -> str:
         return f"coalesce(TRY_CAST(substr({raw}, {start}, {length}) AS BIGINT), 0)"
 
-    seconds = f"CASE WHEN substr({raw}, 17, 1) = ':' THEN {part(18)} ELSE 0 END"
+    seconds = f"CASE WHEN substr({raw}, 17, 1) = ':' THEN {number_at(18)} ELSE 0 END"
     zone = f"regexp_extract(substr({raw}, 17), '{OFFSET}$')"
     digits = f"replace({zone}, ':', '')"
     hours = f"coalesce(TRY_CAST(substr({digits}, 2, 2) AS BIGINT), 0)"
     minutes = f"coalesce(TRY_CAST(NULLIF(substr({digits}, 4, 2), '') AS BIGINT), 0)"
     sign = f"CASE WHEN starts_with({zone}, '-') THEN -1 ELSE 1 END"
-    given = f"{sign} * ({hours} * 3600 + {minutes} * 60)"
-    east = f"CASE WHEN {zone} = '' THEN {offset} WHEN {zone} = 'Z' THEN 0 ELSE {given} END"
-    return f"CAST({day} AS BIGINT) * 86400 + {part(12)} * 3600 + {part(15)} * 60 + {seconds} - {east}"
+    stated_offset = f"{sign} * ({hours} * 3600 + {minutes} * 60)"
+    east = f"CASE WHEN {zone} = '' THEN {offset} WHEN {zone} = 'Z' THEN 0 ELSE {stated_offset} END"
+    return f"CAST({day} AS BIGINT) * 86400 + {number_at(12)} * 3600 + {number_at(15)} * 60 + {seconds} - {east}"
 
 
 def repaired(column: Column, value: str, labels: Labels = ()) -> str:

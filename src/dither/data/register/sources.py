@@ -23,31 +23,31 @@ from dither.data.engines.duckdb import name, text
 from dither.data.register.parquet import open_reader
 from dither.data.register.source_types import SourceError, check_types, text_of
 
-_PART = 1 << 24
+_CHUNK_BYTES = 1 << 24
 
 
-def column_names(connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table) -> list[str]:
+def column_names(connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table) -> list[str]:
     """The names of a source table's columns: schema, not data."""
-    return names_at(connection, source.engine, place, table.source_name)
+    return names_at(connection, source.engine, location, table.source_name)
 
 
-def names_at(connection: duckdb.DuckDBPyConnection, engine: str, place: Path, source_name: str) -> list[str]:
+def names_at(connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str) -> list[str]:
     """The names of the columns of one file or table."""
     if engine == "csv":
-        return _header(place / source_name)
-    return [column for column, _ in types_at(connection, engine, place, source_name)]
+        return _header(location / source_name)
+    return [column for column, _ in types_at(connection, engine, location, source_name)]
 
 
 def types_at(
-    connection: duckdb.DuckDBPyConnection, engine: str, place: Path, source_name: str
+    connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str
 ) -> list[tuple[str, str]]:
     """Names and type words of a Parquet file or DuckDB table; labels of an ENUM are values and are left out."""
     try:
-        relation = _relation(connection, engine, place, source_name)
-        found = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+        relation = _relation(connection, engine, location, source_name)
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
     except duckdb.Error as error:
-        raise SourceError(f"cannot read the schema of {source_name} in {place}: {type(error).__name__}") from None
-    return [(str(row[0]), str(row[1]).split("(")[0]) for row in found]
+        raise SourceError(f"cannot read the schema of {source_name} in {location}: {type(error).__name__}") from None
+    return [(str(row[0]), str(row[1]).split("(")[0]) for row in rows]
 
 
 def missing_columns(names: list[str], table: Table) -> list[str]:
@@ -55,9 +55,9 @@ def missing_columns(names: list[str], table: Table) -> list[str]:
     return [column for column in table.column_names if column not in names]
 
 
-def check_columns(connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table) -> list[str]:
+def check_columns(connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table) -> list[str]:
     """The names of the source's columns; refused unless every declared one is there once."""
-    names = column_names(connection, source, place, table)
+    names = column_names(connection, source, location, table)
     missing = missing_columns(names, table)
     if missing or len(set(names)) != len(names):
         where = f"the first line of {table.source_name}" if source.engine == "csv" else table.source_name
@@ -69,14 +69,14 @@ def check_columns(connection: duckdb.DuckDBPyConnection, source: Source, place: 
 
 
 def check_source_types(
-    connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table
+    connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table
 ) -> dict[str, str]:
     """The type words of a source's columns; refused where a declared column cannot be read exactly."""
-    types = dict(types_at(connection, source.engine, place, table.source_name))
+    types = dict(types_at(connection, source.engine, location, table.source_name))
     wide: frozenset[str] = frozenset()
     if source.engine == "parquet":
         rows = connection.execute(
-            f"SELECT name FROM parquet_schema({text(str(place / table.source_name))}) WHERE precision > 38"
+            f"SELECT name FROM parquet_schema({text(str(location / table.source_name))}) WHERE precision > 38"
         ).fetchall()
         wide = frozenset(str(row[0]) for row in rows if types.get(str(row[0])) == "DOUBLE")
     check_types(table, types, wide)
@@ -84,28 +84,28 @@ def check_source_types(
 
 
 def text_rows(
-    connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table, *, through_arrow: bool = False
+    connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table, *, through_arrow: bool = False
 ) -> str:
     """SQL of a relation with the declared columns as text, empty texts as null.
 
     A Parquet file at which the engine's reader stops is read `through_arrow`, once for each call.
     """
-    names = check_columns(connection, source, place, table)
+    names = check_columns(connection, source, location, table)
     texts = [f"CAST({name(column)} AS VARCHAR)" for column in table.column_names]
     if source.engine == "csv":
         columns = "{" + ", ".join(f"{text(column)}: 'VARCHAR'" for column in names) + "}"
         relation = (
-            f"read_csv({text(str(place / table.source_name))}, auto_detect = false, header = true, delim = ',', "
+            f"read_csv({text(str(location / table.source_name))}, auto_detect = false, header = true, delim = ',', "
             f"quote = '\"', escape = '\"', nullstr = '', columns = {columns}, ignore_errors = true, "
             f"store_rejects = true, rejects_limit = 0, rejects_table = {text(_rejects(table))}, "
             f"rejects_scan = {text(_rejects(table) + '_scans')}, parallel = false, hive_partitioning = false)"
         )
     else:
-        types = check_source_types(connection, source, place, table)
+        types = check_source_types(connection, source, location, table)
         texts = [text_of(column, types[column.name]) for column in table.columns]
-        relation = _relation(connection, source.engine, place, table.source_name)
+        relation = _relation(connection, source.engine, location, table.source_name)
         if through_arrow:
-            relation = _arrow_relation(connection, relation, place, table, types)
+            relation = _arrow_relation(connection, relation, location, table, types)
     wanted = ", ".join(
         f"NULLIF({shown}, '') AS {name(column)}" for shown, column in zip(texts, table.column_names, strict=True)
     )
@@ -113,13 +113,15 @@ def text_rows(
 
 
 def _arrow_relation(
-    connection: duckdb.DuckDBPyConnection, relation: str, place: Path, table: Table, types: dict[str, str]
+    connection: duckdb.DuckDBPyConnection, relation: str, location: Path, table: Table, types: dict[str, str]
 ) -> str:
     """The declared columns read by Arrow; `relation` itself where a type differs, so a text might."""
-    found = connection.execute(f"SELECT file FROM glob({text(str(place / table.source_name))}) ORDER BY 1").fetchall()
+    files = connection.execute(
+        f"SELECT file FROM glob({text(str(location / table.source_name))}) ORDER BY 1"
+    ).fetchall()
     view = f"dither_arrow_{table.name}"
     try:
-        reader = open_reader([Path(row[0]) for row in found], list(table.column_names))
+        reader = open_reader([Path(row[0]) for row in files], list(table.column_names))
         connection.register(view, reader)
         described = connection.execute(f"DESCRIBE SELECT * FROM {name(view)}").fetchall()
     except (KeyError, OSError, ValueError, duckdb.Error):  # Arrow's own errors are ValueErrors
@@ -129,14 +131,14 @@ def _arrow_relation(
 
 
 def unread_lines(
-    connection: duckdb.DuckDBPyConnection, source: Source, place: Path, table: Table, rows_read: int
+    connection: duckdb.DuckDBPyConnection, source: Source, location: Path, table: Table, rows_read: int
 ) -> int:
     """Lines that were no CSV, counted after `rows_read` rows were read; stops if any line is unaccounted for."""
     if source.engine != "csv":
         return 0
     row = connection.execute(f"SELECT count(DISTINCT line) FROM {name(_rejects(table))}").fetchone()
     unread = int(row[0]) if row else 0
-    path = place / table.source_name
+    path = location / table.source_name
     if alone := _returns_alone(path):
         raise SourceError(
             f"{table.name}: {path.name} holds {alone} carriage returns that do not end a line. Nothing was registered: "
@@ -154,10 +156,11 @@ def unread_lines(
 
 def _lines(path: Path, *, blank: bool) -> int:
     """Lines of a file in which carriage returns only end lines; without blank ones unless `blank`."""
-    lines, ended = 0, True
+    lines = 0
+    ended = True
     with path.open("rb") as file:
-        while part := file.read(_PART):
-            ends = np.frombuffer(part.replace(b"\r", b""), np.uint8) == ord("\n")
+        while chunk := file.read(_CHUNK_BYTES):
+            ends = np.frombuffer(chunk.replace(b"\r", b""), np.uint8) == ord("\n")
             if len(ends):
                 before = np.concatenate([[ended], ends[:-1]])
                 lines += int(np.count_nonzero(ends if blank else ends & ~before))
@@ -170,43 +173,46 @@ def _returns_alone(path: Path) -> int:
 
     To the engine one outside quotes ends a row. That row more could make up for a line that a quote had swallowed.
     """
-    found = 0
+    returns = 0
     with path.open("rb") as file:
-        while part := file.read(_PART):
-            part += file.read(1) if part.endswith(b"\r") else b""
-            found += part.count(b"\r") - part.count(b"\r\n")
-    return found
+        while chunk := file.read(_CHUNK_BYTES):
+            chunk += file.read(1) if chunk.endswith(b"\r") else b""
+            returns += chunk.count(b"\r") - chunk.count(b"\r\n")
+    return returns
 
 
 def _rejects(table: Table) -> str:
     return f"dither_rejects_{table.name}"
 
 
-def table_names(connection: duckdb.DuckDBPyConnection, place: Path) -> list[str]:
+def table_names(connection: duckdb.DuckDBPyConnection, location: Path) -> list[str]:
     """The tables of a DuckDB file, by name."""
     try:
-        _attach(connection, place)
-        found = connection.execute(
+        _attach(connection, location)
+        rows = connection.execute(
             "SELECT table_name FROM duckdb_tables() "
             "WHERE database_name = 'dither_source' AND schema_name = 'main' ORDER BY 1"
         ).fetchall()
     except duckdb.Error as error:
-        raise SourceError(f"cannot read {place}: {type(error).__name__}") from None
-    return [str(row[0]) for row in found]
+        raise SourceError(f"cannot read {location}: {type(error).__name__}") from None
+    return [str(row[0]) for row in rows]
 
 
-def _attach(connection: duckdb.DuckDBPyConnection, place: Path) -> None:
+def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
     attached = connection.execute("SELECT 1 FROM duckdb_databases() WHERE database_name = 'dither_source'").fetchone()
     if attached is None:
-        connection.execute(f"ATTACH {text(str(place))} AS dither_source (READ_ONLY)")
+        connection.execute(f"ATTACH {text(str(location))} AS dither_source (READ_ONLY)")
 
 
-def _relation(connection: duckdb.DuckDBPyConnection, engine: str, place: Path, source_name: str) -> str:
+def _relation(connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str) -> str:
     if engine == "parquet":
-        return f"read_parquet({text(str(place / source_name))})"
-    _attach(connection, place)
-    parts = source_name.split(".")
-    return ".".join(name(part) for part in ["dither_source", *(parts if len(parts) == 2 else ["main", *parts])])
+        return f"read_parquet({text(str(location / source_name))})"
+    _attach(connection, location)
+    identifiers = source_name.split(".")
+    return ".".join(
+        name(identifier)
+        for identifier in ["dither_source", *(identifiers if len(identifiers) == 2 else ["main", *identifiers])]
+    )
 
 
 def _header(path: Path) -> list[str]:

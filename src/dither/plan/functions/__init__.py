@@ -40,8 +40,9 @@ def domain_of(expression: Expression, columns: Columns) -> Domain:
 
 def depth_of(expression: Expression) -> int:
     """How many calls lie inside each other."""
-    depth, level = 0, [expression]
-    while level := [part for each in level if isinstance(each, Call) for part in each.arguments]:
+    depth = 0
+    level = [expression]
+    while level := [argument for node in level if isinstance(node, Call) for argument in node.arguments]:
         depth += 1
         if depth > MAX_DEPTH or len(level) > 10_000:
             return MAX_DEPTH + 1
@@ -83,14 +84,18 @@ def _constant(value: Value) -> Domain:
     if value.kind == "text" and isinstance(value.value, str) and is_unicode(value.value):
         return Domain("text", False, width=len(value.value))
     if isinstance(value.value, Fraction):
-        at = value.value
-        if value.kind == "number" and max(abs(at.numerator), at.denominator) < LIMIT:
-            return Domain("number", False, at.numerator, at.numerator, Fraction(1, at.denominator))
+        fraction = value.value
+        if value.kind == "number" and max(abs(fraction.numerator), fraction.denominator) < LIMIT:
+            return Domain("number", False, fraction.numerator, fraction.numerator, Fraction(1, fraction.denominator))
         limits = {
             "boolean": (0, 1),
             "date": (FIRST_DAY, LAST_DAY),
             "timestamp": (FIRST_DAY * 86_400, (LAST_DAY + 1) * 86_400 - 1),
         }
-        if value.kind in limits and at.denominator == 1 and limits[value.kind][0] <= at <= limits[value.kind][1]:
-            return Domain(value.kind, False, int(at), int(at))
+        if (
+            value.kind in limits
+            and fraction.denominator == 1
+            and limits[value.kind][0] <= fraction <= limits[value.kind][1]
+        ):
+            return Domain(value.kind, False, int(fraction), int(fraction))
     raise RefusedError(f"no constant {value.kind} {ascii(value.value)[:40]}", rule="constants are of their kind")

@@ -37,12 +37,12 @@ def aligned(a: Arguments) -> Arguments:
 def _with_labels(a: Arguments) -> Arguments:
     labels = next(domain.labels for domain in a.domains if domain.kind == "category")
     domains = []
-    for place, domain in enumerate(a.domains):
+    for position, domain in enumerate(a.domains):
         if domain.kind == "text":
-            if a.constants[place] not in labels:
+            if a.constants[position] not in labels:
                 raise a.refuse(f"a category is compared with one of its labels ({', '.join(labels[:20])})")
-            at = labels.index(a.text(place))
-            domain = Domain("category", False, at, at, labels=labels)
+            code = labels.index(a.text(position))
+            domain = Domain("category", False, code, code, labels=labels)
         elif domain.labels != labels:
             raise a.refuse("two categories with different labels")
         domains.append(domain)

@@ -10,21 +10,21 @@ from dither.plan.functions.conditions import comparison
 from dither.plan.functions.table import Arguments, Function
 
 
-def _chosen(a: Arguments, places: list[int], nullable: bool) -> Domain:
+def _chosen(a: Arguments, positions: list[int], nullable: bool) -> Domain:
     """The domain of a value that is one of some arguments."""
     some = replace(
         a,
-        domains=tuple(a.domains[p] for p in places),
-        constants=tuple(a.constants[p] for p in places),
+        domains=tuple(a.domains[p] for p in positions),
+        constants=tuple(a.constants[p] for p in positions),
     )
-    found = hull(aligned(some).domains, a.function)
-    if found.kind == "id":
+    domain = hull(aligned(some).domains, a.function)
+    if domain.kind == "id":
         raise a.refuse("ids name people or rows and are never read")
-    return replace(found, nullable=nullable, keys=None, undeclared=False)
+    return replace(domain, nullable=nullable, keys=None, undeclared=False)
 
 
-def case_places(a: Arguments) -> list[int]:
-    """Where the values of a CASE stand among its arguments."""
+def list_case_values(a: Arguments) -> list[int]:
+    """The positions of the values of a CASE among its arguments."""
     last = [len(a.domains) - 1] if len(a.domains) % 2 else []
     return [*range(1, len(a.domains), 2), *last]
 
@@ -32,11 +32,11 @@ def case_places(a: Arguments) -> list[int]:
 def _case(a: Arguments) -> Domain:
     if not 2 <= len(a.domains) <= 101:
         raise a.refuse("takes pairs of a condition and a value, then perhaps a value for the rest")
-    for place in range(0, len(a.domains) - 1, 2):
-        if a.domains[place].kind != "boolean":
-            raise a.refuse(f"argument {place + 1} must be a truth value")
-    places = case_places(a)
-    return _chosen(a, places, len(a.domains) % 2 == 0 or any(a.domains[p].nullable for p in places))
+    for position in range(0, len(a.domains) - 1, 2):
+        if a.domains[position].kind != "boolean":
+            raise a.refuse(f"argument {position + 1} must be a truth value")
+    value_positions = list_case_values(a)
+    return _chosen(a, value_positions, len(a.domains) % 2 == 0 or any(a.domains[p].nullable for p in value_positions))
 
 
 def _if(a: Arguments) -> Domain:

@@ -61,11 +61,11 @@ def _distinct(a: Arguments) -> Domain:
 
 _ANY: NullRule = "null if an argument is"
 _NONE = "none needed"
-_SAID = {"eq": "equal", "ne": "different", "lt": "less", "le": "less or equal", "gt": "more", "ge": "more or equal"}
+_PHRASES = {"eq": "equal", "ne": "different", "lt": "less", "le": "less or equal", "gt": "more", "ge": "more or equal"}
 FUNCTIONS: tuple[Function, ...] = (
     *(
-        Function(name, "two values of a kind", f"whether the first is {said}", _ANY, _NONE, comparison)
-        for name, said in _SAID.items()
+        Function(name, "two values of a kind", f"whether the first is {phrase}", _ANY, _NONE, comparison)
+        for name, phrase in _PHRASES.items()
     ),
     Function(
         "between", "a value and two ends", "whether it lies between, ends included", "three-valued", _NONE, _between

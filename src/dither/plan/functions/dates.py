@@ -23,7 +23,7 @@ def _day(low: int, high: int, nullable: bool, a: Arguments) -> Domain:
     return Domain("date", nullable, low, high)
 
 
-def _part(low: int, high: int) -> Callable[[Arguments], Domain]:
+def _date_field(low: int, high: int) -> Callable[[Arguments], Domain]:
     def result(a: Arguments) -> Domain:
         a.expect("date")
         return number(low, high, Fraction(1), a.domains[0].nullable)
@@ -75,7 +75,8 @@ def _between(kind: str) -> Callable[[Arguments], Domain]:
 
 def _add_months(a: Arguments) -> Domain:
     a.expect("date", "number")
-    months, x = a.whole(1, -120_000, 120_000), a.domains[0]
+    months = a.whole(1, -120_000, 120_000)
+    x = a.domains[0]
     return _day(plus_months(x.low, months), plus_months(x.high, months), x.nullable, a)
 
 
@@ -99,7 +100,8 @@ def _add_seconds(a: Arguments) -> Domain:
     x, n = a.domains
     if n.step.denominator != 1:
         raise a.refuse("adds whole seconds: round the number first")
-    low, high = x.low + n.low * int(n.step), x.high + n.high * int(n.step)
+    low = x.low + n.low * int(n.step)
+    high = x.high + n.high * int(n.step)
     if low < FIRST_DAY * DAY or high >= (LAST_DAY + 1) * DAY:
         raise a.refuse("the time could lie outside the years 1 to 9999: narrow the bounds of its arguments")
     return Domain("timestamp", a.any_null, low, high, offset=x.offset)
@@ -112,22 +114,22 @@ def _number_of(days: int) -> int:
 
 def _age(a: Arguments) -> Domain:
     a.expect("date", "date")
-    born, at = a.domains
-    low = (_number_of(at.low) - _number_of(born.high)) // 10_000
-    return number(low, (_number_of(at.high) - _number_of(born.low)) // 10_000, Fraction(1), a.any_null)
+    born, day = a.domains
+    low = (_number_of(day.low) - _number_of(born.high)) // 10_000
+    return number(low, (_number_of(day.high) - _number_of(born.low)) // 10_000, Fraction(1), a.any_null)
 
 
 _ANY: NullRule = "null if an argument is"
 _RANGE = "years 1 to 9999, from the domains"
 FUNCTIONS: tuple[Function, ...] = (
     Function("year", "a date", "its year", _ANY, _RANGE, _year),
-    Function("quarter", "a date", "1 to 4", _ANY, _RANGE, _part(1, 4)),
-    Function("month", "a date", "1 to 12", _ANY, _RANGE, _part(1, 12)),
-    Function("week", "a date", "its ISO week, 1 to 53", _ANY, _RANGE, _part(1, 53)),
-    Function("day", "a date", "its day of the month", _ANY, _RANGE, _part(1, 31)),
-    Function("day_of_week", "a date", "1 (Monday) to 7", _ANY, _RANGE, _part(1, 7)),
-    Function("day_of_year", "a date", "1 to 366", _ANY, _RANGE, _part(1, 366)),
-    Function("days_in_month", "a date", "28 to 31", _ANY, _RANGE, _part(28, 31)),
+    Function("quarter", "a date", "1 to 4", _ANY, _RANGE, _date_field(1, 4)),
+    Function("month", "a date", "1 to 12", _ANY, _RANGE, _date_field(1, 12)),
+    Function("week", "a date", "its ISO week, 1 to 53", _ANY, _RANGE, _date_field(1, 53)),
+    Function("day", "a date", "its day of the month", _ANY, _RANGE, _date_field(1, 31)),
+    Function("day_of_week", "a date", "1 (Monday) to 7", _ANY, _RANGE, _date_field(1, 7)),
+    Function("day_of_year", "a date", "1 to 366", _ANY, _RANGE, _date_field(1, 366)),
+    Function("days_in_month", "a date", "28 to 31", _ANY, _RANGE, _date_field(28, 31)),
     Function("is_weekend", "a date", "whether it is a Saturday or Sunday", _ANY, _RANGE, _weekend),
     Function("hour", "a timestamp", "0 to 23, at its zone", _ANY, _RANGE, _time_part(23)),
     Function("minute", "a timestamp", "0 to 59, at its zone", _ANY, _RANGE, _time_part(59)),

@@ -40,8 +40,8 @@ def _rounded(ratio: Fraction) -> int:
 
 def _divisors(domain: Domain) -> list[int]:
     """The divisors at which a quotient is extreme: ends of the interval and the steps next to 0."""
-    near = [each for each in (-1, 1) if domain.low <= each <= domain.high]
-    return [each for each in {domain.low, domain.high, *near} if each != 0]
+    near = [divisor for divisor in (-1, 1) if domain.low <= divisor <= domain.high]
+    return [divisor for divisor in {domain.low, domain.high, *near} if divisor != 0]
 
 
 def _quotient(a: Arguments, step: Fraction, shape: Callable[[Fraction], int]) -> Domain:
@@ -68,48 +68,52 @@ def _mod(a: Arguments) -> Domain:
     return number(max(low, -most) if low < 0 else 0, min(high, most) if high > 0 else 0, scaled(a)[1], nullable)
 
 
-def _one(a: Arguments) -> Domain:
+def _same_domain(a: Arguments) -> Domain:
     a.expect("number")
     return a.domains[0]
 
 
 def _abs(a: Arguments) -> Domain:
-    x = _one(a)
+    x = _same_domain(a)
     low = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
     return number(low, x.largest, x.step, x.nullable)
 
 
 def _negate(a: Arguments) -> Domain:
-    x = _one(a)
+    x = _same_domain(a)
     return number(-x.high, -x.low, x.step, x.nullable)
 
 
 def _sign(a: Arguments) -> Domain:
-    x = _one(a)
+    x = _same_domain(a)
     return number((x.low > 0) - (x.low < 0), (x.high > 0) - (x.high < 0), Fraction(1), x.nullable)
 
 
 def _extreme(a: Arguments, least: bool) -> Domain:
     a.all_of("number", 2)
     intervals, step = scaled(a)
-    sure = [each for each, domain in zip(intervals, a.domains, strict=True) if not domain.nullable]
-    lows, highs = [low for low, _ in intervals], [high for _, high in intervals]
+    sure = [interval for interval, domain in zip(intervals, a.domains, strict=True) if not domain.nullable]
+    lows = [low for low, _ in intervals]
+    highs = [high for _, high in intervals]
     if least:
-        low, high = min(lows), min(high for _, high in sure) if sure else max(highs)
+        low = min(lows)
+        high = min(high for _, high in sure) if sure else max(highs)
     else:
-        low, high = max(low for low, _ in sure) if sure else min(lows), max(highs)
+        low = max(low for low, _ in sure) if sure else min(lows)
+        high = max(highs)
     return number(low, high, step, not sure)
 
 
 def _power(a: Arguments) -> Domain:
     a.expect("number", "number")
-    n, x = a.whole(1, 1, 8), a.domains[0]
+    n = a.whole(1, 1, 8)
+    x = a.domains[0]
     ends = [x.low**n, x.high**n, *([0] if x.low <= 0 <= x.high else [])]
     return number(min(ends), max(ends), x.step**n, x.nullable)
 
 
 def _sqrt(a: Arguments) -> Domain:
-    x = _one(a)
+    x = _same_domain(a)
     if max(x.largest * x.step.numerator, x.step.denominator) >= EXACT_DOUBLE:
         raise a.refuse("takes numbers of fewer than 2^53 steps")
     most = isqrt(int(max(0, x.high) * x.step / ROOT**2) + 1) + 1

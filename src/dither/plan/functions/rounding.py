@@ -16,7 +16,8 @@ from dither.plan.functions.table import (
 
 def round_grid(x: int, ratio: Fraction, shape: str) -> int:
     """A grid integer times `ratio`, rounded to a whole number."""
-    top, bottom = x * ratio.numerator, ratio.denominator
+    top = x * ratio.numerator
+    bottom = ratio.denominator
     if shape == "floor":
         return top // bottom
     if shape == "ceil":
@@ -42,7 +43,8 @@ def step_of(a: Arguments) -> Fraction:
 
 def _rounding(shape: str) -> Callable[[Arguments], Domain]:
     def result(a: Arguments) -> Domain:
-        step, x = step_of(a), a.domains[0]
+        step = step_of(a)
+        x = a.domains[0]
         ratio = x.step / step
         return number(round_grid(x.low, ratio, shape), round_grid(x.high, ratio, shape), step, x.nullable)
 

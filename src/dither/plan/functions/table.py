@@ -38,10 +38,10 @@ class Arguments:
         """Check number and kinds of the arguments."""
         if len(kinds) != len(self.domains):
             raise self.refuse(f"takes {len(kinds)} arguments, got {len(self.domains)}")
-        for place, (kind, domain) in enumerate(zip(kinds, self.domains, strict=True), 1):
+        for position, (kind, domain) in enumerate(zip(kinds, self.domains, strict=True), 1):
             if domain.kind not in (kind if isinstance(kind, tuple) else (kind,)):
                 wanted = kind if isinstance(kind, str) else " or ".join(kind)
-                raise self.refuse(f"argument {place} must be a {wanted}, not a {domain.kind}")
+                raise self.refuse(f"argument {position} must be a {wanted}, not a {domain.kind}")
 
     def all_of(self, kind: Kind, least: int = 1) -> None:
         """Check that all arguments are of one kind, and that there are enough."""
@@ -49,25 +49,25 @@ class Arguments:
             raise self.refuse(f"takes {least} to 50 arguments, got {len(self.domains)}")
         self.expect(*[kind] * len(self.domains))
 
-    def number(self, place: int) -> Fraction:
+    def number(self, position: int) -> Fraction:
         """A constant number."""
-        value = self.constants[place]
+        value = self.constants[position]
         if not isinstance(value, Fraction):
-            raise self.refuse(f"argument {place + 1} must be a constant number")
+            raise self.refuse(f"argument {position + 1} must be a constant number")
         return value
 
-    def whole(self, place: int, low: int, high: int) -> int:
+    def whole(self, position: int, low: int, high: int) -> int:
         """A constant whole number in a range."""
-        value = self.number(place)
+        value = self.number(position)
         if value.denominator != 1 or not low <= value <= high:
-            raise self.refuse(f"argument {place + 1} must be a whole number from {low} to {high}")
+            raise self.refuse(f"argument {position + 1} must be a whole number from {low} to {high}")
         return int(value)
 
-    def text(self, place: int) -> str:
+    def text(self, position: int) -> str:
         """A constant text."""
-        value = self.constants[place]
+        value = self.constants[position]
         if not isinstance(value, str):
-            raise self.refuse(f"argument {place + 1} must be a constant text")
+            raise self.refuse(f"argument {position + 1} must be a constant text")
         return value
 
     def common(self) -> tuple[Fraction, tuple[int, ...]]:
@@ -90,13 +90,13 @@ class Function:
     result: Callable[[Arguments], Domain]
 
 
-def common_step(one: Fraction, two: Fraction) -> Fraction:
+def common_step(first: Fraction, second: Fraction) -> Fraction:
     """
     >>> common_step(Fraction(1, 100), Fraction(5))
     Fraction(1, 100)
     """
-    top = gcd(one.numerator * two.denominator, two.numerator * one.denominator)
-    return Fraction(top, one.denominator * two.denominator)
+    top = gcd(first.numerator * second.denominator, second.numerator * first.denominator)
+    return Fraction(top, first.denominator * second.denominator)
 
 
 def scaled(a: Arguments) -> tuple[list[tuple[int, int]], Fraction]:

@@ -39,7 +39,8 @@ def _end(a: Arguments) -> Domain:
 
 def _substring(a: Arguments) -> Domain:
     a.expect("text", "number", "number")
-    start, length = a.whole(1, 1, MAX_WIDTH), a.whole(2, 0, MAX_WIDTH)
+    start = a.whole(1, 1, MAX_WIDTH)
+    length = a.whole(2, 0, MAX_WIDTH)
     return _text(max(0, min(length, a.domains[0].width - start + 1)), a.domains[0].nullable, a)
 
 
@@ -55,7 +56,9 @@ def _search(a: Arguments) -> Domain:
 
 def _replace(a: Arguments) -> Domain:
     a.expect("text", "text", "text")
-    old, new, width = a.text(1), a.text(2), a.domains[0].width
+    old = a.text(1)
+    new = a.text(2)
+    width = a.domains[0].width
     if not old:
         raise a.refuse("the text that is replaced is empty")
     grown = width + (width // len(old)) * max(0, len(new) - len(old))
@@ -96,7 +99,8 @@ def _label(a: Arguments) -> Domain:
 
 def _parse(a: Arguments) -> Domain:
     a.expect("text", "number", "number")
-    low, high = a.whole(1, -(10**17), 10**17), a.whole(2, -(10**17), 10**17)
+    low = a.whole(1, -(10**17), 10**17)
+    high = a.whole(2, -(10**17), 10**17)
     if low > high:
         raise a.refuse("the lower bound is above the upper one")
     return number(low, high, Fraction(1), True)

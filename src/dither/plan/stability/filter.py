@@ -25,9 +25,9 @@ def filter_rows(source: Node) -> Node:
 def filter_columns(source: Columns, condition: Condition) -> Columns:
     """Bounds narrow by what every row meets; lowering moves the values into them (privacy-rules 27)."""
     columns = dict(source)
-    for part in conjuncts(condition):
-        if isinstance(part, Compare) and isinstance(part.constant, Fraction):
-            domain = columns[part.column]
+    for conjunct in conjuncts(condition):
+        if isinstance(conjunct, Compare) and isinstance(conjunct.constant, Fraction):
+            domain = columns[conjunct.column]
             if domain.kind in ("number", "date", "timestamp", "boolean"):
-                columns[part.column] = narrowed(domain, part.operator, part.constant)
+                columns[conjunct.column] = narrowed(domain, conjunct.operator, conjunct.constant)
     return columns

@@ -26,25 +26,25 @@ def join_rows(left: Node, right: Node, kind: str, *, right_per_left: int, left_p
     """
     if not isinstance(left, Owned):
         raise RefusedError("the left side of a join has no owner any more", rule=_RULE)
-    found = right_per_left if kind == "inner" else max(1, right_per_left)
+    matches = right_per_left if kind == "inner" else max(1, right_per_left)
     if isinstance(right, Public):
-        return Owned(left.rows * found, left.distinct * found, left.most * found)
+        return Owned(left.rows * matches, left.distinct * matches, left.most * matches)
     if not isinstance(right, Owned):
         raise RefusedError("the right side of a join has no owner any more", rule=_RULE)
     kept = 0 if kind == "inner" else left.rows
-    rows = min(left.rows * found, kept + right.rows * left_per_right)
+    rows = min(left.rows * matches, kept + right.rows * left_per_right)
     distinct = min(rows, left.distinct * max(1, right.distinct) if kind == "left" else left.distinct * right.distinct)
-    return Owned(rows, distinct, left.most * found)
+    return Owned(rows, distinct, left.most * matches)
 
 
 def join_columns(left: Columns, right: Columns, on: tuple[tuple[str, str], ...], kind: str) -> Columns:
     """The columns of both; a right one paired with one of its own name is left out, other equal names are refused."""
-    for mine, theirs in on:
-        if mine not in left or theirs not in right:
-            raise RefusedError(f"a join by {mine} = {theirs}, which are no columns", rule="columns are declared")
-        if not comparable(left[mine], right[theirs]):
-            raise RefusedError(f"{mine} and {theirs} are of different kinds", rule="types are declared")
-    paired = {theirs for mine, theirs in on if mine == theirs}
+    for left_key, right_key in on:
+        if left_key not in left or right_key not in right:
+            raise RefusedError(f"a join by {left_key} = {right_key}, which are no columns", rule="columns are declared")
+        if not comparable(left[left_key], right[right_key]):
+            raise RefusedError(f"{left_key} and {right_key} are of different kinds", rule="types are declared")
+    paired = {right_key for left_key, right_key in on if left_key == right_key}
     columns = dict(left)
     for name, domain in right.items():
         if name in paired:

@@ -19,8 +19,8 @@ def limit_rows(source: Node, keys: tuple[str, ...], groups: int) -> Owned:
         raise RefusedError("groups per unit of rows without an owner", rule="a loose node has no owner again")
     if type(groups) is not int or groups < 1 or not keys:
         raise RefusedError("at least one group and one key", rule="parameters have a range")
-    known = Grouped(frozenset(keys), min(groups, source.groups(keys)), source.rows_per_group(keys))
-    return replace(source, grouped=(*source.grouped, known))
+    bound = Grouped(frozenset(keys), min(groups, source.groups(keys)), source.rows_per_group(keys))
+    return replace(source, grouped=(*source.grouped, bound))
 
 
 def check_keys(keys: tuple[str, ...], columns: Columns) -> None:

@@ -39,11 +39,11 @@ class Owned:
 
     def groups(self, keys: tuple[str, ...]) -> int:
         """How many values of the keys a unit can have: no more than of finer keys."""
-        return min([self.rows, *(each.groups for each in self.grouped if set(keys) <= each.keys)])
+        return min([self.rows, *(bound.groups for bound in self.grouped if set(keys) <= bound.keys)])
 
     def rows_per_group(self, keys: tuple[str, ...]) -> int:
         """How many rows of a unit can share a value of the keys: no more than share one of coarser keys."""
-        return min([self.rows, *(each.rows for each in self.grouped if each.keys <= set(keys))])
+        return min([self.rows, *(bound.rows for bound in self.grouped if bound.keys <= set(keys))])
 
     def without_groups(self) -> Owned:
         return replace(self, grouped=())

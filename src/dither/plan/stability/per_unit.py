@@ -34,7 +34,7 @@ def _values(columns: Columns, key: str) -> int:
 def per_unit_columns(source: Columns, keys: tuple[str, ...], named: tuple[Named, ...], rows: int) -> Columns:
     """Keys keep their domain; an aggregate of at most `rows` rows has bounds that follow."""
     columns = {key: source[key] for key in keys}
-    for each in named:
-        check_name(each.name, columns)
-        columns[each.name] = aggregate_domain(each.of, source, rows)
+    for column in named:
+        check_name(column.name, columns)
+        columns[column.name] = aggregate_domain(column.of, source, rows)
     return columns

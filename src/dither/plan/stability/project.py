@@ -20,30 +20,30 @@ def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
     'level'
     """
     if isinstance(source, Public):
-        same = [(each.name, source.original(each.of.name)) for each in columns if isinstance(each.of, Column)]
-        called = {each.of.name: each.name for each in columns if isinstance(each.of, Column)}
-        known = source.unique is not None and source.unique <= set(called)
-        unique = frozenset(called[name] for name in source.unique or ()) if known else None
+        same = [(column.name, source.original(column.of.name)) for column in columns if isinstance(column.of, Column)]
+        called = {column.of.name: column.name for column in columns if isinstance(column.of, Column)}
+        keeps_key = source.unique is not None and source.unique <= set(called)
+        unique = frozenset(called[name] for name in source.unique or ()) if keeps_key else None
         return Public(source.table, tuple((name, original) for name, original in same if original), unique)
     if not isinstance(source, Owned):
         return source
-    names: dict[str, str] = {each.of.name: each.name for each in columns if isinstance(each.of, Column)}
+    names: dict[str, str] = {column.of.name: column.name for column in columns if isinstance(column.of, Column)}
     kept = tuple(
-        Grouped(frozenset(names[key] for key in each.keys), each.groups, each.rows)
-        for each in source.grouped
-        if each.keys <= set(names)
+        Grouped(frozenset(names[key] for key in bound.keys), bound.groups, bound.rows)
+        for bound in source.grouped
+        if bound.keys <= set(names)
     )
     return replace(source, grouped=kept)
 
 
 def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
     """The domain of each expression by interval arithmetic; a column that is passed on keeps its own."""
-    found: Columns = {}
-    for each in columns:
-        check_name(each.name, found)
-        if not isinstance(each.of, (Column, Value, Call)):
+    domains: Columns = {}
+    for column in columns:
+        check_name(column.name, domains)
+        if not isinstance(column.of, (Column, Value, Call)):
             raise RefusedError("a projection holds expressions", rule="a node without a rule is refused")
-        found[each.name] = domain_of(each.of, source)
-    if not found:
+        domains[column.name] = domain_of(column.of, source)
+    if not domains:
         raise RefusedError("a projection without columns", rule="a node without a rule is refused")
-    return found
+    return domains

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dither.data.lower.functions.sql import FunctionSql, SqlArguments, aligned_sql, cast
 from dither.plan.domain import Domain, is_stored
-from dither.plan.functions.choices import case_places
+from dither.plan.functions.choices import list_case_values
 
 SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
@@ -37,23 +37,23 @@ def _distinct_sql(a: SqlArguments, result: Domain) -> str:
     return f"CAST((({left}) IS DISTINCT FROM ({right})) AS BIGINT)"
 
 
-def _choose_sql(a: SqlArguments, places: list[int]) -> tuple[str, ...]:
+def _choose_sql(a: SqlArguments, positions: list[int]) -> tuple[str, ...]:
     """The SQL of the arguments at some places, on one grid."""
     return aligned_sql(
         SqlArguments(
             a.function,
-            tuple(a.domains[p] for p in places),
-            tuple(a.constants[p] for p in places),
-            tuple(a.sql[p] for p in places),
+            tuple(a.domains[p] for p in positions),
+            tuple(a.constants[p] for p in positions),
+            tuple(a.sql[p] for p in positions),
         )
     )
 
 
 def _case_sql(a: SqlArguments, result: Domain) -> str:
-    places = case_places(a)
-    values = dict(zip(places, _choose_sql(a, places), strict=True))
+    value_positions = list_case_values(a)
+    values = dict(zip(value_positions, _choose_sql(a, value_positions), strict=True))
     whens = " ".join(f"WHEN {a.sql[p]} = 1 THEN {values[p + 1]}" for p in range(0, len(a.domains) - 1, 2))
-    rest = f" ELSE {values[places[-1]]}" if len(a.domains) % 2 else ""
+    rest = f" ELSE {values[value_positions[-1]]}" if len(a.domains) % 2 else ""
     return f"CASE {whens}{rest} END"
 
 

@@ -43,8 +43,8 @@ def _add_months_sql(a: SqlArguments, result: Domain) -> str:
     return f"CAST({_sql_day(a.sql[0])} + to_months({months}) AS DATE) - DATE '1970-01-01'"
 
 
-def _truncated_sql(part: str) -> FunctionSql:
-    return lambda a, result: f"CAST(date_trunc('{part}', {_sql_day(a.sql[0])}) AS DATE) - DATE '1970-01-01'"
+def _truncated_sql(field: str) -> FunctionSql:
+    return lambda a, result: f"CAST(date_trunc('{field}', {_sql_day(a.sql[0])}) AS DATE) - DATE '1970-01-01'"
 
 
 def _ymd(sql: str) -> str:

@@ -14,7 +14,7 @@ from dither.plan.functions.table import common_step, scaled
 def _add_sql(a: SqlArguments, result: Domain) -> str:
     intervals, _ = scaled(a)
     most = sum(max(abs(low), abs(high)) for low, high in intervals)
-    return " + ".join(cast(part, most) for part in scaled_sql(a))
+    return " + ".join(cast(term, most) for term in scaled_sql(a))
 
 
 def _subtract_sql(a: SqlArguments, result: Domain) -> str:
@@ -39,16 +39,19 @@ def _zero(a: SqlArguments) -> str:
 
 
 def _divide_sql(a: SqlArguments, result: Domain) -> str:
-    (x, y), ratio = a.domains, a.domains[0].step / a.domains[1].step / DIVISION
+    x, y = a.domains
+    ratio = a.domains[0].step / a.domains[1].step / DIVISION
     most = 2 * x.largest * ratio.numerator + 2 * y.largest * ratio.denominator
-    p, q = cast(a.sql[0], most), cast(a.sql[1], most)
+    p = cast(a.sql[0], most)
+    q = cast(a.sql[1], most)
     top = f"sign({a.sql[1]}) * (2 * {p} * {ratio.numerator} + {q} * {ratio.denominator})"
     bottom = f"2 * abs({q}) * {ratio.denominator} + {_zero(a)}"
     return f"{floor_divided(top, bottom)} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
 
 
 def _integer_divide_sql(a: SqlArguments, result: Domain) -> str:
-    (x, y), ratio = a.domains, a.domains[0].step / a.domains[1].step
+    x, y = a.domains
+    ratio = a.domains[0].step / a.domains[1].step
     most = max(x.largest * ratio.numerator, y.largest * ratio.denominator)
     bottom = f"({cast(a.sql[1], most)} * {ratio.denominator} + {_zero(a)})"
     top = f"({cast(a.sql[0], most)} * {ratio.numerator} * (1 - {_zero(a)}))"
@@ -85,7 +88,8 @@ def _rounding(shape: str) -> FunctionSql:
 
     def write_sql(a: SqlArguments, result: Domain) -> str:
         ratio = a.domains[0].step / step_of(a)
-        n, d = ratio.numerator, ratio.denominator
+        n = ratio.numerator
+        d = ratio.denominator
         wide = f"({cast(a.sql[0], 2 * a.domains[0].largest * n + d)} * {n})"
         if shape == "floor":
             return floor_divided(wide, str(d))
@@ -104,11 +108,15 @@ def _clamp_sql(a: SqlArguments, result: Domain) -> str:
 
 
 def _bucket_sql(a: SqlArguments, result: Domain) -> str:
-    low, high, n = a.number(1), a.number(2), a.whole(3, 1, 100_000)
+    low = a.number(1)
+    high = a.number(2)
+    n = a.whole(3, 1, 100_000)
     step = a.domains[0].step
     for constant in (low, high):
         step = common_step(step, constant) if constant else step
-    factor, first, last = int(a.domains[0].step / step), int(low / step), int(high / step)
+    factor = int(a.domains[0].step / step)
+    first = int(low / step)
+    last = int(high / step)
     most = (a.domains[0].largest * factor + abs(first) + abs(last)) * n
     x = f"({cast(a.sql[0], most)} * {factor})"
     inside = f"(({x} - ({first})) * {n}) // {last - first} + 1"

@@ -6,7 +6,8 @@ from dither.data.engines.duckdb import text
 from dither.data.lower.functions.sql import FunctionSql, SqlArguments
 from dither.plan.domain import Domain
 
-SMALL, LARGE = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SMALL = "abcdefghijklmnopqrstuvwxyz"
+LARGE = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _sql(template: str) -> FunctionSql:

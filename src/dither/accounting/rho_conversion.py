@@ -16,14 +16,15 @@ def delta_from_rho(rho: Number, epsilon: Number) -> float:
     >>> round(delta_from_rho(0.5, 5.221534) * 1e6, 4)
     1.0
     """
-    r, e = read_float(rho, "rho"), read_float(epsilon, "epsilon")
+    r = read_float(rho, "rho")
+    e = read_float(epsilon, "epsilon")
     if r == 0:
         return 0.0
 
-    def at(u: float) -> float:
+    def bound_exponent(u: float) -> float:
         t = math.exp(u)
         terms = (t * (t + 1) * r, -e * t, -math.log1p(t), -t * math.log1p(1 / t))
         return sum(terms) + ROUNDING * sum(map(abs, terms))
 
-    exponent = at(find_best(at))
+    exponent = bound_exponent(find_best(bound_exponent))
     return 1.0 if exponent >= 0 else min(1.0, max(_SMALLEST, math.exp(exponent) * (1 + ROUNDING)))
