@@ -31,6 +31,7 @@ OUTSIDE = {
     "dither.accounting": "the curve accountant",
     "dither.catalog.file": "the reader of YAML catalogs",
     "dither.catalog.explain": "the guarantee in words",
+    "dither.laws": "tails and intervals of errors",
     "dither.mechanisms": "mechanisms that no request can name",
     "dither.data.register": "readers of sources, and registration",
     "dither.audit": "experiments, broken mechanisms and attacks",

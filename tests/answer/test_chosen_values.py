@@ -18,6 +18,7 @@ from dither.answer.draws import law_of
 from dither.answer.evaluate import Given, evaluate
 from dither.answer.result import build_result
 from dither.answer.selection import pieces_of
+from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import IntegerLaplace
 from dither.question.expressions import Constant, KeyValue
@@ -39,7 +40,7 @@ SMALL = apply("lt", VALUES, number(40))
 def fixed_noise(seed: int) -> list[int]:
     """One draw for each cell: the law's own quantiles, in an order of their own."""
     shares = (np.arange(CELLS) + 0.5) / CELLS
-    drawn = law_of(IntegerLaplace(F(SCALE), Sensitivity.of()).error_law()).inverse(shares)
+    drawn = law_of(find_error_law(IntegerLaplace(F(SCALE), Sensitivity.of()))).inverse(shares)
     return [int(each) for each in np.random.default_rng(seed).permutation(drawn)]
 
 

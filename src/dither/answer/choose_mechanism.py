@@ -15,6 +15,7 @@ from dither.answer.interval_notes import usable_quantiles
 from dither.answer.quantile_intervals import NO_BANDS, Bands, Ends, bought_level, widened, without_bands
 from dither.answer.split import boxed, demands, predicted_loss, split, weighted
 from dither.errors import DitherError
+from dither.laws import find_error_law
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.families import Measure, joint_families, noise_families
@@ -114,7 +115,7 @@ def _cheapest(
                 joint_wanted = boxed(wanted, places, joint.name)
                 steps = weighted(wide.queries, together.shares, joint_wanted, joint.name, weights, adds_epsilons)
                 request, mechanisms = calibrate_all(steps)
-                laws = [mechanisms[step].error_law(column) for step, column in places]
+                laws = [find_error_law(mechanisms[step], column) for step, column in places]
                 offers.append((predicted_loss(plain, equal, weights, laws), together.recipe, request))
         except DitherError as error:
             refused.append(error)

@@ -13,7 +13,7 @@ from dither.answer.alternatives import MOST_ALTERNATIVES, alternatives, is_chose
 from dither.answer.interval_notes import interval_notes
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.selection import Selection
-from dither.laws import AdditiveErrorLaw
+from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.kernel import Release
 from dither.question.expressions import Noisy
@@ -95,7 +95,7 @@ def _marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[A
     for of in recipe.sets:
         step, column = of.places[output.formula.atom]
         mechanism = release.priced.steps[step].mechanism
-        law, sensitivity = mechanism.error_law(column), mechanism.column_sensitivity(column)
+        law, sensitivity = find_error_law(mechanism, column), mechanism.column_sensitivity(column)
         if isinstance(law, AdditiveErrorLaw) and sensitivity is not None:
             marginals.append((law, sensitivity))
     return marginals

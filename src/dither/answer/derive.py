@@ -22,7 +22,7 @@ from dither.answer.evaluate import numbers
 from dither.answer.result import Result, column_named, names_of, noises_of
 from dither.answer.table import Rows, rows_shown
 from dither.errors import RefusedError
-from dither.laws import AdditiveErrorLaw
+from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
 from dither.privacy.kernel.kernel import Release
 from dither.question.expressions import Noisy
@@ -72,7 +72,7 @@ def _is_count(output: Output, recipe: Recipe) -> bool:
 def _empty_bias(result: Result, column: ResultColumn) -> float:
     """E max(0, noise)."""
     assert column.scale is not None
-    law = result._release.priced.steps[column.steps[0]].mechanism.error_law()
+    law = find_error_law(result._release.priced.steps[column.steps[0]].mechanism)
     assert isinstance(law, AdditiveErrorLaw)
     return float(column.scale) * law.positive_mean
 

@@ -28,7 +28,7 @@ from dither.answer.preview_selection import foresee, limited, listed_rows
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import noises_of
 from dither.errors import ParameterError
-from dither.laws import KeyErrorLaw
+from dither.laws import KeyErrorLaw, find_error_law
 from dither.pages.html import write_element
 from dither.plan.algebra import Cells, Sum
 from dither.plan.analysed_query import Analyses
@@ -265,7 +265,7 @@ def preview(
     mechanisms: list[Any] = [each.mechanism for each in priced.steps]
     price = priced.request.price
     measure = price.name if pot is None else pot.filter.measure
-    laws = [mechanism.error_law() for mechanism in mechanisms]
+    laws = [find_error_law(mechanism) for mechanism in mechanisms]
     sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
     cells = [cells_of(recipe, of) for of in recipe.sets]
     return Preview(

@@ -30,7 +30,7 @@ from dither.answer.selection import Selection
 from dither.answer.table import Rows, column, rows_shown, selection_of
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
-from dither.laws import HasErrorLaws
+from dither.laws import HasErrorTerms
 from dither.pages.html import Html, join, join_lines, write_element
 from dither.plan.algebra import Keys
 from dither.privacy.kernel.kernel import Release
@@ -320,7 +320,7 @@ def _widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     return [max(own[step][at] if own[step] else steps[step].width for step, at in of) for of in places]
 
 
-def noises_of(recipe: Recipe, mechanisms: Sequence[HasErrorLaws], bands: Bands = NO_BANDS) -> list[Noises]:
+def noises_of(recipe: Recipe, mechanisms: Sequence[HasErrorTerms], bands: Bands = NO_BANDS) -> list[Noises]:
     """The noise of every grouping set."""
     return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
 

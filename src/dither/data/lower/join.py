@@ -1,4 +1,4 @@
-"""Joins. Two private sides always meet by owner, whether or not the plan says so (privacy-rules 8)."""
+"""JOIN of two tables. Two private sides always meet by owner, whether or not the plan says so (privacy-rules 8)."""
 
 from __future__ import annotations
 
