@@ -36,6 +36,7 @@ OUTSIDE = {
     "dither.data.register": "readers of sources, and registration",
     "dither.audit": "experiments, broken mechanisms and attacks",
     "dither.local": "local protocols",
+    "dither.privacy.ledger.replay": "the replay of all entries",
     "dither.privacy.ledger.verify": "the check of a whole ledger",
     "dither.privacy.ledger.steward_ledger": "the steward's acts on a ledger",
     "dither.privacy.ledger.reports": "histories for people",

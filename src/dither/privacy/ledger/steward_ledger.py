@@ -16,13 +16,14 @@ from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, Anchor
 from dither.privacy.ledger.location import Location
 from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.replaying import ReplayingLedger
 from dither.privacy.ledger.reports import Reports
-from dither.privacy.ledger.store import Append, Ledger, check_hash
+from dither.privacy.ledger.store import Append, check_hash
 
 IN_ADVANCE = "windows are opened in advance: what was spent before was spent on every window"
 
 
-class StewardLedger(Ledger, Reports):
+class StewardLedger(ReplayingLedger, Reports):
     """A ledger in the hands of the data steward."""
 
     @classmethod
