@@ -57,7 +57,7 @@ def test_an_act_of_the_steward_past_the_head_is_left_to_a_replay(both: Place, mo
         reserve(plain, "0.1")
     with pytest.raises(ReplayNeededError, match="connect again"):
         Ledger.open(both.location, both.head)
-    assert replay_ledger(both.location, both.head) is None
+    replay_ledger(both.location, both.head)
     reserve(plain, "0.1")
     assert Ledger.open(both.location, both.head).pot("total").cap == 2
     assert both.verify().ok
@@ -125,7 +125,6 @@ def test_a_ledger_of_the_first_version_is_opened_with_the_seal_of_a_replay(both:
     with pytest.raises(ReplayNeededError, match="first version"):
         Ledger.open(both.location, both.head)
     seal = replay_ledger(both.location, both.head)
-    assert seal is not None
     first, second = (Ledger.open(both.location, both.head, seal) for _ in range(2))
     pending = reserve(first, "0.1")
     reserve(second, "0.1")  # past the head there is a reserve by now, and the anchored entry names no totals

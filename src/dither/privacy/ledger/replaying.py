@@ -55,15 +55,15 @@ class ReplayingLedger(Ledger):
         return ReplayingWriter(self._database, transaction, tail, self._seal)
 
 
-def replay_ledger(location: Location, head_path: Path) -> Seal | None:
+def replay_ledger(location: Location, head_path: Path) -> Seal:
     """Replays a ledger, recounts it where the old rule was short, and moves its head to the newest entry.
 
-    Returns the seal that a plain `Ledger` needs where the newest entry still names no totals.
+    Returns the digest of all totals after the newest entry: a plain `Ledger` needs it where that entry names none.
     """
     ledger = ReplayingLedger(location, head_path)
     try:
         with ledger._writing() as (_, writer):
             totals = writer.checked_totals()
-        return None if writer.is_sealed else Seal(writer.last.seq, digest_totals(totals))
+        return Seal(writer.last.seq, digest_totals(totals))
     finally:
         ledger.close()

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import pot_tree, pots, rows
+from dither.privacy.ledger import pot_acts, pot_tree, pots, rows
 from dither.privacy.ledger.create import create_schema
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, Anchor
@@ -79,10 +79,10 @@ class StewardLedger(ReplayingLedger, Reports):
             now = rows.registered(transaction)
             terms["version"] = 0 if now is None else now.version
         pot = pots.opened(name, cap, ceiling, **terms)
-        pot_tree.check_opening(before, pot)
+        pot_acts.check_opening(before, pot)
         if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(transaction, "reserve"):
             raise RefusedError(IN_ADVANCE, rule="privacy-rules 10")
-        append("open", pots.to_body(pot), [pot])
+        append("open", pot_acts.write_pot(pot), [pot])
         before[name] = pot
         return pot
 
@@ -90,7 +90,7 @@ class StewardLedger(ReplayingLedger, Reports):
         """Raises a pot's cap, at most to its ceiling less the reserve for reissues."""
         with self._appending() as (transaction, append):
             pot_tree.path(self._terms_of(transaction), pot)
-            after = pots.raised(self._pots(transaction, [pot])[pot], cap, reason)
+            after = pot_acts.raise_pot_cap(self._pots(transaction, [pot])[pot], cap, reason)
             append("raise", {"pot": pot, "cap": after.cap, "reason": reason}, [after])
         return after
 

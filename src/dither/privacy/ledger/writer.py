@@ -109,14 +109,10 @@ class Writer:
 
     def _digest_after(self, seq: int, body_json: str | None) -> str | None:
         """The digest of all totals after an entry: the one that it names, or the one that a replay found."""
-        if self._seal is not None and self._seal.seq == seq:
+        digest = _digest_in(body_json)
+        if digest is None and self._seal is not None and self._seal.seq == seq:
             return self._seal.totals
-        return _digest_in(body_json)
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether the newest entry names the digest of all totals; ledgers of the first version have none that do."""
-        return self._digest is not None
+        return digest
 
     def _damaged(self, problem: str) -> RefusedError:
         return RefusedError(
