@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dither.accounting.lattice import delta_discrete_laplace
+from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import IntegerLaplace
@@ -59,6 +60,6 @@ def test_no_loss_means_an_output_independent_of_the_input_not_a_constant_one():
 
 
 def test_an_average_of_estimates_has_variance_over_n_not_times_n():
-    variance = IntegerLaplace.for_epsilon(1, Sensitivity.of()).error_law().variance
+    variance = find_error_law(IntegerLaplace.for_epsilon(1, Sensitivity.of())).variance
     many = IntegerLaplace.for_epsilon(1, Sensitivity.of()).release(np.zeros((20_000, 50), np.int64))
     assert many.mean(axis=1).var() == pytest.approx(variance / 50, rel=0.1)  # 10 standard errors

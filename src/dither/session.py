@@ -41,7 +41,8 @@ from dither.catalog.storage import catalog_hash
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.plan.facts import Facts
 from dither.privacy.charges.rules import Charge, charge, charge_from_amounts, charge_pure
-from dither.privacy.kernel.kernel import DRY_RUN, Kernel, Priced, Release
+from dither.privacy.kernel.kernel import DRY_RUN, Priced, Release
+from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.request import Price, Request
 from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot
@@ -69,7 +70,7 @@ class Connection:
         written = catalog if isinstance(catalog, Catalog) else load(catalog)
         file = Path(written.file)
         self._place = State.beside(file, state)
-        self._kernel = Kernel(self._place)
+        self._kernel = open_kernel(self._place)
         self._reports = Reports.of(self._kernel.ledger)
         self._rehearsals: Rehearsals | None = None
         self._pot = pot

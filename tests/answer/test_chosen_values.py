@@ -18,6 +18,7 @@ from dither.answer.draws import make_noise_law
 from dither.answer.evaluate import FormulaInputs, evaluate
 from dither.answer.result import build_result
 from dither.answer.selection import split_pieces
+from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms import IntegerLaplace
 from dither.question.expressions import Constant, KeyValue
@@ -39,7 +40,7 @@ SMALL = apply("lt", VALUES, number(40))
 def fixed_noise(seed: int) -> list[int]:
     """One draw for each cell: the law's own quantiles, in an order of their own."""
     shares = (np.arange(CELLS) + 0.5) / CELLS
-    drawn = make_noise_law(IntegerLaplace(F(SCALE), Sensitivity.of()).error_law()).inverse(shares)
+    drawn = make_noise_law(find_error_law(IntegerLaplace(F(SCALE), Sensitivity.of()))).inverse(shares)
     return [int(each) for each in np.random.default_rng(seed).permutation(drawn)]
 
 

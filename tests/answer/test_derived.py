@@ -14,6 +14,7 @@ from scipy.stats import binom
 from dither import ParameterError, RefusedError
 from dither.answer.derive import _compute_empty_bias
 from dither.answer.result import build_result
+from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy import noise
 from dither.privacy.mechanisms import IntegerBox, IntegerGaussian, IntegerLaplace
@@ -93,7 +94,7 @@ class TestConsistent:
         recipe = replace(recipe, sets=recipe.sets[1:], queries=recipe.queries)
         found = released(recipe, self.EXACT, [30, 30, 40, 40, 7, 7])
         raw = [list(found.raw[f"step_{i}"].drop_null().to_pylist()) for i in (2, 4)]
-        v, v0 = (IntegerLaplace(F(s), Sensitivity.of()).error_law().variance for s in (40, 7))
+        v, v0 = (find_error_law(IntegerLaplace(F(s), Sensitivity.of())).variance for s in (40, 7))
         shift = (raw[1][0] - sum(raw[0])) * v / (v0 + 4 * v)
         assert found.consistent().to_dict()["n"][:4] == pytest.approx([each + shift for each in raw[0]])
 
@@ -130,7 +131,7 @@ class TestConsistent:
         plain = released(counts, self.EXACT, [2] * 6)
         chosen = replace(plain, _recipe=replace(counts, having=having)).consistent().to_dict()
         assert chosen["ward"] == [None]  # the total alone
-        law = IntegerLaplace(F(2), Sensitivity.of()).error_law()
+        law = find_error_law(IntegerLaplace(F(2), Sensitivity.of()))
         fitted = plain.consistent().to_dict()
         wider = F(law.interval(1 - F(1, 10) / 13), law.interval(F(9, 10)))
         half = fitted["n_high"][-1] - fitted["n"][-1]

@@ -9,6 +9,7 @@ import pytest
 from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.split import compute_demands, split, weigh_steps
+from dither.laws import find_error_law
 from dither.privacy.kernel.request import Price, Request
 from tests.answer import asked
 
@@ -81,7 +82,7 @@ def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     alone = con._kernel.price(Request(steps, price, "total"))
     for one, other in zip(arranged.recipe.sets[0].places, boxed.recipe.sets[0].places, strict=True):
         before, after = (
-            priced.steps[query].mechanism.error_law(column).variance
+            find_error_law(priced.steps[query].mechanism, column).variance
             for priced, (query, column) in ((alone, one), (boxed.priced, other))
         )
         assert after < 0.9 * before

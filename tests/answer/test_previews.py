@@ -17,6 +17,7 @@ from dither.answer.price_for_accuracy import find_least_price
 from dither.builder import count
 from dither.data.measure import Measurer
 from dither.errors import DitherError
+from dither.laws import find_error_law
 from dither.privacy import noise
 from dither.strict_json import read_json
 from tests.answer import asked
@@ -82,8 +83,8 @@ class TestFigures:
     def test_keys_that_are_not_listed(self, con):
         shown = con.preview(KEYS, epsilon=1)
         keys = next(e for e in con._kernel.price(con.request(KEYS, epsilon=1)).steps if e.step.family.endswith("keys"))
-        assert shown.smallest_group == keys.mechanism.size_shown(F(95, 100)) and shown.rows is None
-        assert keys.mechanism.error_law().chance(shown.smallest_group) >= 0.95
+        assert shown.smallest_group == find_error_law(keys.mechanism).size_shown(F(95, 100)) and shown.rows is None
+        assert find_error_law(keys.mechanism).chance(shown.smallest_group) >= 0.95
         assert f"a group of {shown.smallest_group:,} persons is shown with 95%" in " ".join(str(shown).split())
 
     def test_what_is_left(self, con):
@@ -240,7 +241,7 @@ def _half_width(con, sql, fewest, candidates):
 
 
 def _laws(mechanism):
-    return [mechanism.error_law(column) for column in range(len(getattr(mechanism, "sides", (1,))))]
+    return [find_error_law(mechanism, column) for column in range(len(getattr(mechanism, "sides", (1,))))]
 
 
 @pytest.mark.parametrize(

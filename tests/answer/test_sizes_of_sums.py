@@ -12,7 +12,7 @@ import pytest
 from dither.answer.draws import make_noise_law
 from dither.answer.intervals import _compute_half
 from dither.answer.ratios import _angles, _bounds
-from dither.laws import LaplaceErrorLaw
+from dither.laws import LaplaceErrorLaw, find_error_law
 from dither.privacy.mechanisms import IntegerBox
 
 OPEN = 1.04
@@ -35,7 +35,7 @@ def missed(sums, weights, half: float) -> float:
 @pytest.mark.parametrize(("sides", "scale"), [((1, 1), F(1)), ((1, 5), F(4))])
 def test_ratios_and_sums_of_one_box_hold_as_often_as_said(sides, scale, level):
     box = IntegerBox(scale, sides, 1)
-    laws = tuple(replace(make_noise_law(box.error_law(i)), joint=0) for i in range(2))
+    laws = tuple(replace(make_noise_law(find_error_law(box, i)), joint=0) for i in range(2))
     (one, two), weights = lattice(sides, scale)
     deviations = [law.deviation for law in laws]
     bounds = _bounds(laws, (1 / deviations[0], 0.0), (0.0, 1 / deviations[1]), level)

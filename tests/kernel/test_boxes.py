@@ -13,6 +13,7 @@ from dither.answer import draws
 from dither.answer.arrange import _divide
 from dither.answer.draws import make_noise_law
 from dither.answer.sums import sum_bound
+from dither.laws import find_error_law
 from dither.plan import sensitivity
 from dither.plan.algebra import (
     Cells,
@@ -201,7 +202,7 @@ class TestIntervals:
     WEIGHTS = np.array([1.0, -1.0, 0.05])
 
     def laws(self, joint):
-        found = [make_noise_law(self.BOX.error_law(column)) for column in range(3)]
+        found = [make_noise_law(find_error_law(self.BOX, column)) for column in range(3)]
         return tuple(type(law)(law.error, law.deviation, joint(i)) for i, law in enumerate(found))
 
     @pytest.mark.parametrize("level", [0.5, 0.9, 0.99])

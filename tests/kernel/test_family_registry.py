@@ -10,7 +10,7 @@ import pytest
 
 from dither import RefusedError
 from dither.answer.split import family_of
-from dither.laws import AdditiveErrorLaw, KeyErrorLaw, RankErrorLaw
+from dither.laws import AdditiveErrorLaw, KeyErrorLaw, RankErrorLaw, find_error_law
 from dither.plan.algebra import Cells, Count, Keys, Quantiles, Scan, Sum
 from dither.privacy.charges.rules import Rule, charge
 from dither.privacy.kernel import families
@@ -76,7 +76,7 @@ def test_every_family_costs_at_most_its_price_and_says_its_law(name: str) -> Non
         facts = OPEN if isinstance(query, Keys) else catalog()
         (step,) = calibrate(request, facts, delta=F(1, 10**6))
         assert charge(loss_of((step,)), RULES[request.price.name]).amount <= request.price.value
-        assert isinstance(step.mechanism.error_law(), LAWS[type(query)])
+        assert isinstance(find_error_law(step.mechanism), LAWS[type(query)])
         assert step.mechanism.describe() and step.mechanism.describe_sensitivity()
         assert (step.mechanism.column_sensitivity() is None) == (type(query) is not Cells)
 

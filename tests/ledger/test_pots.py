@@ -11,7 +11,7 @@ from dither import accounting
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy import losses
 from dither.privacy.charges.rules import charge_from_amounts
-from dither.privacy.ledger import charge_pure, pots
+from dither.privacy.ledger import charge_pure, pot_acts, pots
 from dither.privacy.losses import Loss, Pure
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
@@ -166,7 +166,7 @@ def test_reissues_are_paid_beside_the_cap_and_inside_the_ceiling() -> None:
         with pytest.raises(BudgetError):
             pots.spend(pot, charge_from_amounts(Fraction(1, 10**6), Fraction(0)), reissue=is_reissue)
     with pytest.raises(RefusedError, match="kept for reissues"):
-        pots.raised(pot, "1.6", "the yearly report needs it")
+        pot_acts.raise_pot_cap(pot, "1.6", "the yearly report needs it")
 
 
 def test_raises_stay_below_the_ceiling_and_leave_an_entry(both: Place) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dither.errors import BudgetError
-from dither.privacy.ledger import Pot, Rule, pot_tree, pots
+from dither.privacy.ledger import Pot, Rule, pot_acts, pot_tree, pots
 from dither.privacy.losses import Approx, Loss, Pure
 from tests.ledger.ledger_place import TERMS
 
@@ -71,7 +71,7 @@ class History:
 
     def _open(self, name: str, cap: int, conditions: dict[int, str], **place: Any) -> None:
         pot = pots.opened(name, cap, 2 * cap, reissue=Fraction(cap, 2), **(self.terms | place))
-        pot_tree.check_opening(self.pots, pot)
+        pot_acts.check_opening(self.pots, pot)
         self.pots[name] = pot
         self.conditions[name] = conditions
 
@@ -190,7 +190,9 @@ class History:
         name = self.random.choice(list(self.pots))
         pot = self.pots[name]
         if pot.cap < pot.ceiling - pot.reissue:
-            self.pots[name] = pots.raised(pot, pot.ceiling - pot.reissue, "the yearly report needs the table")
+            self.pots[name] = pot_acts.raise_pot_cap(
+                pot, pot.ceiling - pot.reissue, "the yearly report needs the table"
+            )
 
     def check(self) -> None:
         """Every pot stands at or above the true loss of every unit (of every two, under replace) to its readers."""

@@ -51,6 +51,7 @@ DRAWS = """
 from fractions import Fraction
 import numpy as np
 from scipy.stats import chi2
+from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms.steps import IntegerSteps
 
@@ -59,7 +60,7 @@ mechanism = IntegerSteps(Fraction(1), Sensitivity.of(largest=3), flat=1)
 drawn = mechanism.release(np.zeros(COUNT, np.int64))
 z = np.arange(-10, 11)
 expected = COUNT * np.exp(-np.ceil(np.maximum(0, np.abs(z) - 1) / 3))
-expected *= mechanism.error_law()._peak
+expected *= find_error_law(mechanism)._peak
 counts = np.array([(drawn == place).sum() for place in z])
 assert chi2.sf((((counts - expected) ** 2) / expected).sum(), len(z) - 1) > 1e-9
 """

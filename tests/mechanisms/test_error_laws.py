@@ -26,8 +26,10 @@ from dither.laws import (
     QuantileErrorLaw,
     RankErrorLaw,
     SelectionErrorLaw,
+    find_error_law,
     law_from_json,
     law_to_json,
+    ranks,
 )
 from dither.laws.documents import LAWS
 from dither.plan.norms import Sensitivity
@@ -41,6 +43,7 @@ from dither.privacy.mechanisms import (
     Quantile,
     QuantilesWithEnds,
     TruncatedGeometricKeys,
+    quantiles,
 )
 
 WRITTEN = {
@@ -88,8 +91,23 @@ def test_every_law_can_be_written_and_read() -> None:
 def test_the_laws_of_every_mechanism_of_the_kernel_cross_a_wire(mechanism: object) -> None:
     numbers = len(getattr(mechanism, "sides", getattr(mechanism, "shares", (1,))))
     for column in range(numbers):
-        law = mechanism.error_law(column)
+        law = find_error_law(mechanism, column)
+        assert isinstance(law, ErrorLaw)
         assert law_from_json(json.loads(dumps(law_to_json(law)))) == law
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:3], ids=lambda mechanism: mechanism.stored_name)
+def test_the_kernel_and_the_law_know_the_same_noise(mechanism: object) -> None:
+    """The kernel leaves room for noise up to its reach: no law may expect more than one answer in e^99 beyond it."""
+    for column in range(len(getattr(mechanism, "sides", (1,)))):
+        noise = mechanism.error_terms(column)
+        law = find_error_law(mechanism, column)
+        assert noise.scale == law.noise_scale
+        assert law.tail(int(noise.reach)) < 2e-35
+
+
+def test_the_places_of_a_cell_are_those_that_joint_quantiles_spread_rows_over() -> None:
+    assert 1 << quantiles._HALVINGS == ranks.SPREAD
 
 
 LAPLACE = {"type": "laplace_error", "v": 1, "scale": "2/1"}
@@ -136,10 +154,10 @@ def test_what_follows_from_above_is_what_the_closed_forms_say(law: AdditiveError
 def test_the_law_of_a_joint_quantile_adds_the_choices_that_lead_to_it() -> None:
     """Four quantiles: the third share is chosen first, then the second and the fourth, then the first."""
     mechanism = JointQuantiles.of(["1/10", "1/4", "1/2", "9/10"], 1)
-    lengths = [len(mechanism.error_law(column).row_scales) for column in range(4)]
+    lengths = [len(find_error_law(mechanism, column).row_scales) for column in range(4)]
     assert lengths == [3, 2, 1, 2]
     first = mechanism.scale(F(1, 2)) / 2
-    assert {mechanism.error_law(column).row_scale for column in range(4)} == {first}
+    assert {find_error_law(mechanism, column).row_scale for column in range(4)} == {first}
     second = mechanism.scale(F(1, 2)) / 2  # 1/4 is the middle of what lies below 1/2
-    assert mechanism.error_law(1).row_scales == (first, second)
-    assert mechanism.error_law(3).row_scales == (first, mechanism.scale(F(4, 5)) / 5)
+    assert find_error_law(mechanism, 1).row_scales == (first, second)
+    assert find_error_law(mechanism, 3).row_scales == (first, mechanism.scale(F(4, 5)) / 5)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dither.errors import ParameterError
+from dither.laws import find_error_law
 from dither.mechanisms.grid import QuantileGrid
 from dither.mechanisms.tree_counter import TreeCounter, quantiles_from_sums
 from dither.privacy.losses import BoundedRange, Repeated
@@ -216,7 +217,7 @@ def test_tree_quantiles():
 
 def test_error_law_holds():
     mechanism, counts = Quantile(Fraction(1, 2), 1), np.ones(1001, int)
-    rows = mechanism.error_law().rows(cells=1001, confidence=0.9)
+    rows = find_error_law(mechanism).rows(cells=1001, confidence=0.9)
     misses = np.abs(draws(mechanism, counts, 600, 5) - 500) > rows
     assert misses.mean() < 0.1
 

@@ -22,6 +22,7 @@ from dither.answer.quantile_intervals import (
 )
 from dither.answer.split import compute_demands, join_demands, predict_loss, split, weigh_steps
 from dither.errors import DitherError
+from dither.laws import find_error_law
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_request
 from dither.privacy.kernel.families import Measure, joint_families, noise_families
@@ -121,7 +122,7 @@ def _choose_cheapest(
                 joint_wanted = join_demands(wanted, positions, joint.name)
                 steps = weigh_steps(wide.queries, together.shares, joint_wanted, joint.name, weights, adds_epsilons)
                 request, mechanisms = calibrate_all(steps)
-                laws = [mechanisms[step].error_law(column) for step, column in positions]
+                laws = [find_error_law(mechanisms[step], column) for step, column in positions]
                 offers.append((predict_loss(plain, equal, weights, laws), together.recipe, request))
         except DitherError as error:
             refused.append(error)

@@ -13,7 +13,7 @@ from dither.answer.alternatives import MOST_ALTERNATIVES, is_chosen_by_noise, li
 from dither.answer.interval_notes import write_interval_notes
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.selection import IntervalSelection
-from dither.laws import AdditiveErrorLaw
+from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.kernel import Release
 from dither.question.expressions import Noisy
@@ -95,7 +95,7 @@ def _list_marginals(output: Output, recipe: Recipe, release: Release) -> list[tu
     for of in recipe.sets:
         step, column = of.places[output.formula.atom]
         mechanism = release.priced.steps[step].mechanism
-        law = mechanism.error_law(column)
+        law = find_error_law(mechanism, column)
         sensitivity = mechanism.column_sensitivity(column)
         if isinstance(law, AdditiveErrorLaw) and sensitivity is not None:
             marginals.append((law, sensitivity))

@@ -22,7 +22,7 @@ from dither.answer.evaluate import scale_integers
 from dither.answer.result import Result, find_column, list_names, list_noises
 from dither.answer.table import Rows, choose_rows
 from dither.errors import RefusedError
-from dither.laws import AdditiveErrorLaw
+from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.algebra import Cells, Count, CountDistinct, CountUnits, CountValues, Sum
 from dither.privacy.kernel.kernel import Release
 from dither.question.expressions import Noisy
@@ -75,7 +75,7 @@ def _is_count(output: Output, recipe: Recipe) -> bool:
 def _compute_empty_bias(result: Result, column: ResultColumn) -> float:
     """E max(0, noise)."""
     assert column.scale is not None
-    law = result._release.priced.steps[column.steps[0]].mechanism.error_law()
+    law = find_error_law(result._release.priced.steps[column.steps[0]].mechanism)
     assert isinstance(law, AdditiveErrorLaw)
     return float(column.scale) * law.positive_mean
 

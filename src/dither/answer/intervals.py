@@ -64,7 +64,7 @@ from dither.answer.selection import split_pieces
 from dither.answer.sums import sum_bound
 from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
-from dither.laws import AdditiveErrorLaw, HasErrorLaws
+from dither.laws import AdditiveErrorLaw, HasErrorTerms, find_error_law
 from dither.question.expressions import Apply, Formula
 from dither.question.recipe import Atom
 from dither.question.shapes import Affine, affine, atoms_of, ratio
@@ -94,14 +94,14 @@ class Noises:
     def of(
         cls,
         atoms: Sequence[Atom],
-        mechanisms: Sequence[HasErrorLaws],
+        mechanisms: Sequence[HasErrorTerms],
         positions: Sequence[tuple[int, int]],
         bands: Bands = NO_BANDS,
     ) -> Noises:
         """From the mechanisms of a priced request, one for each query."""
         laws: list[NoiseLaw | None] = []
         for query, column in positions:
-            error = mechanisms[query].error_law(column)
+            error = find_error_law(mechanisms[query], column)
             law = make_noise_law(error) if isinstance(error, AdditiveErrorLaw) else None
             laws.append(replace(law, joint=query) if law is not None and law.error.is_joint else law)
         return cls(tuple(atoms), tuple(laws), tuple(positions), bands)

@@ -28,7 +28,7 @@ from dither.answer.preview_selection import count_listed_rows, foresee, limit_ro
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
 from dither.errors import ParameterError
-from dither.laws import KeyErrorLaw
+from dither.laws import KeyErrorLaw, find_error_law
 from dither.pages.html import write_element
 from dither.plan.algebra import Cells, Sum
 from dither.plan.analysed_query import Analyses
@@ -266,7 +266,7 @@ def make_preview(
     mechanisms: list[Any] = [calibrated.mechanism for calibrated in priced.steps]
     price = priced.request.price
     measure = price.name if pot is None else pot.filter.measure
-    laws = [mechanism.error_law() for mechanism in mechanisms]
+    laws = [find_error_law(mechanism) for mechanism in mechanisms]
     sizes = [law.size_shown(SURVIVES) for law in laws if isinstance(law, KeyErrorLaw)]
     cells = [count_cells(recipe, of) for of in recipe.sets]
     return Preview(

@@ -16,7 +16,7 @@ from typing import Any
 
 from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
-from dither.laws import RankErrorLaw
+from dither.laws import RankErrorLaw, find_error_law
 from dither.plan.algebra import Quantiles
 from dither.plan.analysed_query import Analyses
 from dither.question.recipe import Recipe
@@ -130,9 +130,9 @@ def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
 
 def rank_laws(mechanism: Any) -> list[RankErrorLaw]:
     """The error laws of all quantiles that a mechanism chooses; none where it chooses no quantiles."""
-    if not isinstance(mechanism.error_law(), RankErrorLaw):
+    if not isinstance(find_error_law(mechanism), RankErrorLaw):
         return []
-    return [mechanism.error_law(column) for column in range(len(mechanism.shares))]
+    return [find_error_law(mechanism, column) for column in range(len(mechanism.shares))]
 
 
 def rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:

@@ -30,7 +30,7 @@ from dither.answer.selection import IntervalSelection
 from dither.answer.table import Rows, choose_rows, count_selection, make_column
 from dither.canonical import Number, dumps
 from dither.errors import DitherError, ParameterError
-from dither.laws import HasErrorLaws
+from dither.laws import HasErrorTerms
 from dither.pages.html import Html, join, join_lines, write_element
 from dither.plan.algebra import Keys
 from dither.privacy.kernel.kernel import Release
@@ -325,7 +325,7 @@ def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
     ]
 
 
-def list_noises(recipe: Recipe, mechanisms: Sequence[HasErrorLaws], bands: Bands = NO_BANDS) -> list[Noises]:
+def list_noises(recipe: Recipe, mechanisms: Sequence[HasErrorTerms], bands: Bands = NO_BANDS) -> list[Noises]:
     """The noise of every grouping set."""
     return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
 

@@ -28,7 +28,7 @@ from typing import Any
 from dither.answer.arrange import Share
 from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
-from dither.laws import AdditiveErrorLaw, ErrorLaw, RankErrorLaw
+from dither.laws import AdditiveErrorLaw, ErrorLaw, RankErrorLaw, find_error_law
 from dither.plan.algebra import Keys, Query
 from dither.privacy.kernel.families import FAMILIES, choose_family
 from dither.privacy.kernel.request import Family, Step
@@ -199,7 +199,7 @@ def predict_loss(
     `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
     """
     wanted = compute_demands(recipe, mechanisms, "laplace", weights)
-    own = [mechanism.error_law() for mechanism in mechanisms] if laws is None else laws
+    own = [find_error_law(mechanism) for mechanism in mechanisms] if laws is None else laws
     errors = [_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
     return sum(demand * error for demand, error in zip(wanted, errors, strict=True))
 

@@ -1,9 +1,9 @@
-"""Error laws: what a reader of an answer may rely on, as plain data. They need no mechanism, no
-catalog and no data."""
+"""Error laws: what a reader of an answer may rely on. They are made from what a mechanism says of
+its errors (`dither.error_terms`), and need no mechanism, no catalog and no data."""
 
-from dither.laws.base import AdditiveErrorLaw, ErrorLaw, Floats, HasErrorLaws, KeyErrorLaw, RankErrorLaw
+from dither.laws.base import AdditiveErrorLaw, ErrorLaw, Floats, HasErrorTerms, KeyErrorLaw, RankErrorLaw
 from dither.laws.box import BoxErrorLaw
-from dither.laws.documents import law_from_json, law_to_json
+from dither.laws.documents import find_error_law, law_from_json, law_to_json
 from dither.laws.gaussian import GaussianErrorLaw
 from dither.laws.keys import KeyChanceLaw, KeyThresholdLaw
 from dither.laws.laplace import LaplaceErrorLaw
@@ -15,7 +15,7 @@ __all__ = [
     "ErrorLaw",
     "Floats",
     "GaussianErrorLaw",
-    "HasErrorLaws",
+    "HasErrorTerms",
     "JointQuantileErrorLaw",
     "KeyChanceLaw",
     "KeyErrorLaw",
@@ -24,6 +24,7 @@ __all__ = [
     "QuantileErrorLaw",
     "RankErrorLaw",
     "SelectionErrorLaw",
+    "find_error_law",
     "law_from_json",
     "law_to_json",
 ]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.canonical import Number, exact
+from dither.error_terms import ErrorTerms, NoiseTerms
 from dither.errors import ParameterError
 
 Floats = NDArray[np.float64]
@@ -30,10 +31,16 @@ class ErrorLaw:
     """The law of the error of one released number, key or quantile."""
 
 
-class HasErrorLaws(Protocol):
+class HasErrorTerms(Protocol):
     """Anything that says the law of each number it releases, as every mechanism does."""
 
-    def error_law(self, column: int = 0) -> ErrorLaw: ...
+    def error_terms(self, column: int = 0) -> ErrorTerms: ...
+
+
+class HasNoiseTerms(Protocol):
+    """The same where noise is added to numbers."""
+
+    def error_terms(self, column: int = 0) -> NoiseTerms: ...
 
 
 class AdditiveErrorLaw(ErrorLaw):
@@ -69,11 +76,6 @@ class AdditiveErrorLaw(ErrorLaw):
     def above(self, t: Floats) -> Floats:
         """P(noise > t) for whole t, or a little more."""
         raise NotImplementedError
-
-    @property
-    def reach(self) -> Fraction:
-        """So far out noise may be cut off: it gets there with a chance below e^-99."""
-        return 100 * self.noise_scale
 
     def tail(self, t: int) -> float:
         """P(|noise| >= t), or a little above it."""

@@ -10,11 +10,11 @@ GaussianErrorLaw(sigma=Fraction(3, 1))
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, get_type_hints
+from typing import Any, get_type_hints, overload
 
 from dither.canonical import exact, fraction_text, positive, quote
 from dither.errors import ParameterError
-from dither.laws.base import ErrorLaw
+from dither.laws.base import AdditiveErrorLaw, ErrorLaw, HasErrorTerms, HasNoiseTerms
 from dither.laws.box import BoxErrorLaw
 from dither.laws.gaussian import GaussianErrorLaw
 from dither.laws.keys import KeyChanceLaw, KeyThresholdLaw
@@ -32,10 +32,28 @@ LAWS: tuple[type[ErrorLaw], ...] = (
     KeyChanceLaw,
     KeyThresholdLaw,
 )
-"""Every law that is written and read; a new one gets a line here."""
+"""Every law that a mechanism may name, and that is written and read; a new one gets a line here."""
 _VERSION = 1
 _MOST_NUMBERS = 1 << 20
 """Of a list: more than any law has."""
+
+
+@overload
+def find_error_law(mechanism: HasNoiseTerms, column: int = 0) -> AdditiveErrorLaw: ...
+
+
+@overload
+def find_error_law(mechanism: HasErrorTerms, column: int = 0) -> ErrorLaw: ...
+
+
+def find_error_law(mechanism: HasErrorTerms, column: int = 0) -> ErrorLaw:
+    """The law of the error of one number that a mechanism releases."""
+    terms = mechanism.error_terms(column)
+    return _kinds_by_name()[terms.law](**terms.numbers)
+
+
+def _kinds_by_name() -> dict[str, type[ErrorLaw]]:
+    return {stored_name(kind): kind for kind in LAWS}
 
 
 def law_to_json(law: ErrorLaw) -> dict[str, Any]:
@@ -46,7 +64,7 @@ def law_to_json(law: ErrorLaw) -> dict[str, Any]:
 
 def law_from_json(tree: Any) -> ErrorLaw:
     """The law that `law_to_json` wrote; unknown kinds, versions, keys and numbers are refused."""
-    kinds = {stored_name(kind): kind for kind in LAWS}
+    kinds = _kinds_by_name()
     name = tree.get("type") if isinstance(tree, dict) else tree
     if not isinstance(tree, dict) or not isinstance(name, str) or name not in kinds:
         raise ParameterError(f"no error law of type {quote(name)}: it needs a newer dither")

@@ -54,11 +54,6 @@ class GaussianErrorLaw(AdditiveErrorLaw):
         return self.sigma
 
     @property
-    def reach(self) -> Fraction:
-        """40 sigma: noise gets there with a chance below e^-800."""
-        return 40 * self.sigma
-
-    @property
     def positive_mean(self) -> float:
         """That of a normal variable."""
         return 1 / math.sqrt(2 * math.pi)

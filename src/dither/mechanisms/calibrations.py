@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from dither.accounting.lattice import delta_discrete_gaussian
 from dither.canonical import Number, positive
 from dither.errors import ParameterError
+from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.charges.conversions import rho_for
 from dither.privacy.mechanisms.additive import round_down, round_up
@@ -76,12 +77,12 @@ def fit_laplace_interval(
 def _fit_interval(half_width: int, confidence: Number, build: Callable[[Fraction], Mechanism]) -> Mechanism:
     wanted = positive(half_width, "half_width")
     low, high = SMALLEST, LARGEST
-    if build(low).error_law().interval(confidence) > wanted:
+    if find_error_law(build(low)).interval(confidence) > wanted:
         raise ParameterError(f"no noise gives an interval of {half_width}: allow a wider one")
     while high - low > low / 2**19:
         middle = round_down((low + high) / 2)
         if middle in (low, high):
             break
-        is_narrow = build(middle).error_law().interval(confidence) <= wanted
+        is_narrow = find_error_law(build(middle)).interval(confidence) <= wanted
         low, high = (middle, high) if is_narrow else (low, middle)
     return build(low)

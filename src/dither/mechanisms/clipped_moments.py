@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
-from dither.laws import LaplaceErrorLaw
+from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss, Neighbours, compose
 from dither.privacy.mechanisms.additive import exact_integers
@@ -39,7 +39,7 @@ from dither.privacy.noise.source import check_source
 class MomentsErrorLaw:
     """The laws of the errors of the sums."""
 
-    sums: tuple[LaplaceErrorLaw, ...]
+    sums: tuple[AdditiveErrorLaw, ...]
     counted: bool
 
     def mean_spread(self, people: int) -> float:
@@ -100,7 +100,7 @@ class ClippedMoments:
 
     def error(self) -> MomentsErrorLaw:
         """The laws of the errors of the sums."""
-        return MomentsErrorLaw(tuple(noise.error_law() for noise in self.noises), self.public_size is None)
+        return MomentsErrorLaw(tuple(find_error_law(noise) for noise in self.noises), self.public_size is None)
 
     def measure(self, values: Any) -> list[int]:
         """The exact sums: what the data layer computes, and the oracle of its tests."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError
-from dither.laws import AdditiveErrorLaw
+from dither.laws import AdditiveErrorLaw, find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss
 from dither.privacy.mechanisms.additive import add, exact_integers
@@ -106,7 +106,7 @@ class TreeCounter:
         """The error of the running sum up to `step` (1 to steps)."""
         if not 1 <= step <= self.steps:
             raise ParameterError(f"step must lie between 1 and {self.steps}, got {quote(step)}")
-        return PrefixErrorLaw(step.bit_count(), self.noise.error_law())
+        return PrefixErrorLaw(step.bit_count(), find_error_law(self.noise))
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """The noisy running sums after step 1, 2, ..., steps."""

@@ -13,7 +13,8 @@ from dither.catalog import Catalog
 from dither.catalog.storage import from_json
 from dither.errors import DitherError, ParameterError
 from dither.given_numbers import as_float
-from dither.privacy.kernel.kernel import Kernel, Release
+from dither.privacy.kernel.kernel import Release
+from dither.privacy.kernel.opening import open_kernel
 from dither.privacy.kernel.parts import check_partition
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.windows import horizon, windows_of
@@ -136,7 +137,7 @@ def reissue(state: State, request: Request, supersedes: str, note: str) -> Relea
 
     A decision taken by looking at true data would itself be a release (privacy-rules 25).
     """
-    kernel = Kernel(state)
+    kernel = open_kernel(state)
     return kernel.release(
         request, reissue={"supersedes": Reports.of(kernel.ledger).number_of(str(supersedes)), "note": note}
     )

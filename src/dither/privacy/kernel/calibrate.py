@@ -16,8 +16,8 @@ from functools import lru_cache
 
 from dither.canonical import number_text
 from dither.catalog import Catalog
+from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError, RefusedError
-from dither.laws import AdditiveErrorLaw
 from dither.plan.algebra import Cells, CountDistinct, CountUnits, Keys, Quantiles
 from dither.plan.analysed_query import AnalysedQuery, Analyses
 from dither.plan.facts import NO_FACTS, Facts
@@ -135,9 +135,9 @@ def _widths(analysed: AnalysedQuery, mechanism: Mechanism) -> tuple[int, ...]:
     """For each number the width that holds its largest value and its noise."""
     widths = []
     for column, largest in enumerate(analysed.largest_values):
-        law = mechanism.error_law(column)
-        assert isinstance(law, AdditiveErrorLaw)
-        widths.append(_INT64 if largest + law.reach < _INT64 else _DECIMAL)
+        noise = mechanism.error_terms(column)
+        assert isinstance(noise, NoiseTerms)
+        widths.append(_INT64 if largest + noise.reach < _INT64 else _DECIMAL)
     return tuple(widths)
 
 

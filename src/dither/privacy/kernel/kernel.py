@@ -35,6 +35,7 @@ from dither.privacy.kernel.versions import newest
 from dither.privacy.kernel.windows import paying
 from dither.privacy.ledger import Ledger, LedgerView, Pot, Reservation, default_head_path
 from dither.privacy.ledger.records import public_id
+from dither.privacy.ledger.writer import Seal
 from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
 from dither.state import State
@@ -61,10 +62,11 @@ class KernelStep(Enum):
 class Kernel:
     """One dataset's kernel, over its state folder."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, seal: Seal | None = None) -> None:
+        """Use `open_kernel`, which replays ledgers that need it: `seal` is what such a replay found."""
         no_core_dumps()
         remove_spilled(state)
-        self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()))
+        self.ledger = Ledger.open(state.ledger_location(), default_head_path(state.installation_id()), seal)
         self._state, self._incidents = state, Incidents(self.ledger, state.log)
         self.uninterrupted = Uninterrupted()
         self._process = os.getpid()

@@ -42,43 +42,6 @@ def windows(pots: Mapping[str, Pot]) -> tuple[Pot, tuple[Pot, ...]] | None:
     return None if found is None else (found, tuple(pot for pot in pots.values() if pot.inside == found.name))
 
 
-def check_opening(pots: Mapping[str, Pot], new: Pot) -> None:
-    """Whether a pot may be opened beside those that are: one total, and no fresh budget for the same people."""
-    if new.name in pots:
-        raise RefusedError(f"pot {new.name!r} is open already; its terms never change", rule="a pot is opened once")
-    root = next((pot for pot in pots.values() if pot.inside is None), None)
-    if new.inside is None:
-        if root is not None:
-            raise RefusedError(
-                f"this lineage has its total, {root.name!r}: a second one would give the same people a fresh budget. "
-                f"Open {new.name!r} inside it (--inside {root.name} --kind analyst|group|purpose)",
-                rule="budgets follow the data",
-            )
-        return
-    if new.inside not in pots:
-        raise ParameterError(f"pot {new.name!r} is to lie inside {new.inside!r}, which is not open")
-    outer = pots[new.inside]
-    if (new.neighbours, new.unit) != (outer.neighbours, outer.unit):
-        raise RefusedError(f"pot {new.name!r} protects others than {outer.name!r}", rule="one guarantee per pot")
-    if (outer.kind == "partition") != (new.kind == "part"):
-        raise ParameterError("inside a partition lie its parts and nothing else; a part lies inside a partition")
-    siblings = [pot for pot in pots.values() if pot.inside == new.inside]
-    if new.kind == "part" and any(pot.value == new.value for pot in siblings):
-        raise ParameterError(f"the part {new.value!r} of {new.inside!r} has its pot already")
-    if new.is_windows and (outer.inside is not None or windows(pots) is not None):
-        raise ParameterError("one partition into windows lies directly inside the dataset's total")
-    if outer.kind == "part" and pots[outer.inside or ""].is_windows:
-        raise ParameterError(f"{outer.name!r} is a window, which pays for all who ask: open {new.name!r} elsewhere")
-    if new.kind in ("partition", "part"):
-        for name in path(pots, new.inside):
-            if pots[name].filter != new.filter:
-                raise RefusedError(
-                    f"pot {name!r} counts by another rule: a partition, its parts and all that they are inside of "
-                    "share one rule, since the largest of unlike numbers means nothing",
-                    rule="privacy-rules 15",
-                )
-
-
 def needed(pots: Mapping[str, Pot], leaves: tuple[str, ...]) -> set[str]:
     """The pots whose totals a charge may read: the paths, every part of a partition on them, and the windows' own.
 

@@ -34,7 +34,7 @@ _PURPOSE = {
     "population": "residents of the county in 2026",
     "recipient": "the county health board",
 }
-_TERMS = (
+TERMS = (
     "kind",
     "inside",
     "neighbours",
@@ -172,21 +172,6 @@ def _check_kind(pot: Pot) -> None:
         raise ParameterError("a partition holds for one registered version: later ones may move people between parts")
 
 
-def raised(pot: Pot, cap: Number, reason: str) -> Pot:
-    """The pot with a higher cap; the ceiling, for which the guarantee is stated, never moves."""
-    sentence(reason, f"the reason to raise pot {pot.name!r}", "the yearly report needs the table by district")
-    higher = limit(cap, pot.filter.measure)
-    if higher <= pot.cap:
-        raise ParameterError(f"pot {pot.name!r} has the cap {shown(pot.cap)} already; a raise must exceed it")
-    if higher > pot.ceiling - pot.reissue:
-        raise RefusedError(
-            f"pot {pot.name!r} was opened with the ceiling {shown(pot.ceiling)}, of which {shown(pot.reissue)} is kept "
-            f"for reissues; {shown(higher)} lies above the rest. Both were fixed before any answer was seen",
-            rule="privacy-rules 13",
-        )
-    return replace(pot, cap=higher)
-
-
 def charge_of(pot: Pot, loss: Loss) -> Charge:
     """What the pot takes for a loss. Its unit and neighbours must be the pot's: others have no common sum."""
     for what in ("neighbours", "unit"):
@@ -295,12 +280,6 @@ def on_grid(value: Fraction) -> Fraction:
 
 def from_body(body: dict[str, Any]) -> Pot:
     """The pot that an `open` entry describes."""
-    facts: dict[str, Any] = {key: body[key] for key in _TERMS}
+    facts: dict[str, Any] = {key: body[key] for key in TERMS}
     facts |= {key: exact(body[key], key) for key in ("cap", "ceiling", "reissue")}
     return opened(body["pot"], rule=Rule.from_body(body["rule"]), **facts)
-
-
-def to_body(pot: Pot) -> dict[str, Any]:
-    """The body of the `open` entry of a pot."""
-    numbers = {"cap": pot.cap, "ceiling": pot.ceiling, "reissue": pot.reissue}
-    return {"pot": pot.name, "rule": pot.filter.to_body(), **numbers} | {key: getattr(pot, key) for key in _TERMS}

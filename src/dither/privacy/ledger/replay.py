@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from dither.canonical import dumps, exact
 from dither.errors import DitherError
-from dither.privacy.ledger import pot_tree, pots, rows, suspension, tables
+from dither.privacy.ledger import pot_acts, pot_tree, pots, rows, suspension, tables
 from dither.privacy.ledger.chain import Broken, digest_totals, entry_hash
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import START, Anchor
@@ -100,7 +100,7 @@ class Replay:
 
     def _open(self, seq: int, body: dict[str, Any]) -> None:
         pot = pots.from_body(body)
-        pot_tree.check_opening(self.pots, pot)
+        pot_acts.check_opening(self.pots, pot)
         if pot.version not in (None, self.version):
             raise Broken(seq, "opens a partition for another version than the registered one")
         if (pot.is_windows or self.pots.get(pot.inside or "", pot).is_windows) and self.reserves:
@@ -111,7 +111,7 @@ class Replay:
 
     def _raise(self, seq: int, body: dict[str, Any]) -> None:
         name = body["pot"]
-        raised = pots.raised(self.pots[name], exact(body["cap"], "cap"), body["reason"])
+        raised = pot_acts.raise_pot_cap(self.pots[name], exact(body["cap"], "cap"), body["reason"])
         self.pots[name] = raised
         if self.recounted is not None:
             self.recounted[name] = replace(self.recounted[name], cap=raised.cap)

@@ -10,19 +10,20 @@ from typing import Any, Self
 
 from dither.canonical import Number, exact, quote
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger import pot_tree, pots, rows
+from dither.privacy.ledger import pot_acts, pot_tree, pots, rows
 from dither.privacy.ledger.create import create_schema
 from dither.privacy.ledger.database import Transaction
 from dither.privacy.ledger.head import ROLLBACK, Anchor
 from dither.privacy.ledger.location import Location
 from dither.privacy.ledger.pots import Pot
+from dither.privacy.ledger.replaying import ReplayingLedger
 from dither.privacy.ledger.reports import Reports
-from dither.privacy.ledger.store import Append, Ledger, check_hash
+from dither.privacy.ledger.store import Append, check_hash
 
 IN_ADVANCE = "windows are opened in advance: what was spent before was spent on every window"
 
 
-class StewardLedger(Ledger, Reports):
+class StewardLedger(ReplayingLedger, Reports):
     """A ledger in the hands of the data steward."""
 
     @classmethod
@@ -78,10 +79,10 @@ class StewardLedger(Ledger, Reports):
             now = rows.registered(transaction)
             terms["version"] = 0 if now is None else now.version
         pot = pots.opened(name, cap, ceiling, **terms)
-        pot_tree.check_opening(before, pot)
+        pot_acts.check_opening(before, pot)
         if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(transaction, "reserve"):
             raise RefusedError(IN_ADVANCE, rule="privacy-rules 10")
-        append("open", pots.to_body(pot), [pot])
+        append("open", pot_acts.write_pot(pot), [pot])
         before[name] = pot
         return pot
 
@@ -89,7 +90,7 @@ class StewardLedger(Ledger, Reports):
         """Raises a pot's cap, at most to its ceiling less the reserve for reissues."""
         with self._appending() as (transaction, append):
             pot_tree.path(self._terms_of(transaction), pot)
-            after = pots.raised(self._pots(transaction, [pot])[pot], cap, reason)
+            after = pot_acts.raise_pot_cap(self._pots(transaction, [pot])[pot], cap, reason)
             append("raise", {"pot": pot, "cap": after.cap, "reason": reason}, [after])
         return after
 

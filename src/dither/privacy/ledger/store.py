@@ -27,7 +27,7 @@ from dither.privacy.ledger.location import Location, database_at, is_url, missin
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.process import is_dead, this_process
 from dither.privacy.ledger.records import Committed, Reservation
-from dither.privacy.ledger.writer import Writer
+from dither.privacy.ledger.writer import ReplayNeededError, Seal, Writer
 from dither.privacy.loss_documents import read_loss
 from dither.privacy.losses import Loss
 from dither.privacy.noise.source import fresh_bytes
@@ -42,32 +42,31 @@ Payment = tuple[dict[str, Charge], dict[str, Pot]]
 class Ledger(queries.Readings):
     """One ledger and its head. Safe to use from several processes and threads at once."""
 
-    def __init__(self, location: Location, head_path: Path) -> None:
+    def __init__(self, location: Location, head_path: Path, seal: Seal | None = None) -> None:
         """Use `open`; the steward makes ledgers by `StewardLedger.create`."""
+        self._seal = seal
         self.location: Location = location if is_url(location) else Path(location)
         self._head = Head(Path(head_path), self.location)
         self.on_abandoned: Callable[[int, str], None] = lambda reserve, pot: None
         super().__init__(database_at(self.location))
 
     @classmethod
-    def open(cls, location: Location, head_path: Path) -> Self:
-        """An existing ledger; refused if it is behind its head or another one. One ahead of it repairs the head."""
-        ledger = cls(location, head_path)
+    def open(cls, location: Location, head_path: Path, seal: Seal | None = None) -> Self:
+        """An existing ledger; refused if it is behind its head or another one. One ahead of it repairs the head.
+
+        `seal` is what a replay found, for a ledger whose newest entry names no totals (`replaying.replay_ledger`).
+        """
+        ledger = cls(location, head_path, seal)
         anchor = ledger._head.read()
         with ledger._database.transaction(write=False) as transaction:
             if (problem := ledger._database.check_schema(transaction)) is not None:
                 raise RefusedError(f"{ledger._database.shown}: {problem}", rule=DURABLE)
             if anchor is None and (last := rows.last(transaction)).seq:
                 raise RefusedError(missing_head(ledger._head.path, last), rule=ROLLBACK)
-            writer = Writer(ledger._database, transaction, ledger._follow(transaction, anchor or START))
-            if writer.is_sealed:
-                writer.checked_totals()
-        if writer.is_sealed or not writer.last.seq:
-            with ledger._head.locked():
-                ledger._head.advance(writer.last)
-        else:
-            with ledger._writing() as (_, writer):
-                writer.checked_totals()  # replays the entries, and recounts where the old rule was short
+            writer = Writer(ledger._database, transaction, ledger._follow(transaction, anchor or START), seal)
+            writer.checked_totals()
+        with ledger._head.locked():
+            ledger._head.advance(writer.last)
         return ledger
 
     # -- the kernel's steps -------------------------------------------------------------------------------------
@@ -92,7 +91,24 @@ class Ledger(queries.Readings):
         check_hash(request_hash, "request_hash")
         self._head.check_writable()
         self._count_abandoned()
-        with self._appending(anchored=leaves_early) as (transaction, append):
+        given = (leaves, loss, request_hash, public, reissue, leaves_early)
+        try:
+            return self._reserve(*given, anchored=leaves_early)
+        except ReplayNeededError:
+            return self._reserve(*given, anchored=True)  # waits for whoever wrote past the head to move it
+
+    def _reserve(
+        self,
+        leaves: tuple[str, ...],
+        loss: Loss,
+        request_hash: str,
+        public: dict[str, Any],
+        reissue: dict[str, Any] | None,
+        leaves_early: bool,
+        *,
+        anchored: bool,
+    ) -> Reservation:
+        with self._appending(anchored=anchored) as (transaction, append):
             terms = self._terms_of(transaction)
             pot_tree.check_names(terms, leaves)
             self._refuse_suspended(transaction, terms, leaves)
@@ -259,10 +275,13 @@ class Ledger(queries.Readings):
                 anchor = self._head.read()
                 if anchor is None:
                     raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=ROLLBACK)
-                writer = Writer(self._database, transaction, self._follow(transaction, anchor))
+                writer = self._make_writer(transaction, self._follow(transaction, anchor))
                 yield transaction, writer
             if anchored:
                 self._head.advance(writer.last)
+
+    def _make_writer(self, transaction: Transaction, tail: chain.Tail) -> Writer:
+        return Writer(self._database, transaction, tail, self._seal)
 
     def _follow(self, transaction: Transaction, anchor: Anchor) -> chain.Tail:
         try:

@@ -4,8 +4,9 @@
 answered from until somebody ran `verify`. So every entry holds `totals`, the digest of the table after it, and the
 table is compared with the newest entry whenever the ledger is opened and before any total moves.
 
-Ledgers of the first version have entries without `totals`. They are replayed once instead, and recounted where stored
-releases had been shared into parts of a partition: pots above it did not pay then what the partition grew by.
+Two kinds of ledgers need a replay of all entries instead: those of the first version, whose entries have no `totals`,
+and those where a crash left an act of the steward past the head. The kernel's ledger refuses both with a
+`ReplayNeededError`; whoever opens it for people replays first (`replaying.py`).
 """
 
 from __future__ import annotations
@@ -13,27 +14,40 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from dither.canonical import fraction_text
 from dither.errors import RefusedError
 from dither.privacy.ledger import rows
-from dither.privacy.ledger.chain import Broken, Tail, digest_totals
+from dither.privacy.ledger.chain import Tail, digest_totals
 from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.head import ROLLBACK, Anchor
 from dither.privacy.ledger.pots import Pot
-from dither.privacy.ledger.replay import check_totals, replayed
+
+_WITHOUT_CHARGES = ("commit", "incident")
+
+
+class ReplayNeededError(RefusedError):
+    """The totals cannot be confirmed without a replay of all entries; nothing was spent."""
+
+
+class Seal(NamedTuple):
+    """The digest of all totals after an entry that names none, as a replay up to that entry found it."""
+
+    seq: int
+    totals: str
 
 
 class Writer:
     """One writing transaction. `last` is the newest entry, after everything appended so far."""
 
-    def __init__(self, database: Database, transaction: Transaction, tail: Tail) -> None:
+    def __init__(self, database: Database, transaction: Transaction, tail: Tail, seal: Seal | None = None) -> None:
         self.last = tail.last
         self._tail = tail
+        self._seal = seal
         self._database = database
         self._transaction = transaction
-        self._digest = _digest_in(tail.newest_body)
+        self._digest = self._digest_after(tail.last.seq, tail.newest_body)
         self._totals: dict[str, tuple[str, ...]] | None = None
 
     def append(self, kind: str, body: dict[str, Any], changed: Iterable[Pot] = ()) -> Anchor:
@@ -64,13 +78,15 @@ class Writer:
     def _is_tail_sound(self, totals: dict[str, tuple[str, ...]]) -> bool:
         """Whether the charges of reserves past the head lead from the anchored totals to those of the table.
 
-        What was never anchored may have been appended by hand, with good hashes and totals of its own. Any other entry
-        there (after a crash between an act and its head) is left to a replay.
+        What was never anchored may have been appended by hand, with good hashes and totals of its own. Commits and
+        incidents move no total. Any other entry there (after a crash between an act and its head) is left to a replay.
         """
         if not self._tail.entries:
             return True
         before = {pot: list(map(Fraction, texts)) for pot, texts in totals.items()}
         for kind, body_json in self._tail.entries:
+            if kind in _WITHOUT_CHARGES:
+                continue
             body = json.loads(body_json)
             if kind != "reserve" or not set(body["charges"]) <= set(before):
                 return False
@@ -80,28 +96,23 @@ class Writer:
                 before[pot][2 if body["reissue"] else 0] -= charge.amount
                 before[pot][1] -= charge.delta
         texts = {pot: [fraction_text(number) for number in numbers] for pot, numbers in before.items()}
-        return digest_totals(texts) == _digest_in(self._tail.anchored_body)
+        anchored_seq = self._tail.last.seq - len(self._tail.entries)
+        return digest_totals(texts) == self._digest_after(anchored_seq, self._tail.anchored_body)
 
     def _check_by_replay(self) -> None:
-        """For entries without digests: derive the totals from all of them; recount where the old rule was short."""
-        try:
-            replay = replayed(self._transaction, self._database.errors)
-            check_totals(self._transaction, replay)
-        except Broken as error:
-            raise self._damaged(str(error)) from None
-        if replay.recounted is None:
-            return
-        changed = replay.changed_by_recount()
-        for pot in changed:
-            rows.write_totals(self._transaction, pot, is_new=False)
-        self._digest = digest_totals(rows.all_texts(self._transaction))
-        body = {"pots": {pot.name: list(rows.texts(pot)) for pot in changed}, "totals": self._digest}
-        self.last = rows.append(self._transaction, self.last, "recount", body)
+        """Only `ReplayingWriter` can: the kernel's ledger refuses what its own checks cannot confirm."""
+        raise ReplayNeededError(
+            f"the ledger {self._database.shown} has entries that must be replayed first: a crash left them past the "
+            "head, or the first version of dither wrote them. Nothing was spent: connect again, which replays them",
+            rule=ROLLBACK,
+        )
 
-    @property
-    def is_sealed(self) -> bool:
-        """Whether the newest entry names the digest of all totals; ledgers of the first version have none that do."""
-        return self._digest is not None
+    def _digest_after(self, seq: int, body_json: str | None) -> str | None:
+        """The digest of all totals after an entry: the one that it names, or the one that a replay found."""
+        digest = _digest_in(body_json)
+        if digest is None and self._seal is not None and self._seal.seq == seq:
+            return self._seal.totals
+        return digest
 
     def _damaged(self, problem: str) -> RefusedError:
         return RefusedError(

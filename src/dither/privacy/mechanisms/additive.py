@@ -1,6 +1,6 @@
 """What every mechanism that adds integer noise shares: exact input, exact sum, rounding of scales against us.
 
-A mechanism with one noise for every number inherits `AdditiveNoise` and defines `loss`, `error_law` and `release`.
+A mechanism with one noise for every number inherits `AdditiveNoise` and defines `loss`, `error_terms` and `release`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.canonical import number_text
+from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
-from dither.laws import AdditiveErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.noise import Words
 
@@ -22,7 +22,7 @@ _DIGITS = 20
 
 
 class AdditiveNoise:
-    """What the kernel asks of independent noise on every number, from `sensitivity`, `error_law` and `release`."""
+    """What the kernel asks of independent noise on every number, from `sensitivity`, `error_terms` and `release`."""
 
     noise_name: ClassVar[str]
     """Its noise in words, such as "integer Laplace noise"."""
@@ -30,7 +30,7 @@ class AdditiveNoise:
     """What certificates call the parameter of the noise."""
     sensitivity: Sensitivity
 
-    def error_law(self, column: int = 0) -> AdditiveErrorLaw:
+    def error_terms(self, column: int = 0) -> NoiseTerms:
         """The law of the error of each number."""
         raise NotImplementedError
 
@@ -50,11 +50,11 @@ class AdditiveNoise:
     @property
     def parameters(self) -> Mapping[str, Fraction]:
         """The parameter of the noise, by the name that certificates show."""
-        return {self.parameter_name: self.error_law().noise_scale}
+        return {self.parameter_name: self.error_terms().scale}
 
     def describe(self) -> str:
         """The noise and its parameter, in words."""
-        scale = number_text(self.error_law().noise_scale)
+        scale = number_text(self.error_terms().scale)
         return f"{self.noise_name} of {self.parameter_name} {scale} on every count or sum"
 
     def describe_sensitivity(self) -> str:

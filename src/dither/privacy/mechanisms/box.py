@@ -9,7 +9,7 @@ Guarantee: Pure(rows / scale). Hardt and Talwar 2010; Awan and Slavkovic 2021. P
 >>> both = IntegerBox.for_epsilon(1, sides=(1, 500), rows=10)
 >>> both.scale, both.loss()
 (Fraction(10, 1), Pure(epsilon=1, neighbours='add_remove', unit='unit'))
->>> both.error_law(0).noise_scale, both.error_law(1).noise_scale, both.release([[100, 2000]]).shape
+>>> both.error_terms(0).scale, both.error_terms(1).scale, both.release([[100, 2000]]).shape
 (Fraction(10, 1), Fraction(5000, 1), (1, 2))
 """
 
@@ -23,8 +23,8 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from dither.canonical import Number, number_text, positive, quote
+from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
-from dither.laws import BoxErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import add, exact_integers, round_up
@@ -70,9 +70,12 @@ class IntegerBox:
         """What one release costs."""
         return Pure(self.rows / self.scale, neighbours=self.neighbours, unit=self.unit)
 
-    def error_law(self, column: int = 0) -> BoxErrorLaw:
+    def error_terms(self, column: int = 0) -> NoiseTerms:
         """The law of the error of one number of each cell, whatever the others are."""
-        return BoxErrorLaw(self.sides, self.scale, column)
+        if column not in range(len(self.sides)):
+            raise ParameterError(f"a box of {len(self.sides)} sides has no number {quote(column)}")
+        numbers = {"sides": self.sides, "scale": self.scale, "column": column}
+        return NoiseTerms("box_error", numbers, self.sides[column] * self.scale)
 
     def column_sensitivity(self, column: int = 0) -> Sensitivity:
         """How far one unit moves one number over all cells."""

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from dither.canonical import Number, number_text, positive
+from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
-from dither.laws import GaussianErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteGaussian, DiscreteGaussianVector, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import AdditiveNoise, add, check_sensitivity, exact_integers, round_up
@@ -62,9 +62,9 @@ class IntegerGaussian(AdditiveNoise):
             return DiscreteGaussian(self.sigma, self.sensitivity.linf, **towards)
         return DiscreteGaussianVector(self.sigma, self.sensitivity.l2_squared, **towards)
 
-    def error_law(self, column: int = 0) -> GaussianErrorLaw:
-        """The law of the error of each number."""
-        return GaussianErrorLaw(self.sigma)
+    def error_terms(self, column: int = 0) -> NoiseTerms:
+        """The law of the error of each number; noise gets to 40 sigma with a chance below e^-800."""
+        return NoiseTerms("gaussian_error", {"sigma": self.sigma}, self.sigma, scales_in_reach=40)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values` plus noise: integers of the same shape."""

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, number_text, positive, quote
+from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
-from dither.laws import KeyThresholdLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import ZCDP, Neighbours
 from dither.privacy.mechanisms.additive import add
@@ -99,13 +99,9 @@ class GaussianKeys(OwnersOfKeys):
         delta = _lone(self.sigma, self.threshold, self.moved)
         return ZCDP(rho, delta, neighbours=self.neighbours, unit=self.unit)
 
-    def error_law(self, column: int = 0) -> KeyThresholdLaw:
+    def error_terms(self, column: int = 0) -> ErrorTerms:
         """The chance of a key to be shown, by its number of owners."""
-        return KeyThresholdLaw(self.sigma, self.threshold)
-
-    def size_shown(self, probability: Number) -> int:
-        """The smallest number of owners with at least this chance to be shown."""
-        return self.error_law().size_shown(probability)
+        return ErrorTerms("key_threshold", {"sigma": self.sigma, "threshold": self.threshold})
 
     @property
     def parameters(self) -> Mapping[str, Fraction]:

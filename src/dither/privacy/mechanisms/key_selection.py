@@ -11,7 +11,8 @@ in integers and compared with uniform bits exactly. Under `replace` a unit leave
 Proof: docs/proofs/key-selection.md#truncated-geometric.
 
 >>> keys = TruncatedGeometricKeys(epsilon=1, delta=1e-6, groups=1)
->>> keys.release([0, 1000, 1000]).tolist(), keys.size_shown(0.5)
+>>> from dither.laws import find_error_law
+>>> keys.release([0, 1000, 1000]).tolist(), find_error_law(keys).size_shown(0.5)
 ([False, True, True], 14)
 >>> TruncatedGeometricKeys(1, 1e-6, groups=3).loss()
 Repeated(loss=Approx(epsilon=1/3, delta=1/3000000), count=3, neighbours='add_remove', unit='unit')
@@ -28,9 +29,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dither.canonical import Number, number_text, positive, quote
+from dither.canonical import number_text, positive, quote
+from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
-from dither.laws import KeyChanceLaw
 from dither.privacy.charges.logarithms import log_up
 from dither.privacy.losses import Approx, Loss, Neighbours
 from dither.privacy.mechanisms.additive import exact_integers
@@ -118,13 +119,9 @@ class TruncatedGeometricKeys(OwnersOfKeys):
         """Per key; beyond e^64 a larger epsilon shows nothing sooner, and the rule of a smaller one is within it."""
         return min(self.epsilon / self.moved, Fraction(64)), self.delta / self.moved
 
-    def error_law(self, column: int = 0) -> KeyChanceLaw:
+    def error_terms(self, column: int = 0) -> ErrorTerms:
         """The chance of a key to be shown, by its number of owners."""
-        return KeyChanceLaw(_words(*self._rule))
-
-    def size_shown(self, probability: Number) -> int:
-        """The smallest number of owners with at least this chance to be shown."""
-        return self.error_law().size_shown(probability)
+        return ErrorTerms("key_chances", {"words": _words(*self._rule)})
 
     @property
     def parameters(self) -> Mapping[str, Fraction]:
@@ -133,7 +130,8 @@ class TruncatedGeometricKeys(OwnersOfKeys):
 
     def describe(self) -> str:
         """The rule, in words."""
-        half = self.size_shown(Fraction(1, 2))
+        words = _words(*self._rule)
+        half = next((n for n, word in enumerate(words) if word / 2**64 >= 1 / 2), len(words))
         return f"truncated geometric threshold on the owners of every key: {half:,} are shown with chance 1/2"
 
     def release_exact(self, exact: Any, source: Words) -> list[int]:

@@ -6,7 +6,8 @@ Proof: docs/proofs/integer-noise.md, theorem 1.
 >>> count = IntegerLaplace.for_epsilon(0.5, Sensitivity.of(largest=1))
 >>> count.scale, count.loss()
 (Fraction(2, 1), DiscreteLaplace(scale=2, sensitivity=1, neighbours='add_remove', unit='unit'))
->>> count.error_law().interval(0.95)
+>>> from dither.laws import find_error_law
+>>> find_error_law(count).interval(0.95)
 6
 """
 
@@ -19,8 +20,8 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from dither.canonical import Number, number_text, positive
+from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError
-from dither.laws import LaplaceErrorLaw
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import DiscreteLaplace, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import AdditiveNoise, add, check_sensitivity, exact_integers, round_up
@@ -62,9 +63,9 @@ class IntegerLaplace(AdditiveNoise):
             return DiscreteLaplace(self.scale, self.sensitivity.linf, neighbours=self.neighbours, unit=self.unit)
         return Pure(self.sensitivity.l1 / self.scale, neighbours=self.neighbours, unit=self.unit)
 
-    def error_law(self, column: int = 0) -> LaplaceErrorLaw:
+    def error_terms(self, column: int = 0) -> NoiseTerms:
         """The law of the error of each number."""
-        return LaplaceErrorLaw(self.scale)
+        return NoiseTerms("laplace_error", {"scale": self.scale}, self.scale)
 
     def release(self, values: Any, *, source: Words | None = None) -> NDArray[Any]:
         """`values` plus noise: integers of the same shape."""

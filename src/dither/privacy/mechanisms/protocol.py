@@ -1,4 +1,4 @@
-"""What the kernel asks of a mechanism: its loss, its error laws, its release, and words for people.
+"""What the kernel asks of a mechanism: its loss, its errors, its release, and words for people.
 
 A mechanism is built for one step of a request and answers one type of query. What it takes and
 gives depends on that type alone, so that the kernel needs to know no mechanism by name:
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
-from dither.laws import ErrorLaw
+from dither.error_terms import ErrorTerms
 from dither.plan.norms import Sensitivity
 from dither.privacy.losses import Loss
 from dither.privacy.noise import Words
@@ -40,7 +40,7 @@ class Mechanism(Protocol):
     def loss(self) -> Loss:
         """What one release costs."""
 
-    def error_law(self, column: int = 0) -> ErrorLaw:
+    def error_terms(self, column: int = 0) -> ErrorTerms:
         """The law of the error of one released number (of each cell), whatever the others are."""
 
     def column_sensitivity(self, column: int = 0) -> Sensitivity | None:
@@ -64,7 +64,7 @@ class Mechanism(Protocol):
 
 
 class QuantileMechanism(Mechanism, Protocol):
-    """A mechanism for `Quantiles`: `error_law(i)` is that of the i-th share, a rank error."""
+    """A mechanism for `Quantiles`: `error_terms(i)` are those of the i-th share, a rank error."""
 
     @property
     def shares(self) -> tuple[Fraction, ...]:

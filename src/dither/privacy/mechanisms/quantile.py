@@ -15,7 +15,8 @@ error. Proof: docs/proofs/quantiles.md#one-quantile.
 (2, BoundedRange(epsilon=1, neighbours='add_remove', unit='unit'))
 >>> median.release_sparse([3, 10**15], [5000, 9000], cells=10**16)
 1000000000000000
->>> median.error_law().rows(cells=1000, confidence=0.95)
+>>> from dither.laws import find_error_law
+>>> find_error_law(median).rows(cells=1000, confidence=0.95)
 10
 """
 
@@ -32,8 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.canonical import Number, exact, number_text, positive, quote
+from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
-from dither.laws import QuantileErrorLaw
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, Pure
 from dither.privacy.mechanisms.additive import exact_integers
 from dither.privacy.mechanisms.protocol import SparseHistogram
@@ -133,9 +134,9 @@ class Quantile(RowsOfUnits):
         """What one quantile costs."""
         return BoundedRange(self.epsilon, neighbours=self.neighbours, unit=self.unit)
 
-    def error_law(self, column: int = 0) -> QuantileErrorLaw:
+    def error_terms(self, column: int = 0) -> ErrorTerms:
         """How far the rank of the answer may be off."""
-        return QuantileErrorLaw(self.scale, self.q.denominator)
+        return ErrorTerms("quantile_error", {"scale": self.scale, "denominator": self.q.denominator})
 
     @property
     def shares(self) -> tuple[Fraction, ...]:

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dither.canonical import positive, quote
+from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
-from dither.laws import JointQuantileErrorLaw, QuantileErrorLaw
 from dither.privacy.losses import BoundedRange, Loss, Neighbours, compose
 from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.mechanisms.quantile import (
@@ -78,10 +78,11 @@ class QuantilesWithEnds(RowsOfUnits):
         end = BoundedRange(self.epsilon_each, neighbours=self.neighbours, unit=self.unit)
         return compose(self.point.loss(), end * (2 * len(self.shares)))
 
-    def error_law(self, column: int = 0) -> QuantileErrorLaw | JointQuantileErrorLaw:
+    def error_terms(self, column: int = 0) -> ErrorTerms:
         """How far the rank of the quantile itself may be off, and how far away its ends are aimed."""
         share = column % len(self.shares)
-        return replace(self.point.error_law(share), aimed_rows=self.rows(self.shares[share]))
+        point = self.point.error_terms(share)
+        return ErrorTerms(point.law, {**point.numbers, "aimed_rows": self.rows(self.shares[share])})
 
     @property
     def parameters(self) -> Mapping[str, Fraction]:

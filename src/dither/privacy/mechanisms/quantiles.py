@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dither.canonical import Number, positive
+from dither.error_terms import ErrorTerms
 from dither.errors import ParameterError
-from dither.laws import JointQuantileErrorLaw
-from dither.laws.ranks import SPREAD
 from dither.privacy.losses import BoundedRange, Loss, Neighbours
 from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.mechanisms.quantile import (
@@ -44,7 +43,6 @@ from dither.privacy.noise import Words
 from dither.privacy.noise.source import check_source
 
 _HALVINGS = 6
-assert 1 << _HALVINGS == SPREAD
 _FEW = 32  # rows in a cell up to which each row draws its own place
 
 
@@ -89,9 +87,10 @@ class JointQuantiles(RowsOfUnits):
         moved = rank_sensitivity(share, "add_remove") * (2 if self.neighbours == "replace" else 1)
         return 2 * self.rows_per_unit * moved * self.levels / self.epsilon
 
-    def error_law(self, column: int = 0) -> JointQuantileErrorLaw:
+    def error_terms(self, column: int = 0) -> ErrorTerms:
         """How far the rank of one answer may be off: the choices that lead to it add up."""
-        return JointQuantileErrorLaw(self._scales_to(column), self.levels)
+        numbers = {"row_scales": self._scales_to(column), "levels": self.levels}
+        return ErrorTerms("joint_quantile_error", numbers)
 
     def _scales_to(self, column: int) -> tuple[Fraction, ...]:
         """The scales (in rows) of the choices that lead to a share, as `_split` halves."""
