@@ -17,6 +17,7 @@ from dither.canonical import exact
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.numbers import refuse_beyond_floats
+from dither.rules import PrivacyRule
 
 
 @refuse_beyond_floats
@@ -101,7 +102,7 @@ def _event(node: ast.expr) -> Any:
 
 
 def _refused(name: str, remedy: str) -> RefusedError:
-    return RefusedError(f"{name} cannot be read: {remedy}", rule="foreign event")
+    return RefusedError(f"{name} cannot be read: {remedy}", rule=PrivacyRule.THEOREM)
 
 
 def _randomized_response(event: Any, common: dict[str, Any]) -> ls.Loss:

@@ -26,6 +26,7 @@ from dither.audit.black_box import Budget, Verdict, test
 from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import Keys, Query
 from dither.plan.stability import Loose, Owned
+from dither.rules import PrivacyRule
 from dither.session import Connection
 
 EPSILON, DELTA = Fraction(1, 10), 1e-9  # a low claim: a hundred runs can refute it
@@ -70,7 +71,7 @@ class Findings:
 def refuse_prod(connection: Connection) -> None:
     """An audit never reads a prod lineage."""
     if connection.kernel.at.context != "dev":
-        raise RefusedError("this lineage is prod: audits run on dev lineages only", rule="audits never read prod")
+        raise RefusedError("this lineage is prod: audits run on dev lineages only", rule=PrivacyRule.AUDITS)
 
 
 def audit_system(

@@ -10,6 +10,7 @@ from sqlglot import exp
 from dither.catalog import scalars
 from dither.plan.algebra import Call, Expression, Value
 from dither.question.expressions import Constant, Formula
+from dither.rules import PrivacyRule
 from dither.sql.centred import Centred, argument, plus, said, times, where
 from dither.sql.constants import number
 from dither.sql.expressions import expression, no_rule
@@ -73,7 +74,7 @@ def _count(node: exp.Expr, chosen: Expression | None, question: Question) -> For
     is_distinct = isinstance(node.this, exp.Distinct)
     listed = node.this.expressions if is_distinct else [node.this, *node.expressions]
     if len(listed) != 1:
-        raise at.error("COUNT of several columns is not answered: count one [rule: what has no rule is refused]", node)
+        raise at.error(f"COUNT of several columns is not answered: count one {PrivacyRule.NO_RULE.label}", node)
     column = listed[0].unnest()
     known = scope.field(column) if isinstance(column, exp.Column) else None
     if known is not None and _is_id(known, question):

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from dither.plan.algebra import Expression, Value
 from dither.plan.functions import REFUSED, TABLE
+from dither.rules import PrivacyRule
 from dither.sql import constants
 from dither.sql.choices import all_of, between, case, coalesce, if_, in_, is_
 from dither.sql.constants import as_kind, number
@@ -129,10 +130,10 @@ def _anonymous(node: exp.Expr, scope: Scope) -> Expression:
     if name in TABLE:
         return call(name, tuple(node.expressions), node, scope)
     if name in REFUSED:
-        raise scope.at.error(f"{name} is refused: {REFUSED[name]} [rule: a function without a rule is refused]", node)
+        raise scope.at.error(f"{name} is refused: {REFUSED[name]} {PrivacyRule.LISTED_FUNCTIONS.label}", node)
     hint = did_you_mean(name, TABLE)
     hint = hint if hint.startswith("did") else "the list is in docs/reference/functions.md"
-    raise scope.at.error(f"no function {name}: {hint} [rule: a function without a rule is refused]", node)
+    raise scope.at.error(f"no function {name}: {hint} {PrivacyRule.LISTED_FUNCTIONS.label}", node)
 
 
 RULES |= {

@@ -11,6 +11,7 @@ from sqlglot import exp
 from dither.errors import QueryError
 from dither.plan.algebra import Value
 from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, count_nodes
+from dither.rules import PrivacyRule
 from dither.sql.aggregates import aggregate
 from dither.sql.expressions import expression, flattened, no_rule
 from dither.sql.functions import REFUSED_TYPES
@@ -50,7 +51,7 @@ MAX_NODES = 2_000
 MOST_POWER = 100
 TOO_LARGE = (
     "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be computed: rescale it "
-    "[rule: work is bounded]"
+    f"{PrivacyRule.BOUNDED_WORK.label}"
 )
 
 
@@ -81,7 +82,7 @@ def check_size(formulas: Iterable[Formula], question: Question, node: exp.Expr |
     if sum(map(count_nodes, formulas)) > MAX_NODES:
         raise question.scope.at.error(
             f"columns, HAVING and ORDER BY together have more than {MAX_NODES} steps when the columns that they read "
-            "are written out: ask fewer of them, or compute them from the answer [rule: work is bounded]",
+            f"are written out: ask fewer of them, or compute them from the answer {PrivacyRule.BOUNDED_WORK.label}",
             node,
         )
 
@@ -233,15 +234,14 @@ def _applied(node: exp.Expr, outer: Outer) -> Formula:
         for each in node.find_all(exp.Column):
             formula(each, outer)  # says which column is no key
         raise outer.question.scope.at.error(
-            "this function of a key is not computed after the noise: put it into GROUP BY "
-            "[rule: what has no rule is refused]",
+            f"this function of a key is not computed after the noise: put it into GROUP BY {PrivacyRule.NO_RULE.label}",
             node,
         )
     words = node.sql(dialect="duckdb")
     shown = words if len(words) <= 60 else words[:57] + "..."
     raise outer.question.scope.at.error(
         f"no rule for {shown} over aggregates: arithmetic, comparisons, CASE, ROUND, ABS, SQRT, LEAST, GREATEST, "
-        "COALESCE and NULLIF are computed after the noise [rule: what has no rule is refused]",
+        f"COALESCE and NULLIF are computed after the noise {PrivacyRule.NO_RULE.label}",
         node,
     )
 

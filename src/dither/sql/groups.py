@@ -6,6 +6,7 @@ from itertools import combinations
 
 from sqlglot import exp
 
+from dither.rules import PrivacyRule
 from dither.sql.expressions import expression
 from dither.sql.key_codes import Listed, listed, period_of
 from dither.sql.names import output_name
@@ -36,7 +37,7 @@ def grouping_sets(select: exp.Select, question: Question) -> Sets:
         more = _element(element, select, question)
         sets = [tuple(dict.fromkeys((*one, *other))) for one in sets for other in more]
         if len(sets) > MAX_SETS:
-            raise at.error(f"more than {MAX_SETS} grouping sets: ask for fewer [rule: work is bounded]", group)
+            raise at.error(f"more than {MAX_SETS} grouping sets: ask for fewer {PrivacyRule.BOUNDED_WORK.label}", group)
     if len(sets) > 1:
         _check_names(elements, select, question)
     return sets
@@ -66,7 +67,9 @@ def _element(node: exp.Expr, select: exp.Select, question: Question) -> Sets:
     if isinstance(node, exp.Cube):
         parts = [_together(each, select, question) for each in node.expressions]
         if len(parts) > 6:
-            raise question.scope.at.error(f"CUBE of {len(parts)} keys: at most 6 [rule: work is bounded]", node)
+            raise question.scope.at.error(
+                f"CUBE of {len(parts)} keys: at most 6 {PrivacyRule.BOUNDED_WORK.label}", node
+            )
         return [_joined(list(some)) for size in range(len(parts), -1, -1) for some in combinations(parts, size)]
     if isinstance(node, exp.GroupingSets):
         return [one for each in node.expressions for one in _element(each, select, question)]

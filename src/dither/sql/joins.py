@@ -13,6 +13,7 @@ from sqlglot import exp
 from dither.plan.algebra import And, Call, Column, Condition, Expression, Filter, Join, Named, Plan, Project
 from dither.plan.stability import Loose, Owned, Public
 from dither.plan.stability.join import comparable
+from dither.rules import PrivacyRule
 from dither.sql.conditions import condition
 from dither.sql.constants import truth
 from dither.sql.expressions import flattened
@@ -43,9 +44,7 @@ def joined(left: Relation, right: Relation, node: exp.Join, select: exp.Expr, at
     if not node.args.get("on") and not node.args.get("using"):
         raise refused("comma join", at, node)
     if kind not in ("", "INNER", "OUTER") or side not in ("", "LEFT", "RIGHT") or node.method:
-        raise at.error(
-            "this kind of join is not answered: write JOIN or LEFT JOIN [rule: what has no rule is refused]", node
-        )
+        raise at.error(f"this kind of join is not answered: write JOIN or LEFT JOIN {PrivacyRule.NO_RULE.label}", node)
     flipped = side == "RIGHT"
     first, second = (right, left) if flipped else (left, right)
     nodes = [at.analysed(each.plan, node).node for each in (first, second)]

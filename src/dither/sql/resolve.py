@@ -13,6 +13,7 @@ from sqlglot import exp
 from dither.plan.algebra import Call, Expression, Value
 from dither.plan.domain import Domain
 from dither.plan.functions import FAMILIES, REFUSED
+from dither.rules import PrivacyRule
 from dither.sql.constants import as_kind, folded
 from dither.sql.functions import REFUSED_TYPES, TYPED
 from dither.sql.refusals.refuse import did_you_mean, refused
@@ -78,14 +79,14 @@ def no_rule(node: exp.Expr, scope: Scope) -> Exception:
         return refused("interval", at, node)
     if type(node) in REFUSED_TYPES:
         name = REFUSED_TYPES[type(node)]
-        return at.error(f"{name} is refused: {REFUSED[name]} [rule: a function without a rule is refused]", node)
+        return at.error(f"{name} is refused: {REFUSED[name]} {PrivacyRule.LISTED_FUNCTIONS.label}", node)
     if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.Grouping)):
         return refused("aggregate in where", at, node)
     shown = node.sql(dialect="duckdb")
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     return at.error(
         f"no rule for {shown}: the functions that a question can use are in docs/reference/functions.md "
-        "[rule: a function without a rule is refused]",
+        f"{PrivacyRule.LISTED_FUNCTIONS.label}",
         node,
     )
 

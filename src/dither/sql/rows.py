@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dither.plan.algebra import Call, Column, Count, Distinct, Filter, Named, PerUnit, Plan, Project, UnionAll
 from dither.plan.stability import Owned
+from dither.rules import PrivacyRule
 from dither.sql.conditions import condition
 from dither.sql.constants import truth
 from dither.sql.expressions import expression, flattened
@@ -79,7 +80,7 @@ def check_parts(select: exp.Select, at: Context, *, outer: bool = False) -> None
         if part == "sample":
             raise refused("sample", at, node)
         name = {"laterals": "LATERAL", "into": "INTO"}.get(part, part.rstrip("_").upper())
-        raise at.error(f"{name} is not answered: remove it [rule: what has no rule is refused]", node)
+        raise at.error(f"{name} is not answered: remove it {PrivacyRule.NO_RULE.label}", node)
     if select.args.get("kind") or select.args.get("hint"):
         raise at.error("SELECT AS STRUCT, SELECT AS VALUE and hints are not answered: remove them", select)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dither.rules import PrivacyRule
 from dither.sql.aggregates import AGGREGATES
 from dither.sql.expressions import COMPARISONS, RULES
 from dither.sql.functions import TYPED
@@ -85,4 +86,4 @@ def check_shape(query: exp.Expr, at: Context) -> None:
             shown = node.sql(dialect="duckdb")
             shown = shown if len(shown) <= 60 else shown[:57] + "..."
             words = ", ".join(part.rstrip("_") for part in extra)
-            raise at.error(f"no rule for {shown} with {words} [rule: what has no rule is refused]", node)
+            raise at.error(f"no rule for {shown} with {words} {PrivacyRule.NO_RULE.label}", node)

@@ -46,6 +46,7 @@ from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.verify import Report, verify
 from dither.privacy.noise import fresh_bytes
 from dither.publish.signing import forget_key, public_key, signing_key
+from dither.rules import PrivacyRule
 from dither.state import State
 from dither.steward.budgets import open_ledger
 
@@ -91,7 +92,7 @@ def register(
                 raise RefusedError(
                     f"this lineage was first registered as {before.public['context']} and stays so: "
                     "use another state folder for another purpose",
-                    rule="dev is a property of a lineage that never had a prod pot",
+                    rule=PrivacyRule.DEV,
                 )
             source = str(folder.resolve())
             if dev:
@@ -203,7 +204,7 @@ def _open_or_create(place: State, ledger_url: str | None) -> StewardLedger:
     registered = place.versions.exists() and any(place.versions.iterdir())
     if ledger_url is not None and place.ledger_location() != ledger_url:
         if registered or place.ledger.exists():
-            raise RefusedError("this dataset has its ledger already, elsewhere", rule="a ledger is never replaced")
+            raise RefusedError("this dataset has its ledger already, elsewhere", rule=PrivacyRule.ROLLBACK)
         _write(place.root / "ledger.url", ledger_url.encode())
     is_file = not isinstance(place.ledger_location(), str)
     if not registered and (not is_file or not place.ledger.exists()):
@@ -217,7 +218,7 @@ def _open_or_create(place: State, ledger_url: str | None) -> StewardLedger:
         raise RefusedError(
             f"{place.ledger} is gone but versions are left: restore it. "
             "A lost ledger does not give back what was spent",
-            rule="budgets follow the data",
+            rule=PrivacyRule.FOLLOW_DATA,
         )
     if not place.key_file.exists():
         raise DitherError(f"{place.key_file} is gone: restore it. The key decides which rows stay and never changes")
@@ -278,7 +279,7 @@ def measured(place: State, query: Query, catalog: Catalog) -> Any:
     """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
     registered = _registered(place)
     if registered.public["context"] != "dev":
-        raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
+        raise RefusedError("exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES)
     copy = place.version(registered.version) / "data.duckdb"
     measurer = Measurer(copy, catalog, scratch=place.scratch)
     try:
@@ -290,7 +291,7 @@ def measured(place: State, query: Query, catalog: Catalog) -> Any:
 def forget_head(place: State) -> None:
     """Remove the head of a dev lineage whose folder is about to be thrown away."""
     if _registered(place).public["context"] != "dev":
-        raise RefusedError("the head of a prod lineage is never removed", rule="budgets follow the data")
+        raise RefusedError("the head of a prod lineage is never removed", rule=PrivacyRule.FOLLOW_DATA)
     head = default_head_path(place.installation_id())
     for file in head.parent.glob(head.name + "*"):
         file.unlink(missing_ok=True)

@@ -7,8 +7,7 @@ from dataclasses import replace
 from dither.errors import RefusedError
 from dither.plan.domain import Columns, Domain, check_name
 from dither.plan.stability.owned import Node, Owned, Public
-
-_RULE = "no row meets another owner's row"
+from dither.rules import PrivacyRule
 
 
 def join_rows(left: Node, right: Node, kind: str, *, right_per_left: int, left_per_right: int) -> Owned:
@@ -25,12 +24,12 @@ def join_rows(left: Node, right: Node, kind: str, *, right_per_left: int, left_p
     25
     """
     if not isinstance(left, Owned):
-        raise RefusedError("the left side of a join has no owner any more", rule=_RULE)
+        raise RefusedError("the left side of a join has no owner any more", rule=PrivacyRule.OWNERS_APART)
     found = right_per_left if kind == "inner" else max(1, right_per_left)
     if isinstance(right, Public):
         return Owned(left.rows * found, left.distinct * found, left.most * found)
     if not isinstance(right, Owned):
-        raise RefusedError("the right side of a join has no owner any more", rule=_RULE)
+        raise RefusedError("the right side of a join has no owner any more", rule=PrivacyRule.OWNERS_APART)
     kept = 0 if kind == "inner" else left.rows
     rows = min(left.rows * found, kept + right.rows * left_per_right)
     distinct = min(rows, left.distinct * max(1, right.distinct) if kind == "left" else left.distinct * right.distinct)
@@ -41,9 +40,9 @@ def join_columns(left: Columns, right: Columns, on: tuple[tuple[str, str], ...],
     """The columns of both; a right one paired with one of its own name is left out, other equal names are refused."""
     for mine, theirs in on:
         if mine not in left or theirs not in right:
-            raise RefusedError(f"a join by {mine} = {theirs}, which are no columns", rule="columns are declared")
+            raise RefusedError(f"a join by {mine} = {theirs}, which are no columns", rule=PrivacyRule.DECLARED_NAMES)
         if not comparable(left[mine], right[theirs]):
-            raise RefusedError(f"{mine} and {theirs} are of different kinds", rule="types are declared")
+            raise RefusedError(f"{mine} and {theirs} are of different kinds", rule=PrivacyRule.TYPES)
     paired = {theirs for mine, theirs in on if mine == theirs}
     columns = dict(left)
     for name, domain in right.items():

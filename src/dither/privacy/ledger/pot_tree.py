@@ -21,6 +21,7 @@ from dither.privacy.charges.parallel import sum_largest
 from dither.privacy.charges.rules import Charge, charge_from_amounts
 from dither.privacy.ledger.pots import GRID, Pot, add_charge, charge_of, spend
 from dither.privacy.losses import Loss
+from dither.rules import PrivacyRule
 
 
 def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
@@ -45,21 +46,21 @@ def windows(pots: Mapping[str, Pot]) -> tuple[Pot, tuple[Pot, ...]] | None:
 def check_opening(pots: Mapping[str, Pot], new: Pot) -> None:
     """Whether a pot may be opened beside those that are: one total, and no fresh budget for the same people."""
     if new.name in pots:
-        raise RefusedError(f"pot {new.name!r} is open already; its terms never change", rule="a pot is opened once")
+        raise RefusedError(f"pot {new.name!r} is open already; its terms never change", rule=PrivacyRule.OPENED_ONCE)
     root = next((pot for pot in pots.values() if pot.inside is None), None)
     if new.inside is None:
         if root is not None:
             raise RefusedError(
                 f"this lineage has its total, {root.name!r}: a second one would give the same people a fresh budget. "
                 f"Open {new.name!r} inside it (--inside {root.name} --kind analyst|group|purpose)",
-                rule="budgets follow the data",
+                rule=PrivacyRule.FOLLOW_DATA,
             )
         return
     if new.inside not in pots:
         raise ParameterError(f"pot {new.name!r} is to lie inside {new.inside!r}, which is not open")
     outer = pots[new.inside]
     if (new.neighbours, new.unit) != (outer.neighbours, outer.unit):
-        raise RefusedError(f"pot {new.name!r} protects others than {outer.name!r}", rule="one guarantee per pot")
+        raise RefusedError(f"pot {new.name!r} protects others than {outer.name!r}", rule=PrivacyRule.ONE_GUARANTEE)
     if (outer.kind == "partition") != (new.kind == "part"):
         raise ParameterError("inside a partition lie its parts and nothing else; a part lies inside a partition")
     siblings = [pot for pot in pots.values() if pot.inside == new.inside]
@@ -75,7 +76,7 @@ def check_opening(pots: Mapping[str, Pot], new: Pot) -> None:
                 raise RefusedError(
                     f"pot {name!r} counts by another rule: a partition, its parts and all that they are inside of "
                     "share one rule, since the largest of unlike numbers means nothing",
-                    rule="privacy-rules 15",
+                    rule=PrivacyRule.PARTS,
                 )
 
 
@@ -161,7 +162,7 @@ def _split(
     """(who asked, the windows that pay beside it); refused where that is no sound charge."""
     check_names(pots, leaves)
     if any(pots[leaf].kind == "partition" for leaf in leaves):
-        raise RefusedError("a partition is spent through its parts: name one of them", rule="privacy-rules 15")
+        raise RefusedError("a partition is spent through its parts: name one of them", rule=PrivacyRule.PARTS)
     timed = windows(pots)
     touched = tuple(leaf for leaf in leaves if timed is not None and pots[leaf].inside == timed[0].name)
     asked = leaves[: len(leaves) - len(touched)]
@@ -171,7 +172,7 @@ def _split(
         raise RefusedError(
             "budgets are kept per window here: ask from the total or a pot inside it, and every window that a question "
             "may touch pays beside it",
-            rule="privacy-rules 10",
+            rule=PrivacyRule.WINDOWS,
         )
     if len(asked) > 1 and ({pots[leaf].kind for leaf in asked} != {"part"} or len({pots[p].inside for p in asked}) > 1):
         raise ParameterError("several pots pay together only as parts of one partition")
@@ -195,7 +196,7 @@ def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction])
     """From `before` to the sum of the largest totals; `before` may lie above it by the rounding of sums."""
     after = sum_largest(totals, partition.neighbours)
     if after + Fraction(1, GRID) < before:
-        raise RefusedError(f"the totals of pot {partition.name!r} are damaged", rule="a total never falls")
+        raise RefusedError(f"the totals of pot {partition.name!r} are damaged", rule=PrivacyRule.ROLLBACK)
     return max(Fraction(0), after - before)
 
 

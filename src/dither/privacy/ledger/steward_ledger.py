@@ -13,11 +13,12 @@ from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import pot_tree, pots, rows
 from dither.privacy.ledger.create import create_schema
 from dither.privacy.ledger.database import Transaction
-from dither.privacy.ledger.head import ROLLBACK, Anchor
+from dither.privacy.ledger.head import Anchor
 from dither.privacy.ledger.location import Location
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.store import Append, Ledger, check_hash
+from dither.rules import PrivacyRule
 
 IN_ADVANCE = "windows are opened in advance: what was spent before was spent on every window"
 
@@ -34,7 +35,7 @@ class StewardLedger(Ledger, Reports):
             raise RefusedError(
                 f"the head {head_path} remembers a ledger of {anchor.seq} entries: restore that ledger to "
                 f"{ledger._database.shown}. A lost ledger does not give back what was spent",
-                rule=ROLLBACK,
+                rule=PrivacyRule.ROLLBACK,
             )
         create_schema(ledger._database)
         return cls.open(location, head_path)
@@ -80,7 +81,7 @@ class StewardLedger(Ledger, Reports):
         pot = pots.opened(name, cap, ceiling, **terms)
         pot_tree.check_opening(before, pot)
         if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(transaction, "reserve"):
-            raise RefusedError(IN_ADVANCE, rule="privacy-rules 10")
+            raise RefusedError(IN_ADVANCE, rule=PrivacyRule.WINDOWS)
         append("open", pots.to_body(pot), [pot])
         before[name] = pot
         return pot
@@ -106,7 +107,7 @@ class StewardLedger(Ledger, Reports):
                 raise RefusedError(
                     f"this ledger follows the lineage {before.public.get('lineage')!r}, not {told.get('lineage')!r}: "
                     "a renamed catalog keeps its lineage, other data gets a state folder of its own",
-                    rule="budgets follow the data",
+                    rule=PrivacyRule.FOLLOW_DATA,
                 )
             append("register", {"version": version, "catalog_hash": catalog_hash, "public": told})
 

@@ -21,8 +21,8 @@ from dither.canonical import quote
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.charges.rules import Charge
 from dither.privacy.ledger import chain, pot_tree, pots, queries, rows, suspension
-from dither.privacy.ledger.database import DURABLE, Transaction
-from dither.privacy.ledger.head import ROLLBACK, START, Anchor, Head
+from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.head import START, Anchor, Head
 from dither.privacy.ledger.location import Location, database_at, is_url, missing_head
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.process import is_dead, this_process
@@ -31,8 +31,8 @@ from dither.privacy.ledger.writer import Writer
 from dither.privacy.loss_documents import read_loss
 from dither.privacy.losses import Loss
 from dither.privacy.noise.source import fresh_bytes
+from dither.rules import PrivacyRule
 
-ONE_INCIDENT = "one incident each"
 ABANDONED = "abandoned"
 SUSPENDED = "suspended until the data steward clears an incident"
 Append = Callable[..., Anchor]  # Writer.append
@@ -56,9 +56,9 @@ class Ledger(queries.Readings):
         anchor = ledger._head.read()
         with ledger._database.transaction(write=False) as transaction:
             if (problem := ledger._database.check_schema(transaction)) is not None:
-                raise RefusedError(f"{ledger._database.shown}: {problem}", rule=DURABLE)
+                raise RefusedError(f"{ledger._database.shown}: {problem}", rule=PrivacyRule.DURABLE)
             if anchor is None and (last := rows.last(transaction)).seq:
-                raise RefusedError(missing_head(ledger._head.path, last), rule=ROLLBACK)
+                raise RefusedError(missing_head(ledger._head.path, last), rule=PrivacyRule.ROLLBACK)
             writer = Writer(ledger._database, transaction, ledger._follow(transaction, anchor or START))
             if writer.is_sealed:
                 writer.checked_totals()
@@ -146,7 +146,7 @@ class Ledger(queries.Readings):
     def _refuse_suspended(self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...]) -> None:
         failed = rows.failed_leaves(transaction)
         if suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(terms, failed, leaves):
-            raise RefusedError(SUSPENDED, rule="incidents are capped")
+            raise RefusedError(SUSPENDED, rule=PrivacyRule.INCIDENTS_CAPPED)
 
     def _count_abandoned(self) -> None:
         """What dead processes left between reserve and commit becomes incidents, before anyone reserves again."""
@@ -194,7 +194,7 @@ class Ledger(queries.Readings):
         with self._appending() as (transaction, append):
             terms = self._terms_of(transaction)
             if rows.release(transaction, release) is None:
-                raise RefusedError(f"there is no stored release {release}", rule="privacy-rules 12")
+                raise RefusedError(f"there is no stored release {release}", rule=PrivacyRule.PAID_VALUES)
             _, reserve, _ = rows.entry(transaction, release)
             paid = rows.payers(transaction, release)
             loss = read_loss(reserve["loss"])
@@ -202,7 +202,7 @@ class Ledger(queries.Readings):
             charges, changed = payment
             shown, after = self._shown(transaction, terms, payment, (pot,), loss, paid=paid)
             if not charges:
-                raise RefusedError(f"pot {pot!r} has paid for release {release}", rule="privacy-rules 12")
+                raise RefusedError(f"pot {pot!r} has paid for release {release}", rule=PrivacyRule.PAID_VALUES)
             body = {
                 "release": release,
                 "pots": [pot],
@@ -235,7 +235,7 @@ class Ledger(queries.Readings):
         with self._appending() as (transaction, append):
             rows.check_reserve(transaction, reservation)
             if rows.has_incident(transaction, reservation):
-                raise RefusedError(f"reserve {reservation.seq} has its incident already", rule=ONE_INCIDENT)
+                raise RefusedError(f"reserve {reservation.seq} has its incident already", rule=PrivacyRule.ONE_INCIDENT)
             append("incident", {"reserve": reservation.seq, "code": code})
             rows.let_go(transaction, reservation.seq)
 
@@ -258,7 +258,7 @@ class Ledger(queries.Readings):
             with self._database.transaction(write=True) as transaction:
                 anchor = self._head.read()
                 if anchor is None:
-                    raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=ROLLBACK)
+                    raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=PrivacyRule.ROLLBACK)
                 writer = Writer(self._database, transaction, self._follow(transaction, anchor))
                 yield transaction, writer
             if anchored:
@@ -271,7 +271,7 @@ class Ledger(queries.Readings):
             raise RefusedError(
                 f"the ledger {self._database.shown} was changed or rolled back: {error}. "
                 "Steward: restore its newest copy, then run 'dither ledger verify'",
-                rule=ROLLBACK,
+                rule=PrivacyRule.ROLLBACK,
             ) from None
 
 

@@ -20,9 +20,10 @@ from dither.errors import RefusedError
 from dither.privacy.ledger import rows
 from dither.privacy.ledger.chain import Broken, Tail, digest_totals
 from dither.privacy.ledger.database import Database, Transaction
-from dither.privacy.ledger.head import ROLLBACK, Anchor
+from dither.privacy.ledger.head import Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.replay import check_totals, replayed
+from dither.rules import PrivacyRule
 
 
 class Writer:
@@ -107,7 +108,7 @@ class Writer:
         return RefusedError(
             f"the running totals of the ledger {self._database.shown} are damaged: {problem}. Steward: run "
             "'dither ledger verify', and restore the ledger's newest copy",
-            rule=ROLLBACK,
+            rule=PrivacyRule.ROLLBACK,
         )
 
 
