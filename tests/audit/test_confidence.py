@@ -68,7 +68,7 @@ def test_the_black_box_needs_more_than_ten_to_the_eleven_runs_for_two_of_the_bug
 
 
 def test_all_runs_of_a_year_share_one_rate(tmp_path):
-    """privacy-rules 35: nightly runs spend one error budget over the year."""
+    """Rule audits-fixed-in-advance: nightly runs spend one error budget over the year."""
     file = tmp_path / "year.json"
     spent = [next_share(file, 0.01, year=2026) for _ in range(400)]
     assert spent[0] == 0.005 and sum(spent) < 0.01

@@ -27,7 +27,7 @@ OTHERS = [clinic.row(f"w{i}", f"p{i % 20}", cost=str(i)) for i in range(100)]
 
 
 class TestOwnersRowsDependOnNobodyElse:
-    """privacy-rules 3: byte-identical whatever other owners have, in any order, over any history of versions."""
+    """Rule rank-by-content: byte-identical whatever other owners have, in any order, over any history of versions."""
 
     def test_whatever_rows_others_have(self, tmp_path):
         alone = of_owner(clinic.registered_rows(tmp_path / "a", MINE), "me")
@@ -108,7 +108,7 @@ def test_a_file_with_broken_lines_registers_and_counts_them_for_the_steward(tmp_
 
 
 class TestOneLineIsOneRow:
-    """privacy-rules 19: nobody's row can change how another's is read."""
+    """Rule rows-read-apart: nobody's row can change how another's is read."""
 
     HEADER = ",".join(clinic.COLUMNS) + "\n"
 

@@ -153,7 +153,10 @@ class TestBelievesNothing:
 
 
 class TestFailure:
-    """privacy-rules 1 and 2: free before reserve; after it one constant response, charge kept, incident, suspension."""
+    """Free before reserve; after it one constant response, charge kept, incident, suspension.
+
+    Rules charge-before-read, one-failure-text and incidents-capped.
+    """
 
     def test_a_dead_engine_before_reserve_is_free(self, clinic_kernel):
         _, place, kernel = clinic_kernel

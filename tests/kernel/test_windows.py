@@ -1,4 +1,4 @@
-"""(person, window) units: budgets per window, charged where a plan could touch rows (privacy-rules 10)."""
+"""(person, window) units: budgets per window, charged where a plan could touch rows (rule every-window-pays)."""
 
 from __future__ import annotations
 

@@ -121,9 +121,9 @@ def test_charges_under_zcdp() -> None:
     assert charge(losses.BoundedRange(1), ZCDP).amounts == (F(1, 8), 0)
     assert charge(losses.ZCDP("0.1", "1e-9"), ZCDP).amounts == (F(1, 10), F(1, 10**9))
     assert charge(losses.Approx(1, "1e-9"), ZCDP).amounts == (rho_of_pure(F(1)), F(1, 10**9))
-    # privacy-rules 5: integer Laplace is never the smaller continuous curve, 0.3679 at epsilon 1
+    # rule integer-noise-price: integer Laplace is never the smaller continuous curve, 0.3679 at epsilon 1
     assert F("0.46211") < charge(losses.DiscreteLaplace(1, 1), ZCDP).amount < F("0.46213")
-    # privacy-rules 15, per component
+    # rule parts-follow-the-unit, per component
     parts = (losses.ZCDP("0.1", "1e-9"), losses.ZCDP("0.2", "1e-10"), losses.ZCDP("0.3", 0))
     assert charge(losses.Parallel(parts), ZCDP).amounts == (F(3, 10), F(1, 10**9))
     replaced = tuple(losses.ZCDP(part.rho, part.delta, neighbours="replace") for part in parts)
@@ -174,7 +174,7 @@ def test_charges_at_one_renyi_order() -> None:
 
 
 def test_a_zcdp_pot_refuses_what_only_holds_at_one_order() -> None:
-    # privacy-rules 14
+    # rule pot-counts-its-losses
     for rule in (PURE, APPROX, ZCDP):
         with pytest.raises(RefusedError, match="rdp pot of that order"):
             charge(Pure(1) + losses.RDP(8, "0.2"), rule)

@@ -132,7 +132,7 @@ def test_staircase_closeness():
 
 
 def test_gaussian_calibration_is_for_integers():
-    """privacy-rules 6: at (1, 1e-5) the lattice delta of our sigma is within 1e-5; at 3.73063 it is 1.0346e-5."""
+    """Rule integer-noise-price: at (1, 1e-5) our lattice delta is within 1e-5; at sigma 3.73063 it is 1.0346e-5."""
     sigma = calibrations.fit_gaussian(1, 1e-5, ONE).sigma
     delta = lattice_delta(sigma, 1)
     assert delta <= mpmath.mpf(10) ** -5 < lattice_delta(sigma * Fraction(999, 1000), 1)
@@ -203,7 +203,7 @@ BUGS = {
          (IntegerLaplace, "loss", lambda self: Pure(1))),
     ),
     "gaussian-continuous-sigma": Bug(
-        "integer noise at the sigma of the continuous calibration (rule 6)",
+        "integer noise at the sigma of the continuous calibration (rule integer-noise-price)",
         test_gaussian_calibration_is_for_integers,
         (
             (

@@ -81,7 +81,7 @@ def history(ledger: Reports, pot: str) -> History:
     """What the pot paid for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which
-    tells of charges that were under way (privacy-rules 43).
+    tells of charges that were under way (rule settled-figures-only).
     """
     refuse_shared_pots(ledger.view(pot))
     asked = next((each for each in ledger.pots(under_way=False) if each.name == pot), None)

@@ -5,7 +5,7 @@ the rows of each plan differ by no more than its claimed stability (symmetric di
 is measured on the two databases (cells, those of unlisted keys too, owners by key, rows by point of a quantile) differs
 by no more than was claimed for it, in every norm (`sensitivity_check`); the answers have the same columns, types, keys,
 number of rows and public facts. Then the tester runs the whole path as a black box. A prod lineage is refused before
-anything is read (privacy-rules 35). Time is shown, not judged: embedded mode makes no promise about it.
+anything is read (rule audits-fixed-in-advance). Time is shown, not judged: embedded mode makes no promise about it.
 """
 
 from __future__ import annotations

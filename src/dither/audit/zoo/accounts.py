@@ -62,7 +62,7 @@ def bugs() -> list[Bug]:
         accountant(
             "integer-laplace-priced-as-laplace",
             "100 counts with integer Laplace(10) reported by the continuous curve",
-            "privacy-rules 5",
+            "rule integer-noise-price",
             claim="(4.69267, 1e-06)",
             claimed=lambda: 1e-6,
             true_lower=lambda: delta(DiscreteLaplace(Fraction(10), 1) * 100, Fraction("4.69267")).lower,

@@ -284,7 +284,7 @@ def bugs() -> list[Bug]:
         black_box(
             "reused-noise",
             "two cells with one noise",
-            "snapshots and copies of generators (privacy-rules 22)",
+            "snapshots and copies of generators (rule fresh-noise)",
             mechanism=reused_noise,
             pair=([3, 7], [4, 7]),
             epsilon=1.0,
@@ -350,7 +350,7 @@ def bugs() -> list[Bug]:
         black_box(
             "data-dependent-error",
             "an error that only one person's row can cause",
-            "Haeberlen, Pierce, Narayan 2011; privacy-rules 1",
+            "Haeberlen, Pierce, Narayan 2011; rule one-failure-text",
             mechanism=failing,
             pair=([5, 11], [5]),
             epsilon=1.0,

@@ -23,7 +23,7 @@ def filter_rows(source: Node) -> Node:
 
 
 def filter_columns(source: Columns, condition: Condition) -> Columns:
-    """Bounds narrow by what every row meets; lowering moves the values into them (privacy-rules 27)."""
+    """Bounds narrow by what every row meets; lowering moves the values into them (rule clamp-to-priced-bounds)."""
     columns = dict(source)
     for part in conjuncts(condition):
         if isinstance(part, Compare) and isinstance(part.constant, Fraction):

@@ -1,4 +1,4 @@
-"""Whether a request reads one part of a partition only (privacy-rules 15).
+"""Whether a request reads one part of a partition only (rule parts-follow-the-unit).
 
 A part's pot pays for questions about the units whose value of one column is the part's. That needs the column to be a
 function of the *unit*: one row per owner in that table, and the registered version for which the partition was opened,

@@ -2,7 +2,7 @@
 
 Python delivers signals to the main thread, and cancellation to the thread that asked. A question
 that was charged must end in a stored answer whoever loses patience, so the steps from RESERVE to
-COMMIT run here, and an interrupt of the caller is raised after them (privacy-rules 46).
+COMMIT run here, and an interrupt of the caller is raised after them (rule interrupts-wait).
 
 The threads are our own: an interrupt inside `ThreadPoolExecutor.submit` can leave it a thread that
 nobody ends, for which Python's exit then waits for ever.

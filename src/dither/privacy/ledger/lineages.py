@@ -1,4 +1,4 @@
-"""The lineages of one machine: no fresh budget for the same people without a steward saying so (privacy-rules 21, 37).
+"""The lineages of one machine: no fresh budget for the same people unless a steward says so (rule declared-relations).
 
 One small file per dataset in `$XDG_STATE_HOME/dither/lineages`, beside the heads: its lineage, population and where
 its ledger lies. Public facts only. A copied catalog, a new view, a renamed table or a restored backup in another folder

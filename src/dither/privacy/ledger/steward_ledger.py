@@ -48,7 +48,7 @@ class StewardLedger(Ledger, Reports):
     def open_windows(
         self, name: str, cap: Number, ceiling: Number, column: str, labels: tuple[str, ...], **terms: Any
     ) -> Pot:
-        """Opens a pot for each window, all at once and before anything was spent (privacy-rules 10).
+        """Opens a pot for each window, all at once and before anything was spent (rule every-window-pays).
 
         `cap` and `ceiling` are each window's; under *replace* a unit may move to another window, so both together
         are the partition's.

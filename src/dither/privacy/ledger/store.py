@@ -3,7 +3,7 @@
 The kernel's order is `reserve` (check and spend, one transaction), read the data, `commit` (the release and its
 entry in one transaction, then the head), send. A crash anywhere keeps the charge; nothing is refunded, changed or
 deleted. Entries carry no times: the one time anywhere is that of the release, given by the caller, since the
-difference of two times would tell how long a query ran (privacy-rules 17).
+difference of two times would tell how long a query ran (rule release-times-only).
 
 Any error after `reserve` reaches an analyst as `UnavailableError` only; turning it into that is the kernel's part.
 """
@@ -119,7 +119,7 @@ class Ledger(queries.Readings):
     def _pay(
         self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...], loss: Loss, **how: Any
     ) -> Payment:
-        """What each pot pays and stands at; a refusal speaks of settled figures alone (privacy-rules 43)."""
+        """What each pot pays and stands at; a refusal speaks of settled figures alone (rule settled-figures-only)."""
         names = pot_tree.needed(terms, leaves)
         try:
             return pot_tree.pay(self._pots(transaction, names), leaves, loss, **how)
