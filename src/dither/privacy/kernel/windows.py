@@ -1,4 +1,4 @@
-"""Budgets per window, of (person, window) units: which there are, and which a plan could touch (rule every-window-pays).
+"""Budgets per window, for (person, window) units: which there are, which a plan could touch (rule every-window-pays).
 
 The owner of a registered row is the pair (window, person), so a unit lies in one window whatever the rest of the data
 says. Every operator that keeps owners works inside one pair; hence a plan whose rows were all kept by a condition on
