@@ -15,7 +15,11 @@ from tests.rule_pages import INDEX, PARTS, REWRITE, ROOT, find_test_names, read_
 from tests.test_docs import runs_by_default
 
 SECTIONS = read_sections()
-OUTSIDE = re.compile(r"privacy[-_ ]rules[ .]|\bDESIGN\b|\bHOUSE\b|STYLE\.md|\b[Rr]ules? \d|TestRule\d|test_rule_\d")
+OUTSIDE = re.compile(
+    r"privacy[-_ ]rules[ .]|\bDESIGN\b|\bHOUSE\b|STYLE\.md|\b[Rr]ules? \d|TestRule\d|test_rule_\d"
+    r"|\bspec/|\bspec,? section|\bdecisions \d|engineering-facts|attacks-and-testing"
+    r"|fundamentals-and-local|learning-and-federated|applications\.md"
+)
 CITED = re.compile(r"\b[Rr]ules? ((?:[a-z]+-[a-z-]+(?:, | and )?)+)")
 HYPHENATED = {"no-op"}  # words that follow "rule" and are no ids
 

@@ -1,4 +1,4 @@
-"""The zoo: every bug of the issue is there and caught, none of ours is accused, and nothing else can reach it."""
+"""The zoo: every bug of the list is there and caught, none of ours is accused, and nothing else can reach it."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The example of decisions 3 (a), word by word."""
+"""The example catalog, word by word."""
 
 from datetime import date
 from fractions import Fraction

@@ -61,7 +61,7 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
             charge(number, rule)  # type: ignore[arg-type]
 
 
-# rho to epsilon at delta 1e-6, tight: composition.md section 6, computed there with mpmath
+# rho to epsilon at delta 1e-6, tight: computed with mpmath, apart from dither
 @pytest.mark.parametrize(
     ("rho", "epsilon"), [("0.01", 0.6216927), ("0.1", 2.141939), ("0.5", 5.221534), ("1", 7.766217), ("5", 20.55195)]
 )
@@ -206,7 +206,7 @@ def test_guarantees_are_stated_for_the_ceiling() -> None:
     epsilon, delta = ZCDP.guarantee(F(1, 2))
     assert float(epsilon) == pytest.approx(5.221534, rel=1e-6) and delta == F(1, 10**6) + F(1, 10**7)
     assert RDP.guarantee(F(1))[0] == epsilon_of_order(F(1), F(8), F(1, 10**6))
-    # composition.md section 6 at alpha = 8: 1 + log(7/8) - (log 1e-6 + log 8)/7
+    # the conversion of theorem 4 in docs/proofs/filters.md at alpha = 8: 1 + log(7/8) - (log 1e-6 + log 8)/7
     assert float(RDP.guarantee(F(1))[0]) == pytest.approx(2.5430498954, rel=1e-9)
 
 

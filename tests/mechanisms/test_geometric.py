@@ -25,7 +25,7 @@ ONE = Sensitivity.of(largest=1)
 
 
 def test_numbers_of_two_sided_geometric():
-    """fundamentals-and-local.md 3: eps 0.5: variance 7.8354, E|Z| 1.9190; applications.md 1.1 at eps 0.05."""
+    """At eps 0.5 the variance is 7.8354 and E|Z| 1.9190; the same formulas at eps 0.05."""
     law = IntegerLaplace.for_epsilon(0.5, ONE).error_law()
     assert abs(law.variance - 7.8354) < 5e-5
     assert abs(sum(abs(z) * law.pmf(z) for z in range(-200, 201)) - 1.9190) < 5e-5
@@ -72,7 +72,7 @@ def test_truncated_geometric_closeness():
 
 
 def test_truncated_geometric_exact_ratio():
-    """applications.md 1.1: rows sum to 1 and the largest log-ratio of neighbours is exactly eps (n = 200, eps 0.2)."""
+    """Rows sum to 1 and the largest log-ratio of neighbours is exactly eps (n = 200, eps 0.2)."""
     mechanism = TruncatedGeometric.for_epsilon(0.2, low=0, high=200)
     laws = [truncated_law(mechanism, count) for count in range(201)]
     assert all(abs(sum(law) - 1) < 1e-12 for law in laws)
@@ -190,7 +190,7 @@ def test_refusals_and_warning():
 
 
 def clamp_the_noise(self, values, *, source=None):
-    """ERR-2 of applications.md: clamps the noise to [0, n] and adds it."""
+    """A printed mistake: clamps the noise to [0, n] and adds it."""
     noise = self._noise.release(np.zeros(np.shape(values), int), source=source)
     return np.clip(np.asarray(values) + np.clip(noise, 0, self.high), 0, self.high)
 

@@ -114,7 +114,7 @@ def test_draws_follow_the_law(kind):
 
 
 def test_pricing_example():
-    """fundamentals-and-local.md, worked example: prices 1.00, 1.01, 3.01, 3.02, sensitivity the largest price."""
+    """A worked example: prices 1.00, 1.01, 3.01, 3.02, sensitivity the largest price."""
     scores = [300, 202, 301, 0]
     for epsilon, printed in ((1, (0.28898, 0.24570, 0.28946, 0.17586)), (10, (0.45024, 0.08888, 0.45775, 0.00314))):
         mechanism = ExponentialMechanism(epsilon, 302)
@@ -124,7 +124,7 @@ def test_pricing_example():
 
 
 def test_busiest_day_odds():
-    """applications.md 2.2: odds of 771 against 300 kWh at sensitivity 100."""
+    """Odds of 771 against 300 kWh at sensitivity 100."""
     for epsilon, monotone, odds in ((0.1, True, 1.60), (1, True, 111), (0.1, False, 1.27), (1, False, 10.5)):
         p = ExponentialMechanism(epsilon, 100, monotone).law([771, 300])
         assert abs(p[0] / p[1] / odds - 1) < 5e-3

@@ -159,7 +159,7 @@ def test_disjoint_people_do_not_add_up_unless_the_population_is_one(clinic: Clin
     clinic.open(epsilon=2, ceiling=3)
     copy = second(clinic, lineage="other")
     copy.open(epsilon=1, ceiling=4, relations={"*": "disjoint"})
-    # decisions 3a: datasets of one population are added up in reports
+    # rule populations-add-up: datasets of one population are added up in reports
     assert "all its datasets together" in run("budget", "show", copy.file)
 
 

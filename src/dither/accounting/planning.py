@@ -153,7 +153,8 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     if isinstance(loss, ls.GaussianSum):
         return ls.GaussianSum(loss.sigma, loss.clip_norm * size, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.PoissonSampled):
-        # some of them is drawn with probability 1 - (1-q)^size; then all of them at worst (composition.md, section 7)
+        # one of them is drawn with probability 1 - (1-q)^size; then all of them at worst
+        # (docs/proofs/composition.md, section 7)
         return ls.PoissonSampled(1 - (1 - loss.q) ** size, group(loss.loss, size))
     if isinstance(loss, ls.SampledWithoutReplacement) and loss.neighbours == "replace":
         rate = _drawn_rate(loss.sample_size, loss.population_size, size)

@@ -123,7 +123,7 @@ def from_opacus(history: Iterable[tuple[float, float, int]], *, clip_norm: float
     """The loss of an Opacus accountant's `history`: (noise_multiplier, sample_rate, steps), Poisson, add/remove.
 
     True only if batches were drawn by Poisson sampling (Opacus: `poisson_sampling=True`): shuffled batches of fixed
-    size are another mechanism, and cost up to ten times as much (spec section 14).
+    size are another mechanism, and cost up to ten times as much.
 
     >>> from_opacus([(1.1, 0.01, 100)])
     Repeated(loss=PoissonSampled(q=1/100, loss=GaussianSum(sigma=11/10, clip_norm=1)), count=100, ...)

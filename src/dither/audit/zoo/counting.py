@@ -317,7 +317,7 @@ def bugs() -> list[Bug]:
         black_box(
             "truncated-noise",
             "noise cut at ten scales",
-            "errata of applications.md 1.1: clamp the noisy count, not the noise",
+            "clamp the noisy count, not the noise (docs/proofs/geometric.md)",
             mechanism=truncated_noise,
             pair=(0, 1),
             epsilon=1.0,

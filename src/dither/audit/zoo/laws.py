@@ -109,7 +109,7 @@ def bugs() -> list[Bug]:
         exact_law(
             "truncated-by-dividing",
             "a geometric law cut at its ends and renormalised",
-            "attacks-and-testing 6.6: 2.535 where 2 is claimed",
+            "2.535 where 2 is claimed, by enumeration",
             laws=renormalised_geometric,
             epsilon=2.0,
         ),
