@@ -18,7 +18,7 @@ SECTIONS = read_sections()
 OUTSIDE = re.compile(
     r"privacy[-_ ]rules[ .]|\bDESIGN\b|\bHOUSE\b|STYLE\.md|\b[Rr]ules? \d|TestRule\d|test_rule_\d"
     r"|\bspec/|\bspec,? section|\bdecisions \d|engineering-facts|attacks-and-testing"
-    r"|fundamentals-and-local|learning-and-federated|applications\.md"
+    r"|fundamentals-and-local|learning-and-federated|applications\.md|release-and-frameworks"
 )
 CITED = re.compile(r"\b[Rr]ules? ((?:[a-z]+-[a-z-]+(?:, | and )?)+)")
 HYPHENATED = {"no-op"}  # words that follow "rule" and are no ids

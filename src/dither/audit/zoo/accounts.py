@@ -44,7 +44,7 @@ def bugs() -> list[Bug]:
         accountant(
             "rdp-orders-mixed",
             "RDP costs at orders 2 and 32 added, the larger order kept",
-            "Chorus (release-and-frameworks B5): sigma 5, claims 0.68, truth 1.28",
+            "Chorus: sigma 5, claims 0.68, truth 1.28",
             claim="RDP(32, 0.68)",
             claimed=lambda: mixed_orders([(2, 2 / 50), (32, 32 / 50)]),
             true_lower=lambda: float(rdp(Gaussian(Fraction(5)) * 2, 32).lower),

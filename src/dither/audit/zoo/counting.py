@@ -262,7 +262,7 @@ def bugs() -> list[Bug]:
         black_box(
             "dawa-half-scale",
             "DAWA's partition with half the noise it needs",
-            "public code of Ektelo and dpcomp; measured 1.105 at a claim of 1 (release-and-frameworks A4)",
+            "public code of Ektelo and dpcomp; measured 1.105 at a claim of 1",
             mechanism=dawa_partition,
             pair=([0] * 4 + [8] * 4, [1, 0, 0, 0] + [8] * 4),
             epsilon=1.0,
@@ -328,7 +328,7 @@ def bugs() -> list[Bug]:
         black_box(
             "self-join-with-flat-sensitivity",
             "a weighted self-join with noise for one input",
-            "Chorus' wPINQ rewriter (release-and-frameworks A7)",
+            "Chorus' wPINQ rewriter",
             mechanism=self_join,
             pair=((100, 21), (110, 0)),
             epsilon=1.0,

@@ -60,7 +60,7 @@ def bugs() -> list[Bug]:
         structure(
             "negative-epsilon-refund",
             "a budget that accepts a negative charge",
-            "Ektelo `_request` (release-and-frameworks B5)",
+            "Ektelo `_request`",
             claim="1 in total",
             faults=refund_faults,
             needs="one look: no draw is involved",
