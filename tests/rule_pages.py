@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "rules"
 INDEX = FOLDER / "index.md"
 REWRITE = "DITHER_WRITE_RULES=1 python -m pytest tests/test_rules.py"
-PARTS = ("Rule", "Without it", "Test")
+TITLES = ("Rule", "Without it", "Test")
 SECTION = re.compile(r"^## (\S+)\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
-PART = re.compile(r"^\*\*([^*\n]+)\.\*\* (.*?)(?=\n\n|\Z)", re.DOTALL | re.MULTILINE)
+PARAGRAPH = re.compile(r"^\*\*([^*\n]+)\.\*\* (.*?)(?=\n\n|\Z)", re.DOTALL | re.MULTILINE)
 TEST_NAME = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
 
 
@@ -25,19 +25,19 @@ class Section:
 
     page: str
     rule_id: str
-    parts: dict[str, str]
+    paragraphs: dict[str, str]
 
     @property
     def tests(self) -> list[tuple[str, str]]:
         """File and name of each test, the name with its class."""
-        return TEST_NAME.findall(self.parts.get("Test", ""))
+        return TEST_NAME.findall(self.paragraphs.get("Test", ""))
 
 
 def read_sections() -> list[Section]:
     """Every section of every page, in the order of the pages."""
     pages = [path for path in sorted(FOLDER.glob("*.md")) if path != INDEX]
     return [
-        Section(path.stem, rule_id, dict(PART.findall(body)))
+        Section(path.stem, rule_id, dict(PARAGRAPH.findall(body)))
         for path in pages
         for rule_id, body in SECTION.findall(path.read_text(encoding="utf-8"))
     ]
