@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import dither
 from dither.cli.main import app
 from dither.errors import RefusedError
+from dither.rules import PrivacyRule
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -57,7 +58,7 @@ def test_the_demo_runs_and_shows_preview_answer_intervals_and_budget(tmp_path):
 
 def test_an_error_of_the_command_line_is_one_line_without_a_traceback(monkeypatch, capsys):
     def refuse() -> None:
-        raise RefusedError("no such thing [/]", rule="allow-list")
+        raise RefusedError("no such thing [/]", rule=PrivacyRule.NO_RULE)
 
     command = sys.modules["dither.cli.main"]  # the package's attribute `main` is the function
     monkeypatch.setattr(command, "app", refuse)
@@ -65,7 +66,7 @@ def test_an_error_of_the_command_line_is_one_line_without_a_traceback(monkeypatc
         command.main()
     assert stopped.value.code == 1
     shown = " ".join(capsys.readouterr().err.split())
-    assert shown == "RefusedError: no such thing [/] [rule: allow-list]"
+    assert shown == "RefusedError: no such thing [/] [rule: what has no rule is refused]"
 
 
 def test_the_licence_the_types_and_the_entry_point_are_declared():

@@ -27,7 +27,7 @@ def con(tmp_path):
 
 
 class TestResult:
-    """decisions 3b."""
+    """What a question returns."""
 
     def test_every_value_is_followed_by_its_interval(self, con):
         res = con.sql(QUESTION, epsilon=2)

@@ -1,4 +1,4 @@
-"""Figures 3.1 and 3.2 of the book, computed by dither; the printed points of the specification are marked.
+"""Figures 3.1 and 3.2 of the book, computed by dither; the printed points are marked.
 
 Run: PYTHONPATH=src python docs/figures/accounting_figures.py [folder]
 """

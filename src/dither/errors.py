@@ -7,6 +7,7 @@ say is an output, so an error raised after data has been read is always the one 
 from __future__ import annotations
 
 from dither.escape import escape_lines
+from dither.rules import PrivacyRule
 
 
 class DitherError(Exception):
@@ -47,8 +48,8 @@ class BudgetError(DitherError):
 class RefusedError(DitherError):
     """A rule of the platform forbids it; carries the rule."""
 
-    def __init__(self, message: str, *, rule: str) -> None:
-        super().__init__(f"{message} [rule: {rule}]")
+    def __init__(self, message: str, *, rule: PrivacyRule) -> None:
+        super().__init__(f"{message} {rule.label}")
         self.rule = rule
 
 

@@ -52,6 +52,7 @@ from dither.publish.certificate import body_of
 from dither.publish.seal import sign
 from dither.publish.signing import signing_key
 from dither.question.recipe import Recipe
+from dither.rules import PrivacyRule
 from dither.sql.dialects import DialectQuestion
 from dither.sql.parse import read_text
 from dither.state import State
@@ -84,7 +85,7 @@ class Connection:
             raise RefusedError(
                 f"catalog changed since version {self._kernel.at.number}: run 'dither register {self._file}', or "
                 "connect again if it was registered just now",
-                rule="the registered catalog is the one that counts",
+                rule=PrivacyRule.CATALOG,
             )
 
     def preview(
@@ -414,7 +415,7 @@ def _check_delta(dialect: DialectQuestion, priced: Priced) -> None:
         raise RefusedError(
             f"the question allows delta {float(dialect.delta):g}, and its pot takes {float(taken):g}: ask from a pot "
             "with a smaller delta per question",
-            rule="options tighten, never loosen",
+            rule=PrivacyRule.ONLY_TIGHTEN,
         )
 
 

@@ -1,4 +1,4 @@
-"""zCDP to (epsilon, delta): the numbers of composition.md section 6, and rounding on our side."""
+"""zCDP to (epsilon, delta): numbers computed with mpmath, and rounding on our side."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_bad_parameters_are_refused(delta):
             delta(Fraction(1), shift, epsilon)
 
 
-# numbers of spec/privacy-rules.md 5 and 6
+# rule integer-noise-price: the figures of docs/rules/noise.md
 
 
 def test_integer_noise_at_the_analytic_sigma_breaks_its_delta():

@@ -134,7 +134,7 @@ def test_pure_calibration_is_exact_and_rates_are_found():
 
 
 def test_the_accuracy_floor():
-    """Theorem 3.24; numbers of composition.md section 11."""
+    """Theorem 3.24; numbers computed with mpmath."""
     assert acc.accuracy_floor(1, 1e-6, 1000, 10**6) == pytest.approx(0.0363735, abs=1e-7)
     assert acc.accuracy_floor(1, 1e-6, 1000, 590_498) is None
     assert acc.accuracy_floor(1, 1e-6, 1000, 590_500) is not None

@@ -1,4 +1,4 @@
-"""R1-R15 of the specification (composition.md, section 21), each inside our bracket, to a relative 1e-9."""
+"""Reference values R1-R15, computed apart from dither, each inside our bracket, to a relative 1e-9."""
 
 import math
 from fractions import Fraction
@@ -52,7 +52,7 @@ for _steps, _remove, _add in (
     (100, "5.9126518", "3.5975882"),
     (10**4, "5.1925834", "4.8065001"),
     (10**6, "5.0779451", "5.0356596"),
-    # the specification prints 5.0660554 and 5.0617799, off by 1e-7 and 1.5e-7; these are mpmath, 32 digits
+    # printed before as 5.0660554 and 5.0617799, off by 1e-7 and 1.5e-7; these are mpmath, 32 digits
     (10**8, "5.066055301386", "5.061779754208"),
 ):
     _limit = acc.PoissonSampled(Fraction(1, math.isqrt(_steps)), acc.Gaussian(1.1)) * _steps

@@ -17,7 +17,7 @@ F = Fraction
 SGD = acc.PoissonSampled(0.01, acc.Gaussian(1.1))
 
 
-# composition.md section 15, computed there with mpmath
+# computed with mpmath, apart from dither
 @pytest.mark.parametrize(
     ("order", "reference"),
     [

@@ -62,7 +62,7 @@ class TestNonnegative:
         ids=["Laplace", "Gaussian", "box of 2", "box of 3"],
     )
     def test_the_stated_bias_is_the_bias(self, mechanism):
-        """E max(0, Z): b/2, s/sqrt(2 pi) (spec G6), or b (d+1)/4; 200,000 draws, six deviations of their mean."""
+        """E max(0, Z): b/2, s/sqrt(2 pi), or b (d+1)/4; 200,000 draws, six deviations of their mean."""
         cells = np.zeros((200_000, len(getattr(mechanism, "sides", "1"))), np.int64)
         drawn = np.maximum(0, mechanism.release(cells)[:, 0].astype(np.float64))
         steps = [SimpleNamespace(mechanism=mechanism)]
@@ -89,7 +89,7 @@ class TestConsistent:
         assert found["n"] == pytest.approx([*self.EXACT[0], *self.EXACT[2], *self.EXACT[4]])
 
     def test_two_levels_against_the_closed_form(self):
-        """child += (total - sum) v / (v0 + k v) (spec G6)."""
+        """child += (total - sum) v / (v0 + k v)."""
         recipe = handmade.rollup()
         recipe = replace(recipe, sets=recipe.sets[1:], queries=recipe.queries)
         found = released(recipe, self.EXACT, [30, 30, 40, 40, 7, 7])

@@ -37,7 +37,7 @@ def con(tmp_path_factory):
 
 class TestFigures:
     def test_laplace_against_the_formulas(self, con):
-        """spec D1: sd sqrt(2) b, half-width b ln(1/beta), m cells jointly b ln(m/beta); integer noise rounds up."""
+        """Laplace: sd sqrt(2) b, half-width b ln(1/beta), m cells jointly b ln(m/beta); integer noise rounds up."""
         shown = con.preview("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=F(1, 2)).column("n")
         b = 20 / 0.5
         assert shown.scale == b
@@ -101,7 +101,7 @@ class TestFigures:
 class TestPrices:
     @pytest.mark.parametrize("within", [200, 30])
     def test_the_least_price_for_an_accuracy(self, con, within):
-        """Laplace: epsilon = D ln(1/beta) / t, up to whole numbers and three digits (spec D1)."""
+        """Laplace: epsilon = D ln(1/beta) / t, up to whole numbers and three digits."""
         shown = con.preview("SELECT COUNT(*) AS n FROM visits", within=within)
         assert shown.column("n").half_width <= within
         assert float(shown.price) == pytest.approx(20 * math.log(20) / within, rel=0.03)

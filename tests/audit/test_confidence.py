@@ -1,4 +1,4 @@
-"""Confidence: the spec's numbers, exact coverage by enumeration, and the power formula against the exact power."""
+"""Confidence: published numbers, exact coverage by enumeration, and the power formula against the exact power."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from dither.errors import ParameterError
 
 
 def test_the_numbers_of_the_spec():
-    """attacks-and-testing section 4: FPR and FNR limits, and the epsilons that follow."""
+    """FPR and FNR limits, and the epsilons that follow."""
     assert upper(0, 1000, 0.025) == pytest.approx(0.00368208, rel=1e-5)
     assert upper(500, 1000, 0.025) == pytest.approx(0.53145083, rel=1e-7)
     fpr, fnr = upper(0, 1000, 0.025), upper(500, 1000, 0.025)
@@ -60,7 +60,7 @@ def test_the_power_is_a_lower_bound_of_the_exact_power_and_close_to_it():
 
 
 def test_the_black_box_needs_more_than_ten_to_the_eleven_runs_for_two_of_the_bugs():
-    """decisions 2.7: 2.9e11 and 1.5e11 by a sharper test; two Clopper-Pearson ends need about twice as many."""
+    """2.9e11 and 1.5e11 by a sharper test; two Clopper-Pearson ends need about twice as many."""
     tail = lambda t: float(sum(math.exp(-k * k / (2 * 3.73063**2)) for k in range(t, 200)))
     total = 1 + 2 * tail(1)
     needed = runs_needed(tail(14) / total, tail(15) / total, 1.0, 1e-5, 2.5e-10)
@@ -68,7 +68,7 @@ def test_the_black_box_needs_more_than_ten_to_the_eleven_runs_for_two_of_the_bug
 
 
 def test_all_runs_of_a_year_share_one_rate(tmp_path):
-    """privacy-rules 35: nightly runs spend one error budget over the year."""
+    """Rule audits-fixed-in-advance: nightly runs spend one error budget over the year."""
     file = tmp_path / "year.json"
     spent = [next_share(file, 0.01, year=2026) for _ in range(400)]
     assert spent[0] == 0.005 and sum(spent) < 0.01

@@ -1,4 +1,4 @@
-"""Exact laws, one-run audits, and the audit of the accountant: numbers of the spec, brute force, planted mistakes."""
+"""Exact laws, one-run audits, and the audit of the accountant: known numbers, brute force, planted mistakes."""
 
 import itertools
 import math

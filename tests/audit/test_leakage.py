@@ -1,4 +1,4 @@
-"""Leakage: the numbers of the spec, the theorems on random channels, the estimators against brute force.
+"""Leakage: known numbers, the theorems on random channels, the estimators against brute force.
 
 The systems of these tests draw from a fixed stream, so their verdicts never vary: what is tested is arithmetic and
 agreement with the book, not the randomness of the product (tests/noise does that).
@@ -71,7 +71,7 @@ def _fixed_systems(monkeypatch, request):
     ],
 )
 def test_randomised_response_attains_the_local_bound(k, epsilon, risk):
-    """attacks-and-testing 6.6."""
+    """Randomised response over k values has the least Bayes risk that its epsilon allows."""
     channel = Channel(response(k, epsilon))
     assert channel.bayes_risk == pytest.approx(risk, abs=1e-6) == pytest.approx(local_risk(k, epsilon), abs=1e-6)
     assert local_epsilon(k, channel.bayes_risk) == pytest.approx(epsilon, rel=1e-9)
@@ -177,7 +177,7 @@ QUICK_TABLES = ["15.4", "15.5", "15.6", "15.7"]
 
 @pytest.mark.parametrize("shown", mark_rest([QUICK_TABLES[1:2], QUICK_TABLES], quick=1), ids=["one", "all"])
 def test_estimates_converge_with_the_sample_sizes_that_the_book_prints(monkeypatch, shown):
-    """The quick systems: counts and orders within the spec's tolerance (median of three; the stream is fixed)."""
+    """The quick systems: counts and orders within the tolerance (median of three; the stream is fixed)."""
     monkeypatch.setattr(tables, "EXPERIMENTS", [each for each in EXPERIMENTS if each.table in shown])
     found = list(tables.reproduce(full=False, runs=3, step=0.1))
     assert [each.experiment.table for each in found] == shown
@@ -257,7 +257,7 @@ def test_many_points_against_many_points_use_a_tree():
     secrets, points = plane.laplace_pairs(20_000)
     fresh, others = plane.laplace_pairs(20_000)
     guesses = Trained(secrets, points, 400).nearest(others, 10)
-    assert 0.5 < (guesses != fresh).mean() < 0.8  # the spec's R* of the discrete version is 0.653
+    assert 0.5 < (guesses != fresh).mean() < 0.8  # R* of the discrete version is 0.653
 
 
 def test_the_command_prints_the_book_beside_ours_and_the_leakage_of_pairs(tmp_path, monkeypatch):

@@ -156,7 +156,7 @@ def test_a_shape_or_a_refusal_that_depends_on_data_is_seen(tmp_path):
 
 
 def test_a_prod_lineage_is_refused_before_anything_is_read(tmp_path):
-    """privacy-rules 35."""
+    """Rule audits-never-read-prod."""
     place = _Registrar(tmp_path)(questions.CATALOG, questions._files([], []))
     try:
         refuse_prod(place.connection)

@@ -1,4 +1,4 @@
-"""The zoo: every bug of the issue is there and caught, none of ours is accused, and nothing else can reach it."""
+"""The zoo: every bug of the list is there and caught, none of ours is accused, and nothing else can reach it."""
 
 import json
 import re
@@ -195,7 +195,7 @@ def test_measured_constants_are_right():
     reached = reachable(textbook_laplace(1.0, 40_000), 0.0).mean()
     assert 0.3 < reached < REACHED - 0.05 and reachable(textbook_laplace(0.0, 40_000), 0.0).mean() > 0.9999
     pair = [dawa_partition(x + [8] * 4, 1_000_000).mean() for x in ([1, 0, 0, 0], [0, 0, 0, 0])]
-    assert abs(pair[0] - 0.01635) < 1e-3 and abs(pair[1] - 0.0054) < 6e-4  # release-and-frameworks A4: .01642, .00544
+    assert abs(pair[0] - 0.01635) < 1e-3 and abs(pair[1] - 0.0054) < 6e-4  # measured elsewhere: .01642, .00544
 
 
 def test_the_zoo_is_unreachable_from_the_kernel_and_the_session():

@@ -58,7 +58,7 @@ def test_refused(text, line, message):
 
 
 def test_no_sum_can_leave_exact_integers():
-    """Grid bounds and max_rows are below 2^63 each; engines hand over 38 digits (privacy-rules 28)."""
+    """Grid bounds and max_rows are below 2^63 each; engines hand over 38 digits (rule widths-from-catalog)."""
     assert (2**63 - 1) ** 2 < 10**38 - 1
 
 

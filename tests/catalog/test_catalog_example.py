@@ -1,4 +1,4 @@
-"""The example of decisions 3 (a), word by word."""
+"""The example catalog, word by word."""
 
 from datetime import date
 from fractions import Fraction
@@ -99,7 +99,7 @@ def test_names_are_found_in_any_case_since_sql_does_not_tell_case():
 
 
 class TestGrid:
-    """Registered values are integers; the catalog says which (decisions: repair order)."""
+    """Registered values are integers; the catalog says which."""
 
     def test_decimals_count_steps_of_their_resolution(self):
         cost = VISITS.column("cost")
@@ -121,7 +121,7 @@ class TestGrid:
 
 
 class TestKeyRows:
-    """Declared values in catalog order, then other if kept, then NULL if kept (decisions: key rows)."""
+    """Declared values in catalog order, then other if kept, then NULL if kept."""
 
     @pytest.mark.parametrize(
         ("other", "nulls", "rows"),

@@ -1,4 +1,4 @@
-"""The guarantee in plain words: who is protected, how far, and who and what is not (privacy-rules 38, 40)."""
+"""The guarantee in plain words: who is protected, how far, and who and what is not (rule who-is-protected)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The counterexamples of privacy-rules 4, 8, 9, 10, 27 and 28, each bug planted and caught (3: test_registration)."""
+"""The counterexamples of docs/rules/owners.md and docs/rules/keys.md, each bug planted and caught."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def honest_then(query: Cells, monkeypatch, *patches) -> None:
     caught(query)
 
 
-class TestRule4:
+class TestRowsAreASet:
     """Inside a unit: no order of rows, no float."""
 
     def patched(self, old: str, new: str):
@@ -74,7 +74,7 @@ class TestRule4:
                 measured(both, query)
 
 
-class TestRule8:
+class TestOwnersNeverMeet:
     def test_two_owners_of_a_parent_key(self, monkeypatch):
         """If the check is left out, u takes v's items by claiming v's visit."""
         items = [hospital.item("p1-0")] * 4
@@ -176,7 +176,7 @@ class TestRule8:
             )
 
 
-class TestRule9:
+class TestLostOwners:
     def test_distinct_is_not_one(self, monkeypatch):
         names = (Named("county", a.Column("county")), Named("score", a.Column("score")))
         query = Cells(a.Distinct(a.Project(Scan("visits"), names), per_unit=False), (), (Count(),))
@@ -198,7 +198,7 @@ class TestRule9:
         )
 
 
-def test_rule_10_windows_that_share_a_limit(monkeypatch):
+def test_windows_that_share_a_limit(monkeypatch):
     """If the owner were the person alone, rows of one month would push out those of another."""
     text = hospital.CATALOG[: hospital.CATALOG.index("  patients:")].replace(
         "kind: person}", "kind: person_window, column: day, every: month, zone: UTC}"
@@ -233,7 +233,7 @@ def test_rule_10_windows_that_share_a_limit(monkeypatch):
         others_move()
 
 
-def test_rule_27_narrowed_bounds_are_not_trusted_to_the_engine(monkeypatch):
+def test_narrowed_bounds_are_not_trusted_to_the_engine(monkeypatch):
     """An engine whose comparison lets a row through (as nan > 5 does) cannot pass the clamp."""
     query = Cells(a.Filter(Scan("visits"), a.Compare("cost", "<=", F(20))), (), (Sum("cost"),))
     rich = hospital.raws([VICTIM, *PEOPLE], [hospital.visit("mine", "victim", cost="500"), *VISITS])
@@ -253,7 +253,7 @@ def test_rule_27_narrowed_bounds_are_not_trusted_to_the_engine(monkeypatch):
         moved()
 
 
-class TestRule28:
+class TestWidths:
     TEXT = hospital.CATALOG.replace(
         "salary: {type: integer, bounds: [0, 300000]", f"salary: {{type: integer, bounds: [0, {2**63 - 1}]"
     )

@@ -182,7 +182,7 @@ def test_the_claimed_sensitivity_is_reached():
 
 
 def test_a_condition_narrows_the_claim_and_the_clamp_together():
-    """WHERE cost <= 20 lowers the sensitivity of SUM(cost) from 3 x 500 to 3 x 20, and rows obey (privacy-rules 27)."""
+    """Rule clamp-to-priced-bounds: WHERE cost <= 20 lowers SUM(cost) from 3 x 500 to 3 x 20, and rows obey."""
     query = Cells(Filter(Scan("visits"), Compare("cost", "<=", Fraction(20))), (), (Sum("cost"),))
     assert sensitivity(query, FACTS).l1 == 3 * 2000
     mine = [clinic.row(f"v{i}", "victim", cost=cost) for i, cost in enumerate(["19.99", "20", "1e9"])]

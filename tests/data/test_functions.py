@@ -73,7 +73,7 @@ def inside(domain, value, call) -> None:
 
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_no_function_behind_a_where_raises(name, edge):
-    """engineering-facts 1.7: the engine may evaluate a function on rows that a WHERE removes."""
+    """The engine may evaluate a function on rows that a WHERE removes."""
     from dither.plan.algebra import Cells, Count, Filter, Holds, IsNull, Not
 
     for call in EXAMPLES[name]:

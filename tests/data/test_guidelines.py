@@ -1,4 +1,4 @@
-"""The examples of the Guidelines (spec/guidelines.md), and claims that are reached exactly."""
+"""The examples of Kifer et al. 2020 ("Guidelines for Implementing ..."), and claims that are reached exactly."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def calibrated(kernel: Kernel, plan: a.Plan, epsilon: F):
 
 
 def test_the_kernel_draws_noise_of_32_times_the_bound_over_epsilon(kernel, monkeypatch):
-    """Guidelines, data layer: five doublings. The scale is the exact quotient, or rounded up on a fine grid."""
+    """Kifer et al. 2020: five doublings. The scale is the exact quotient, or rounded up on a fine grid."""
     five, once = doubled(SALARIES, 5), a.Distinct(doubled(SALARIES, 5), per_unit=True)
     claims = {SALARIES: 300_000, five: 32 * 300_000, once: 300_000}
     for epsilon in (F(1), F(1, 2), F(3, 10), F(1, 7)):

@@ -101,7 +101,7 @@ JANUARY, FEBRUARY = f"{2024 * 12}:p", f"{2024 * 12 + 1}:p"
 
 
 class TestPathsUnderWindows:
-    """privacy-rules 10: the unit is one month of a person, and taking it away must not take another month's rows."""
+    """Rule every-window-pays: one month of a person is the unit; taking it away takes no other month's rows."""
 
     STAYS = [{"stay": "s", "person": "p", "day": "2024-01-20"}, {"stay": "s", "person": "p", "day": "2024-02-02"}]
     DOSES = [{"stay": "s", "day": day, "mg": "1"} for day in ("2024-01-21", "2024-02-03", "2024-03-01", None)]

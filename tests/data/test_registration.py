@@ -27,7 +27,7 @@ OTHERS = [clinic.row(f"w{i}", f"p{i % 20}", cost=str(i)) for i in range(100)]
 
 
 class TestOwnersRowsDependOnNobodyElse:
-    """privacy-rules 3: byte-identical whatever other owners have, in any order, over any history of versions."""
+    """Rule rank-by-content: byte-identical whatever other owners have, in any order, over any history of versions."""
 
     def test_whatever_rows_others_have(self, tmp_path):
         alone = of_owner(clinic.registered_rows(tmp_path / "a", MINE), "me")
@@ -90,7 +90,7 @@ def test_unique_keys_are_made_unique_per_owner_and_never_across_owners(tmp_path)
 
 
 def test_fields_of_the_digest_cannot_run_into_each_other(tmp_path):
-    """'ab' + 'c' and 'a' + 'bc', NULL and '-': different rows have different digests (decisions 1.5)."""
+    """'ab' + 'c' and 'a' + 'bc', NULL and '-': different rows have different digests."""
     sql = limits.limited_rows(clinic.catalog(), clinic.catalog().table("visits"), "SELECT 1")
     assert "strlen" in sql and "concat_ws" not in sql and "rowid" not in sql
 
@@ -108,7 +108,7 @@ def test_a_file_with_broken_lines_registers_and_counts_them_for_the_steward(tmp_
 
 
 class TestOneLineIsOneRow:
-    """privacy-rules 19: nobody's row can change how another's is read."""
+    """Rule rows-read-apart: nobody's row can change how another's is read."""
 
     HEADER = ",".join(clinic.COLUMNS) + "\n"
 
@@ -183,7 +183,7 @@ def test_a_missing_column_stops_registration_before_anything_is_written(tmp_path
 
 
 def test_more_rows_than_max_rows_stop_registration_and_nobody_is_pushed_out(tmp_path):
-    """decisions 2.2: never truncated."""
+    """The table is never cut: one person's row would push out another's."""
     text = clinic.CATALOG.replace("max_rows: 1000", "max_rows: 5")
     clinic.register(tmp_path, [clinic.row(f"v{i}", f"p{i}") for i in range(5)], text)
     with pytest.raises(RegistrationError, match="max_rows 5"):

@@ -34,7 +34,7 @@ def owners(folder: Path, lines: list[bytes], end: bytes) -> list[str]:
     ],
 )
 def test_a_return_inside_a_line_cannot_make_up_for_a_swallowed_line(tmp_path, before, after, end):
-    """With these lines of `v` beside it, p4 was silently gone: one person decided over another's row (rule 19)."""
+    """With these lines of `v` beside it, p4 was silently gone: rule rows-read-apart was broken."""
     assert owners(tmp_path / "without", OTHERS, end) == ["p1", "p2", "p3", "p4", "p5"]
     with pytest.raises(RegistrationError, match="carriage return"):
         owners(tmp_path / "within", [*OTHERS[:3], before, OTHERS[3], OTHERS[4], *after], end)

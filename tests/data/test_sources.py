@@ -49,7 +49,7 @@ class TestOwnerPaths:
         assert owners == [("p1",), ("p1",), ("p2",)]
 
     def test_a_parent_key_with_two_owners_stops_registration(self):
-        """privacy-rules 8 (i): otherwise u, by owning an order with v's key, could delete v's line items."""
+        """Rule one-owner-per-row: otherwise u, by owning an order with v's key, could delete v's line items."""
         stolen = [*VISITS, hospital.visit("a", "p2")]
         with (
             pytest.raises(RegistrationError, match="visit belong to two owners"),
@@ -134,7 +134,7 @@ tables:
 
 @pytest.mark.parametrize("every", ["day", "week", "month", "year"])
 def test_windows_are_part_of_the_owner_and_limits_hold_per_window(every):
-    """privacy-rules 10: the unit is the pair, so a person has so many rows in each window."""
+    """Rule every-window-pays: the unit is the pair, so a person has so many rows in each window."""
     facts = parse(WINDOWS.replace("every: month", f"every: {every}"))
     times = [
         "2024-01-31 22:59:59",
@@ -175,7 +175,7 @@ def test_rows_as_units_are_named_by_content_and_depend_on_nobody(tmp_path):
 
 
 def test_replace_doubles_across_cells_but_not_within_one():
-    """privacy-rules 31: one removal and one addition; SUM in [L, U] moves by U - L in one cell where L <= 0 <= U."""
+    """Rule replace-is-two-changes; SUM in [L, U] moves by U - L in one cell where L <= 0 <= U."""
     facts = clinic.catalog(add_remove="replace")
     assert sensitivity(Cells(Scan("visits"), (), (Count(),)), facts).l1 == 3
     assert sensitivity(Cells(Scan("visits"), (), (Sum("score"),)), facts).l1 == 3 * 10

@@ -1,4 +1,4 @@
-"""Exact values stay in memory: no core dump, no locals in a traceback, no start time (rules 17, 20)."""
+"""Rules exact-values-stay and release-times-only: no core dump, no locals in a traceback, no start time."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_the_time_of_a_release_is_when_it_left_not_when_it_was_charged(
 def test_what_is_under_way_shows_in_no_reading_but_the_stewards(
     clinic: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Polling a budget would tell when a query was charged, and so how long it runs (privacy-rules 17)."""
+    """Polling a budget would tell when a query was charged, and so how long it runs (rule release-times-only)."""
     clinic.open()
     con, other = clinic.connect(), clinic.connect()
     other.sql(COUNT + " WHERE age >= 18", epsilon="0.5")

@@ -1,4 +1,4 @@
-"""Rehearsals: free, as noisy as the real thing, and the same whatever the registered data is (privacy-rules 24)."""
+"""Rehearsals: free, as noisy as the real thing, and the same whatever the data is (rule rehearsals-read-no-data)."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class TestReleased:
         "rows", [hospital.raws(), hospital.raws([hospital.patient("p")], [hospital.visit("v", "p")])]
     )
     def test_an_empty_table_and_a_single_row_are_answered_like_any_other(self, tmp_path, rows):
-        """privacy-rules 1: a failure after the charge that depends on rows would be an answer about them."""
+        """Rule one-failure-text: a failure after the charge that depends on rows would be an answer about them."""
         terms = {"rule": "approx", "delta": "0.01", "delta_per_question": "0.0001"}
         kernel = Kernel(register(tmp_path, rows, epsilon="1000", ceiling="1000", **terms))
         nobody = Filter(VISITS, Compare("score", ">", F(4)))

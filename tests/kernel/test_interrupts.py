@@ -1,4 +1,4 @@
-"""A person's interrupt is no incident: it is raised after the answer was stored (privacy-rules 46)."""
+"""A person's interrupt is no incident: it is raised after the answer was stored (rule interrupts-wait)."""
 
 from __future__ import annotations
 

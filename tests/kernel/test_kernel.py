@@ -132,7 +132,7 @@ class TestBelievesNothing:
         assert type(made[0]) is SystemSource
 
     def test_an_edited_catalog_does_not_lower_a_sensitivity(self, clinic_kernel):
-        """decisions 2.1: rows_per_unit 3 -> 1 in the YAML must not cut the noise to a third."""
+        """Rule registered-catalog: rows_per_unit 3 -> 1 in the YAML must not cut the noise to a third."""
         file, _, _ = clinic_kernel
         file.write_text(clinic.CATALOG.replace("rows_per_unit: 3", "rows_per_unit: 1"))
         with pytest.raises(RefusedError, match="catalog changed since version 1: run 'dither register"):
@@ -154,7 +154,10 @@ class TestBelievesNothing:
 
 
 class TestFailure:
-    """privacy-rules 1 and 2: free before reserve; after it one constant response, charge kept, incident, suspension."""
+    """Free before reserve; after it one constant response, charge kept, incident, suspension.
+
+    Rules charge-before-read, one-failure-text and incidents-capped.
+    """
 
     def test_a_dead_engine_before_reserve_is_free(self, clinic_kernel):
         _, place, kernel = clinic_kernel
@@ -249,7 +252,7 @@ class TestReleases:
         assert len(release.values[0]) == 4  # north, south, other, NULL: all declared keys, present or not
 
     def test_ten_questions_at_a_tenth_fit_a_pot_of_one_exactly(self, tmp_path):
-        """decisions 1.9: 'exceeds by 6e-17' never happens; scale 3/0.1 = 30 needs no rounding."""
+        """'exceeds by 6e-17' never happens; scale 3/0.1 = 30 needs no rounding."""
         file, place = clinic.register(tmp_path, [])
         clinic.open_total(place, "1", "1")
         con = connect(file)

@@ -52,7 +52,7 @@ def test_killed_between_two_steps(tmp_path, step, when):
     assert report.ok, report
     assert report.releases == stored
     # the next process goes on, and what was charged stays charged; a death between charge and release may have been
-    # a row's doing, so it counts as an incident, which the steward clears (privacy-rules 1)
+    # a row's doing, so it counts as an incident, which the steward clears (rule one-failure-text)
     if charged and not stored:
         with pytest.raises(RefusedError, match="suspended"):
             connect(file).sql("SELECT COUNT(*) FROM visits", epsilon="0.5")

@@ -48,7 +48,7 @@ def test_killed_at_every_step(store: str, tmp_path: Path) -> None:
 
 
 def test_forked_children_draw_noise_of_their_own(clinic: Clinic) -> None:
-    """privacy-rules 22: two answers with the same noise subtract."""
+    """Rule fresh-noise: two answers with the same noise subtract."""
     clinic.open()
     reader, writer = os.pipe()
     children = []

@@ -1,4 +1,4 @@
-"""Leases: the whole charge first, each step the planned one, dead with its process (decisions 1.8)."""
+"""Leases: the whole charge first, each step the planned one, dead with its process (rule lease-serves-its-plan)."""
 
 from __future__ import annotations
 

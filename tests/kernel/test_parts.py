@@ -1,4 +1,4 @@
-"""Parallel composition through the kernel: only over a column that is a function of the unit (privacy-rules 15)."""
+"""Parallel composition through the kernel: only over a function of the unit (rule parts-follow-the-unit)."""
 
 from __future__ import annotations
 

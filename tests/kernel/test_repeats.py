@@ -1,4 +1,4 @@
-"""Free repeats and who may see a stored answer (privacy-rules 12)."""
+"""Free repeats and who may see a stored answer (rule values-for-payers)."""
 
 from __future__ import annotations
 

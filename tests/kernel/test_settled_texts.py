@@ -1,4 +1,4 @@
-"""A charge under way changes no text that an analyst can see, but for a refusal itself (privacy-rules 43, P21)."""
+"""A charge under way changes no text that an analyst can see, but for a refusal itself (rule settled-figures-only)."""
 
 from __future__ import annotations
 

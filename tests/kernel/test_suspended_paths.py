@@ -1,4 +1,4 @@
-"""A failure suspends the pot that asked at once, and counts for the dataset whoever asked (P10)."""
+"""A failure suspends the pot that asked at once, and counts for the dataset whoever asked (rule incidents-capped)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""(person, window) units: budgets per window, charged where a plan could touch rows (privacy-rules 10)."""
+"""(person, window) units: budgets per window, charged where a plan could touch rows (rule every-window-pays)."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_group_privacy_of_every_rule() -> None:
     assert delta == F(1, 10**6) and epsilon == rho.guarantee(F(144, 100))[0]
     assert float(epsilon) == pytest.approx(epsilon_from_rho(1.44, 1e-6), rel=1e-3)
     epsilon, delta = over_windows(Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(1, 2), 4)
-    geometric = sum(math.exp(i / 2) for i in range(4))  # decisions 1.15, summed another way
+    geometric = sum(math.exp(i / 2) for i in range(4))  # delta of a group, summed another way
     assert epsilon == 2 and 1 <= float(delta) / (1e-8 * geometric) < 1 + 1e-8
     _, delta = over_windows(Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(10), 400)
     assert delta == 1

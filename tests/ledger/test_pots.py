@@ -13,6 +13,7 @@ from dither.privacy import losses
 from dither.privacy.charges.rules import charge_from_amounts
 from dither.privacy.ledger import charge_pure, pot_acts, pots
 from dither.privacy.losses import Loss, Pure
+from dither.rules import PrivacyRule
 from tests.ledger.ledger_place import HASH, TERMS, TIME, Place, release, reserve
 
 
@@ -112,7 +113,7 @@ def test_what_is_not_pure_is_refused_wherever_it_hides(loss: Loss, why: str) -> 
         told = why if "What fits" in why else f"{why}.*What fits: Laplace"
         with pytest.raises(RefusedError, match=told) as caught:
             charge_pure(tree)
-        assert caught.value.rule == "privacy-rules 14"
+        assert caught.value.rule is PrivacyRule.POT_RULE
 
 
 def test_every_loss_has_a_charge_or_a_reason() -> None:

@@ -1,4 +1,4 @@
-"""The head: a ledger that is behind it, or another one, does not start (privacy-rules 39, decisions 2.5)."""
+"""The head: a ledger that is behind it, or another one, does not start (rule no-rollback)."""
 
 from __future__ import annotations
 

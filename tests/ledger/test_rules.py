@@ -52,7 +52,7 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
         try:
             taken = charge(loss, rule)
         except RefusedError:
-            with pytest.raises(RefusedError, match=r"What fits: .*privacy-rules 14"):
+            with pytest.raises(RefusedError, match=r"What fits: .*a pot pays only for what its rule can count"):
                 charge(loss, rule)
             continue
         assert isinstance(taken, Charge) and all(type(value) is Fraction and value >= 0 for value in taken)
@@ -61,7 +61,7 @@ def test_every_loss_has_a_charge_or_a_reason(rule: Rule) -> None:
             charge(number, rule)  # type: ignore[arg-type]
 
 
-# rho to epsilon at delta 1e-6, tight: composition.md section 6, computed there with mpmath
+# rho to epsilon at delta 1e-6, tight: computed with mpmath, apart from dither
 @pytest.mark.parametrize(
     ("rho", "epsilon"), [("0.01", 0.6216927), ("0.1", 2.141939), ("0.5", 5.221534), ("1", 7.766217), ("5", 20.55195)]
 )
@@ -121,9 +121,9 @@ def test_charges_under_zcdp() -> None:
     assert charge(losses.BoundedRange(1), ZCDP).amounts == (F(1, 8), 0)
     assert charge(losses.ZCDP("0.1", "1e-9"), ZCDP).amounts == (F(1, 10), F(1, 10**9))
     assert charge(losses.Approx(1, "1e-9"), ZCDP).amounts == (rho_of_pure(F(1)), F(1, 10**9))
-    # privacy-rules 5: integer Laplace is never the smaller continuous curve, 0.3679 at epsilon 1
+    # rule integer-noise-price: integer Laplace is never the smaller continuous curve, 0.3679 at epsilon 1
     assert F("0.46211") < charge(losses.DiscreteLaplace(1, 1), ZCDP).amount < F("0.46213")
-    # privacy-rules 15, per component
+    # rule parts-follow-the-unit, per component
     parts = (losses.ZCDP("0.1", "1e-9"), losses.ZCDP("0.2", "1e-10"), losses.ZCDP("0.3", 0))
     assert charge(losses.Parallel(parts), ZCDP).amounts == (F(3, 10), F(1, 10**9))
     replaced = tuple(losses.ZCDP(part.rho, part.delta, neighbours="replace") for part in parts)
@@ -174,7 +174,7 @@ def test_charges_at_one_renyi_order() -> None:
 
 
 def test_a_zcdp_pot_refuses_what_only_holds_at_one_order() -> None:
-    # privacy-rules 14
+    # rule pot-counts-its-losses
     for rule in (PURE, APPROX, ZCDP):
         with pytest.raises(RefusedError, match="rdp pot of that order"):
             charge(Pure(1) + losses.RDP(8, "0.2"), rule)
@@ -206,7 +206,7 @@ def test_guarantees_are_stated_for_the_ceiling() -> None:
     epsilon, delta = ZCDP.guarantee(F(1, 2))
     assert float(epsilon) == pytest.approx(5.221534, rel=1e-6) and delta == F(1, 10**6) + F(1, 10**7)
     assert RDP.guarantee(F(1))[0] == epsilon_of_order(F(1), F(8), F(1, 10**6))
-    # composition.md section 6 at alpha = 8: 1 + log(7/8) - (log 1e-6 + log 8)/7
+    # the conversion of theorem 4 in docs/proofs/filters.md at alpha = 8: 1 + log(7/8) - (log 1e-6 + log 8)/7
     assert float(RDP.guarantee(F(1))[0]) == pytest.approx(2.5430498954, rel=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Figures that anyone may see leave out charges under way, exactly (privacy-rules 43)."""
+"""Figures that anyone may see leave out charges under way, exactly (rule settled-figures-only)."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ import pytest
 from dither.errors import DitherError, RefusedError
 from dither.privacy.ledger import database
 from dither.privacy.ledger.steward_ledger import StewardLedger
+from dither.rules import PrivacyRule
 from tests.ledger.ledger_place import Place, release, reserve
 
 
@@ -158,7 +159,7 @@ def test_a_full_disk_says_so_and_spends_nothing(place: Place) -> None:
         transaction.run(f"PRAGMA max_page_count={pages}")
     with pytest.raises(RefusedError, match=r"the disk is full; free some space\. Nothing was recorded") as caught:
         spend_all(ledger)
-    assert caught.value.rule == database.DURABLE
+    assert caught.value.rule is PrivacyRule.DURABLE
     report = place.verify()
     assert report.ok and report.entries > 1
     assert ledger.pot("total").spent == report.pots[0].spent == Fraction(report.entries - 1, 10)

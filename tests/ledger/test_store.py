@@ -62,7 +62,7 @@ def test_what_is_stored_must_be_bytes_and_a_time(both: Place) -> None:
 
 
 def test_a_low_entropy_release_cannot_be_found_by_trying(both: Place) -> None:
-    # decisions 2.4: sha256 of a count is its value
+    # rule no-fingerprints: sha256 of a count is its value
     ledger = both.create()
     for _ in range(3):
         release(ledger, content=b"42")

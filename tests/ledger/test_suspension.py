@@ -1,4 +1,4 @@
-"""Which pots an open incident suspends, in the ledger and when it is verified (P10)."""
+"""Which pots an open incident suspends, in the ledger and when it is verified (rule incidents-capped)."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_unlike_rules_cannot_share_a_partition(both: Place) -> None:
 
 
 def test_a_release_over_several_windows_pays_in_each(both: Place) -> None:
-    """(person, window) units: windows are parts, and every window that a plan could touch pays (privacy-rules 10)."""
+    """(person, window) units: windows are parts, and all that a plan could touch pay (rule every-window-pays)."""
     ledger = both.create(cap=1)
     partition(ledger, "jan", "feb", "mar")
     loss = Pure("0.4", unit="person")
@@ -401,7 +401,7 @@ WEEKS = ("2026-01-05", "2026-01-12", "2026-01-19")
 
 
 def test_windows_pay_beside_the_pot_that_was_asked(both: Place) -> None:
-    """privacy-rules 10, on both stores: the total stands at the dearest window, an analyst's pot at her sum."""
+    """Rule every-window-pays, on both stores: the total stands at the dearest window, an analyst's pot at her sum."""
     ledger = both.create(cap=3, ceiling=4)
     ledger.open_windows("weeks", 1, 2, "*.day every week +0s", WEEKS, **TERMS, inside="total")
     ledger.open_pot("ann", 3, 3, inside="total", kind="analyst", **TERMS)

@@ -93,7 +93,7 @@ def test_rappor_speaks_afresh_from_one_memory() -> None:
 
 
 def test_memoisation_shows_when_a_value_changes() -> None:
-    """privacy-rules 36, exactly: the pattern of repeats is not protected. Histories with one pattern are.
+    """Rule device-lifetime, exactly: the pattern of repeats is not protected. Histories with one pattern are.
 
     (a, a) against (a, b): a transcript with two different reports is possible for the second alone.
     (a, b) against (c, d): every ratio is at most e**(2 epsilon).
@@ -119,7 +119,7 @@ def test_equal_values_are_one_value() -> None:
 
 
 def test_all_protocols_of_a_device_share_its_budget() -> None:
-    """privacy-rules 36: a fixed budget over the lifetime of the *device*, whatever is asked of it."""
+    """Rule device-lifetime: a fixed budget over the lifetime of the *device*, whatever is asked of it."""
     budget = local.DeviceBudget(3)
     themes = local.Client(local.Direct(2, 5), budget=budget)
     hours = local.Client(local.OneBit(1, 0, 24), budget=budget)

@@ -50,7 +50,7 @@ def test_the_randomiser_draws_the_stated_law(protocol: local.Protocol) -> None:
 
 
 def test_printed_variances() -> None:
-    """spec section 6: Duchi at epsilon 1, r = 0.3 is 4.5927; the piecewise formula of Wang et al. 2019."""
+    """Duchi at epsilon 1, r = 0.3 is 4.5927; the piecewise formula of Wang et al. 2019."""
     assert float(OneBit(1).user_variance(0.3)[0]) == pytest.approx(4.5927, abs=1e-4)
     assert float(OneBit(1, 0, 100).worst_variance) ** 0.5 * 50 / 20_000**0.5 == pytest.approx(0.765, abs=1e-3)
     for epsilon in (0.5, 1, 2, 4):

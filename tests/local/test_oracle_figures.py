@@ -1,4 +1,4 @@
-"""The figures of spec/fundamentals-and-local.md, section 5 and 8, and measured against stated variance."""
+"""Published figures of the oracles, and measured against stated variance."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_sketches_estimate_what_they_state(sketch: local.CountMeanSketch) -> Non
 
 
 def test_rappor_figures() -> None:
-    """spec section 8: one report and lifetime, three parameter sets."""
+    """RAPPOR: one report and lifetime, three parameter sets."""
     for f, p, lifetime, one in [("0.5", "0.5", 4.3944, 1.0743), ("0.5", "0.25", 4.3944, 2.0433)]:
         found = local.bloom_rappor(bits=16, hashes=2, cohorts=64, f=f, p=p, q="0.75")
         assert float(found.epsilon) == pytest.approx(lifetime, abs=5e-5)

@@ -49,7 +49,7 @@ def test_prefix_search_is_private_and_draws_its_law() -> None:
 
 
 def test_planted_words_are_found() -> None:
-    """spec section 6: words at 5%, 3% and 2%, epsilon 4; all above three standard errors, nothing else."""
+    """Words at 5%, 3% and 2%, epsilon 4; all above three standard errors, nothing else."""
     letters = text.Alphabet("abcdefgh")
     generator = np.random.default_rng(0)
     users = 40_000
@@ -75,7 +75,7 @@ def test_planted_words_are_found() -> None:
 
 
 def test_the_fragment_puzzle_finds_planted_words() -> None:
-    """spec section 6: words nobody listed, at 5%, 3% and 3%, epsilon 4; three pieces of two letters, tags of 8 bits."""
+    """Words nobody listed, at 5%, 3% and 3%, epsilon 4; three pieces of two letters, tags of 8 bits."""
     letters, users = text.Alphabet("abcdefgh"), 60_000
     planted = {"beach": 0.05, "faced": 0.03, "caged": 0.03}
     values = [letters.encode(word, 6) for word, share in planted.items() for _ in range(int(share * users))]
@@ -109,7 +109,7 @@ def test_pieces_and_tags_are_those_of_the_page() -> None:
 
 
 def test_marginals_need_all_lower_weights() -> None:
-    """spec section 9.8: 175 coefficients for ten attributes and order three, not 120."""
+    """175 coefficients for ten attributes and order three, not 120."""
     assert local.Marginals(1, 10, 3).coefficients == 175
     generator, users = np.random.default_rng(1), 60_000
     bits = np.stack([generator.random(users) < 0.3, generator.random(users) < 0.6, np.zeros(users, bool)], axis=1)
@@ -337,7 +337,7 @@ def test_models_are_learnt_from_private_gradients(model: str) -> None:
 
 
 def test_shuffling_bounds() -> None:
-    """spec section 8: the closed form is 0.0235; the numerical bound lies below it and falls as 1 / sqrt(n)."""
+    """The closed form is 0.0235; the numerical bound lies below it and falls as 1 / sqrt(n)."""
     assert shuffle.closed_form(1, 10**6, 1e-6) == pytest.approx(0.0235, abs=5e-5)
     found = shuffle.numerical(1, 10_000, 1e-6)
     assert 0.01 < found < shuffle.closed_form(1, 10_000, 1e-6)
@@ -377,7 +377,7 @@ def test_shuffling_bound_holds_on_the_enumerated_pair() -> None:
     ],
 )
 def test_poisoning_gains(oracle: local.OptimisedUnary, gain: float) -> None:
-    """spec section 8; local hashing with the integer g = 4 instead of e + 1 (3.164)."""
+    """Local hashing with the integer g = 4 instead of e + 1 (3.164)."""
     assert poisoning.gain(oracle) == pytest.approx(gain, rel=1e-3)
     values = population(oracle.domain, 2_000)
     held = np.repeat(np.arange(oracle.domain), values)

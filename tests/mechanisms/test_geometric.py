@@ -72,7 +72,7 @@ def test_truncated_geometric_closeness():
 
 
 def test_truncated_geometric_exact_ratio():
-    """applications.md 1.1: rows sum to 1 and the largest log-ratio of neighbours is exactly eps (n = 200, eps 0.2)."""
+    """Rows sum to 1 and the largest log-ratio of neighbours is exactly eps (n = 200, eps 0.2)."""
     mechanism = TruncatedGeometric.for_epsilon(0.2, low=0, high=200)
     laws = [truncated_law(mechanism, count) for count in range(201)]
     assert all(abs(sum(law) - 1) < 1e-12 for law in laws)
@@ -132,7 +132,7 @@ def test_staircase_closeness():
 
 
 def test_gaussian_calibration_is_for_integers():
-    """privacy-rules 6: at (1, 1e-5) the lattice delta of our sigma is within 1e-5; at 3.73063 it is 1.0346e-5."""
+    """Rule integer-noise-price: at (1, 1e-5) our lattice delta is within 1e-5; at sigma 3.73063 it is 1.0346e-5."""
     sigma = calibrations.fit_gaussian(1, 1e-5, ONE).sigma
     delta = lattice_delta(sigma, 1)
     assert delta <= mpmath.mpf(10) ** -5 < lattice_delta(sigma * Fraction(999, 1000), 1)
@@ -190,7 +190,7 @@ def test_refusals_and_warning():
 
 
 def clamp_the_noise(self, values, *, source=None):
-    """ERR-2 of applications.md: clamps the noise to [0, n] and adds it."""
+    """A printed mistake: clamps the noise to [0, n] and adds it."""
     noise = self._noise.release(np.zeros(np.shape(values), int), source=source)
     return np.clip(np.asarray(values) + np.clip(noise, 0, self.high), 0, self.high)
 
@@ -203,7 +203,7 @@ BUGS = {
          (IntegerLaplace, "loss", lambda self: Pure(1))),
     ),
     "gaussian-continuous-sigma": Bug(
-        "integer noise at the sigma of the continuous calibration (rule 6)",
+        "integer noise at the sigma of the continuous calibration (rule integer-noise-price)",
         test_gaussian_calibration_is_for_integers,
         (
             (

@@ -25,7 +25,7 @@ mpmath.mp.dps = 50
 
 
 def laplace_rule(epsilon, delta, groups):
-    """The threshold of Wilson et al. 2020, release-and-frameworks.md A8."""
+    """The threshold of Wilson et al. 2020."""
     return 1 - groups * math.log(2 - 2 * (1 - delta) ** (1 / groups)) / epsilon
 
 
@@ -89,7 +89,7 @@ def test_key_selection_follows_its_law():
 
 
 def test_thresholds_of_the_spec():
-    """release-and-frameworks.md A8: 14.1 / 43.7 / 155 by the Laplace rule; ours at most that, for half the keys."""
+    """14.1 / 43.7 / 155 by the Laplace rule; ours at most that, for half the keys."""
     for groups, printed in ((1, 14.1), (3, 43.7), (10, 155)):
         assert abs(laplace_rule(1, 1e-6, groups) - printed) < 0.5
         ours = find_error_law(TruncatedGeometricKeys(1, 1e-6, groups)).size_shown(0.5)

@@ -29,7 +29,7 @@ sensitivities = st.builds(lambda c, m: Sensitivity.of(cells=c, largest=m), st.in
 def test_a_histogram_at_half_an_epsilon_has_the_numbers_of_the_book():
     law = find_error_law(IntegerLaplace.for_epsilon(0.5, ONE))
     assert law.scale == 2
-    assert law.variance == pytest.approx(7.8354, abs=5e-5)  # fundamentals-and-local.md 3: below the continuous 8
+    assert law.variance == pytest.approx(7.8354, abs=5e-5)  # below the continuous 8
     assert sum(2 * k * law.pmf(k) for k in range(1, 400)) == pytest.approx(1.9190, abs=5e-5)
     assert law.interval(0.95) == 6  # continuous: 5.99
 

@@ -36,7 +36,7 @@ def test_moment_sensitivity_by_brute_force():
 
 
 def test_average_age():
-    """fundamentals-and-local.md 3: n = 10,000, ages 0-100, eps 0.5: scale .02 with public n, else .0284 centred."""
+    """n = 10,000, ages 0-100, eps 0.5: scale .02 with public n, else .0284 centred."""
     public = ClippedMoments.for_epsilon(0.5, low=0, high=100, degree=1, public_size=10_000, neighbours="replace")
     assert float(public.noises[0].scale) / 2 / 10_000 == 0.02
     assert abs(find_error_law(public.noises[0]).interval(0.95) / 2 / 10_000 - 0.0599) < 1e-4
@@ -48,7 +48,7 @@ def test_average_age():
 
 
 def test_moments_closeness():
-    """Guidelines section 6: {} / {0} / {100, 0} for count, sum and squares, told apart by the signs of all three."""
+    """Kifer et al. 2020, section 6: {} / {0} / {100, 0} for count, sum and squares, told apart by all three signs."""
     moments = ClippedMoments.for_epsilon(3, low=0, high=100)
 
     def codes(values, seed):

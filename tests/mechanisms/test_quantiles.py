@@ -126,7 +126,7 @@ def draws(mechanism, counts, count, seed):
 
 @pytest.mark.all
 def test_quantile_closeness():
-    """Neighbours of guidelines section 6 on cells 0, 50, 100: {} / {0} / {100, 0} / {100, 50, 0}; 0.9-quantile."""
+    """Neighbours of Kifer et al. 2020 on cells 0, 50, 100: {} / {0} / {100, 0} / {100, 50, 0}; 0.9-quantile."""
     mechanism = Quantile(Fraction(9, 10), 1)
     data = [[0, 0, 0], [1, 0, 0], [1, 0, 1], [1, 1, 1]]
     drawn = [draws(mechanism, counts, 1_500, seed) for seed, counts in enumerate(data)]

@@ -1,4 +1,4 @@
-"""Randomised response: exact channel, numbers of the spec, closeness, the printed estimator."""
+"""Randomised response: exact channel, known numbers, closeness, the printed estimator."""
 
 import math
 from fractions import Fraction
@@ -50,7 +50,7 @@ def test_randomised_response_closeness():
 
 
 def test_numbers_of_the_spec():
-    """fundamentals-and-local.md 3 and 5: variances, lie rates, bound."""
+    """Variances, lie rates, bound."""
     for epsilon, categories, printed in (
         (LN3, 2, 0.75), (Fraction(1), 2, 0.92067), (Fraction(1, 10), 2, 99.917),
         (LN3, 11, 3.0), (Fraction(1), 16, 5.66243), (Fraction(1), 1024, 347.07),

@@ -82,7 +82,7 @@ def test_exact_law_keeps_every_ratio(kind, monotone):
 
 
 def test_range_of_the_loss_is_what_is_priced():
-    """Only the exponential mechanism keeps its log-ratios inside a range of epsilon (rule 7: 1.490 for the others)."""
+    """Rule bounded-range: only the exponential mechanism keeps its log-ratios in a range of epsilon (others: 1.490)."""
     for kind in KINDS:
         mechanism = kind(1, 1)
         claimed = mechanism.loss()
@@ -99,7 +99,7 @@ def test_range_of_the_loss_is_what_is_priced():
 
 
 def test_two_candidates_of_permute_and_flip_have_range_1_490():
-    """privacy-rules 7: range 1.490 > 1 and KL 0.2551 > 1/8 at epsilon 1 (scores 0, 0 against 1, -1)."""
+    """Rule bounded-range: range 1.490 > 1 and KL 0.2551 > 1/8 at epsilon 1 (scores 0, 0 against 1, -1)."""
     p, q = flip_law([0, 0], mpmath.mpf(2)), flip_law([1, -1], mpmath.mpf(2))
     logs = [float(mpmath.log(x / y)) for x, y in zip(p, q, strict=True)]
     assert abs(max(logs) - min(logs) - 1.490) < 5e-4
@@ -114,7 +114,7 @@ def test_draws_follow_the_law(kind):
 
 
 def test_pricing_example():
-    """fundamentals-and-local.md, worked example: prices 1.00, 1.01, 3.01, 3.02, sensitivity the largest price."""
+    """A worked example: prices 1.00, 1.01, 3.01, 3.02, sensitivity the largest price."""
     scores = [300, 202, 301, 0]
     for epsilon, printed in ((1, (0.28898, 0.24570, 0.28946, 0.17586)), (10, (0.45024, 0.08888, 0.45775, 0.00314))):
         mechanism = ExponentialMechanism(epsilon, 302)
@@ -124,7 +124,7 @@ def test_pricing_example():
 
 
 def test_busiest_day_odds():
-    """applications.md 2.2: odds of 771 against 300 kWh at sensitivity 100."""
+    """Odds of 771 against 300 kWh at sensitivity 100."""
     for epsilon, monotone, odds in ((0.1, True, 1.60), (1, True, 111), (0.1, False, 1.27), (1, False, 10.5)):
         p = ExponentialMechanism(epsilon, 100, monotone).law([771, 300])
         assert abs(p[0] / p[1] / odds - 1) < 5e-3
@@ -293,7 +293,7 @@ BUGS = {
         ((argmax, "_shares", lambda gaps, scale, weights=None, f=argmax._shares: f(gaps, scale)),),
     ),
     "permute-and-flip-bounded-range": Bug(
-        "permute-and-flip priced at epsilon^2 / 8 (rule 7)",
+        "permute-and-flip priced at epsilon^2 / 8 (rule bounded-range)",
         test_range_of_the_loss_is_what_is_priced,
         ((PermuteAndFlip, "loss", lambda self: BoundedRange(self.epsilon)),),
     ),

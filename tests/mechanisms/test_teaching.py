@@ -40,7 +40,7 @@ def brute_local(values, distance):
 
 
 def test_local_sensitivity_by_brute_force():
-    """release-and-frameworks.md, errata: LS^(k) = max over 0 <= t <= k+1 of x_(m+t) - x_(m+t-k-1)."""
+    """LS^(k) = max over 0 <= t <= k+1 of x_(m+t) - x_(m+t-k-1)."""
     mechanism = SmoothMedian(1.0, 1e-6, LARGEST)
     for values in itertools.combinations_with_replacement(range(0, LARGEST + 1, 2), 3):
         for distance in range(3):

@@ -23,7 +23,7 @@ def blocks_holding(step, steps):
 
 
 def test_tree_sensitivity_by_brute_force():
-    """learning-and-federated.md: exactly n.bit_length() released nodes hold leaf 1, for n = 1 to 1024."""
+    """Exactly n.bit_length() released nodes hold leaf 1, for n = 1 to 1024."""
     for steps in range(1, 1025):
         most = blocks_holding(1, steps)
         assert most == TreeCounter.for_epsilon(1, steps=steps).levels == steps.bit_length()
@@ -52,7 +52,7 @@ def test_sums_are_exact_without_noise():
 
 
 def test_prefix_variance_is_popcount():
-    """learning-and-federated.md 2.7: the variance of prefix t is popcount(t) times one noise."""
+    """The variance of prefix t is popcount(t) times one noise."""
     counter, source = TreeCounter.for_epsilon(1, steps=15), Seeded(3)
     sums = np.array([counter.release([0] * 15, source=source) for _ in range(2_500)])
     running = counter.start(source=source)

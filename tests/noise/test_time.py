@@ -1,4 +1,4 @@
-"""Time must not follow the size of the noise (privacy-rules 22)."""
+"""Time must not follow the size of the noise (rule fresh-noise)."""
 
 from __future__ import annotations
 

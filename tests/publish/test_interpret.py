@@ -105,7 +105,7 @@ def test_rows_and_windows():
     assert any("A person with 7 rows has epsilon 0.7 at delta 0" in line for line in row.lines(rows=7))
     month = interpret("0.25", "1e-7", unit="person_month", neighbours="add_remove")
     (said,) = [line for line in month.lines(windows=12) if "12 months" in line]
-    # decisions 1.15: delta (e^(W eps) - 1) / (e^eps - 1) = 1e-7 * 19.0855 / 0.284025
+    # for W = 12 windows: delta (e^(W eps) - 1) / (e^eps - 1) = 1e-7 * 19.0855 / 0.284025
     assert "epsilon 3 at delta 6.7" in said
     with pytest.raises(ParameterError, match="all rows of one"):
         interpret(1, 0, **PERSON).lines(rows=3)

@@ -258,7 +258,7 @@ def test_arithmetic_cannot_hide_a_value_from_its_bounds(ward):
 
 
 def test_time_is_promised_nowhere(ward):
-    """privacy-rules 16: predictive mitigation leaks; embedded mode promises nothing about time, and says so."""
+    """Rule no-promise-about-time: predictive mitigation leaks; embedded mode promises nothing, and says so."""
     result = ward.sql("SELECT COUNT(*) FROM visits", epsilon=1)
     assert result.info["mode"] == "embedded"
     from pathlib import Path

@@ -159,7 +159,7 @@ def test_disjoint_people_do_not_add_up_unless_the_population_is_one(clinic: Clin
     clinic.open(epsilon=2, ceiling=3)
     copy = second(clinic, lineage="other")
     copy.open(epsilon=1, ceiling=4, relations={"*": "disjoint"})
-    # decisions 3a: datasets of one population are added up in reports
+    # rule populations-add-up: datasets of one population are added up in reports
     assert "all its datasets together" in run("budget", "show", copy.file)
 
 
@@ -185,7 +185,7 @@ def changed(clinic: Clinic, old: str, new: str) -> Clinic:
 
 
 def test_a_population_sums_what_one_person_is_promised(clinic: Clinic) -> None:
-    """privacy-rules 37: units and neighbours of all datasets are brought to one person before anything is added."""
+    """Rule populations-add-up: units and neighbours of all datasets are brought to one person, then added."""
     clinic.open(epsilon=2, ceiling=3)
     clinic.connect().sql(COUNT, epsilon="0.5")
     replacing = changed(clinic, "neighbours: add_remove", "neighbours: replace")
@@ -237,7 +237,7 @@ ID = "{type: text, width: 4, nulls: keep}"
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_what_ever_had_a_budget_cannot_be_dev_elsewhere(clinic: Clinic, renamed: bool) -> None:
-    """A dev lineage shows exact answers (privacy-rules 34): neither the lineage nor its source, in any folder."""
+    """A dev lineage shows exact answers (rule dev-never-prod): neither the lineage nor its source, in any folder."""
     steward.register(clinic.file)  # also with no total yet
     clinic.open()
     if renamed:

@@ -24,6 +24,7 @@ from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.numbers import refuse_beyond_floats
+from dither.rules import PrivacyRule
 
 RENYI = "Renyi divergence, tight conversion (proposition 3.14)"
 PURE = "sum of pure epsilons (theorem 3.1)"
@@ -201,7 +202,7 @@ def _solve_epsilon(
         raise RefusedError(
             "no proved route to (epsilon, delta) for this composition: a Renyi order too small for the delta, or an "
             "event known at different orders only; state the events by their mechanisms",
-            rule="unknown event",
+            rule=PrivacyRule.THEOREM,
         )
     return Answer(Bounds(min(lower, best.bounds.upper), best.bounds.upper), best.engine)
 

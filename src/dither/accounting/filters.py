@@ -181,7 +181,7 @@ class Spent:
 
 
 def parallel_spent(children: Mapping[str, Spent] | Iterable[Spent], neighbours: Neighbours) -> tuple[Fraction, ...]:
-    """What children on the parts of one partition cost their parent (privacy-rules 15).
+    """What children on the parts of one partition cost their parent (rule parts-follow-the-unit).
 
     The part must be a function of the unit. add_remove: the largest running total, per component; replace: the sum of
     the two largest, since a unit may move. Different partitionings of one table add.

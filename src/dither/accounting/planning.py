@@ -20,6 +20,7 @@ from dither.errors import ParameterError, RefusedError
 from dither.given_numbers import as_float
 from dither.privacy import losses as ls
 from dither.privacy.numbers import refuse_beyond_floats
+from dither.rules import PrivacyRule
 
 MOST_STEPS = 10**12
 
@@ -87,7 +88,9 @@ def most_queries(loss: ls.Loss, epsilon: Number, delta: Number) -> int:
     if target == 0:
         query_epsilon = pure_epsilon(loss)
         if query_epsilon is None or infinite_mass(loss):
-            raise RefusedError("delta = 0 needs a pure loss: choose delta > 0, or Laplace noise", rule="pure budget")
+            raise RefusedError(
+                "delta = 0 needs a pure loss: choose delta > 0, or Laplace noise", rule=PrivacyRule.POT_RULE
+            )
         return largest_count(lambda k: k * query_epsilon <= goal)
     return largest_count(lambda k: curve_epsilon(loss * k, target).upper <= goal)
 
@@ -156,7 +159,8 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     if isinstance(loss, ls.GaussianSum):
         return ls.GaussianSum(loss.sigma, loss.clip_norm * size, **keep)  # type: ignore[arg-type]
     if isinstance(loss, ls.PoissonSampled):
-        # some of them is drawn with probability 1 - (1-q)^size; then all of them at worst (composition.md, section 7)
+        # one of them is drawn with probability 1 - (1-q)^size; then all of them at worst
+        # (docs/proofs/composition.md, section 7)
         return ls.PoissonSampled(1 - (1 - loss.q) ** size, group(loss.loss, size))
     if isinstance(loss, ls.SampledWithoutReplacement) and loss.neighbours == "replace":
         rate = _drawn_rate(loss.sample_size, loss.population_size, size)
@@ -176,7 +180,9 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
         unit_epsilon = float(loss.epsilon)
         ratio = math.expm1(size * unit_epsilon) / math.expm1(unit_epsilon) * (1 + 1e-14)
         if float(loss.delta) * ratio >= 1:
-            raise RefusedError(f"a group of {size} has delta above one: the guarantee is empty", rule="group privacy")
+            raise RefusedError(
+                f"a group of {size} has delta above one: the guarantee is empty", rule=PrivacyRule.GROUP_PRIVACY
+            )
         return ls.Approx(loss.epsilon * size, loss.delta * Fraction(ratio), **keep)  # type: ignore[arg-type]
     epsilon = pure_epsilon(loss)
     if epsilon is not None and not infinite_mass(loss) and not isinstance(loss, ls.Parallel):
@@ -184,7 +190,7 @@ def group(loss: ls.Loss, size: int) -> ls.Loss:
     raise RefusedError(
         f"no group-privacy rule for {type(loss).__name__}: state it for the larger unit by its own sensitivity, "
         "or convert to Approx(epsilon, delta) first and group that",
-        rule="group privacy",
+        rule=PrivacyRule.GROUP_PRIVACY,
     )
 
 

@@ -1,7 +1,7 @@
 """Whole curves: the privacy profile delta(epsilon) and the trade-off function of hypothesis tests (f-DP).
 
 Both are read at points of a grid and hold everywhere between them: the profile because delta never increases with
-epsilon, the trade-off because each point of the profile is a line below it (Neyman and Pearson; spec section 2).
+epsilon, the trade-off because each point of the profile is a line below it (Neyman and Pearson).
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from dither.canonical import exact
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.numbers import refuse_beyond_floats
+from dither.rules import PrivacyRule
 
 
 @refuse_beyond_floats
@@ -101,7 +102,7 @@ def _event(node: ast.expr) -> Any:
 
 
 def _refused(name: str, remedy: str) -> RefusedError:
-    return RefusedError(f"{name} cannot be read: {remedy}", rule="foreign event")
+    return RefusedError(f"{name} cannot be read: {remedy}", rule=PrivacyRule.THEOREM)
 
 
 def _randomized_response(event: Any, common: dict[str, Any]) -> ls.Loss:
@@ -123,7 +124,7 @@ def from_opacus(history: Iterable[tuple[float, float, int]], *, clip_norm: float
     """The loss of an Opacus accountant's `history`: (noise_multiplier, sample_rate, steps), Poisson, add/remove.
 
     True only if batches were drawn by Poisson sampling (Opacus: `poisson_sampling=True`): shuffled batches of fixed
-    size are another mechanism, and cost up to ten times as much (spec section 14).
+    size are another mechanism, and cost up to ten times as much.
 
     >>> from_opacus([(1.1, 0.01, 100)])
     Repeated(loss=PoissonSampled(q=1/100, loss=GaussianSum(sigma=11/10, clip_norm=1)), count=100, ...)

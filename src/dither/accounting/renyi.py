@@ -26,6 +26,7 @@ from dither.canonical import Number, exact
 from dither.errors import ParameterError, RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.numbers import refuse_beyond_floats
+from dither.rules import PrivacyRule
 
 _SLACK = 1e-12
 
@@ -196,7 +197,7 @@ def rdp(loss: ls.Loss, alpha: Number) -> Bounds:
             raise RefusedError(
                 "an approximate guarantee has no finite Renyi divergence: convert with epsilon(loss, delta), "
                 "or account its delta apart",
-                rule="Renyi divergence",
+                rule=PrivacyRule.THEOREM,
             )
         for direction in DIRECTIONS:
             upper = max(upper, renyi_upper(events, loss.neighbours, float(order), direction))
@@ -253,7 +254,9 @@ def zcdp(loss: ls.Loss) -> Concentrated:
         worst = Bounds(max(worst.lower, low * (1 - _SLACK)), max(worst.upper, high * (1 + _SLACK)))
         delta = max(delta, min(mass, Fraction(1)))
     if not math.isfinite(worst.upper):
-        raise RefusedError("a guarantee at one Renyi order gives no zCDP: state ZCDP(rho) instead", rule="zCDP")
+        raise RefusedError(
+            "a guarantee at one Renyi order gives no zCDP: state ZCDP(rho) instead", rule=PrivacyRule.THEOREM
+        )
     return Concentrated(worst, delta)
 
 

@@ -33,6 +33,7 @@ from dither.accounting.shuffled import clones, responses
 from dither.accounting.transforms import AtomsFactor, GaussianFactor, LaplaceFactor
 from dither.errors import RefusedError
 from dither.privacy import losses as ls
+from dither.rules import PrivacyRule
 
 Direction = Literal["remove", "add"]
 Law = GaussianFactor | LaplaceFactor | AtomsFactor | SampledGaussianFactor | GaussianLaw | LaplaceLaw
@@ -143,7 +144,7 @@ def alternatives(loss: ls.Loss) -> list[Events]:
             raise RefusedError(
                 "a repeated Parallel does not say whether the parts are the same each time: "
                 "write Parallel of the repeated losses if they are, or compose the Parallels one by one",
-                rule="parallel composition",
+                rule=PrivacyRule.PARTS,
             )
         return [Events((event, count * loss.count) for event, count in inner[0].items())]
     if isinstance(loss, ls.Parallel):
@@ -164,7 +165,7 @@ def _too_many() -> RefusedError:
     return RefusedError(
         f"more than {_MOST_ALTERNATIVES} ways in which one unit can lie in the parts: account the parts apart, "
         "and take the largest",
-        rule="parallel composition",
+        rule=PrivacyRule.BOUNDED_WORK,
     )
 
 
@@ -316,7 +317,7 @@ def _sampled_or_integer(result: Workload, event: ls.Loss, count: int, side: str,
         return _poisson(result, event, count, side, direction)
     if isinstance(event, ls.SampledWithoutReplacement):
         return _fixed_size(result, event, count, side)
-    raise RefusedError(f"no accounting rule for a loss of type {event.type}", rule="unknown event")
+    raise RefusedError(f"no accounting rule for a loss of type {event.type}", rule=PrivacyRule.THEOREM)
 
 
 def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, direction: Direction) -> list[Law]:
@@ -334,7 +335,7 @@ def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, 
         raise RefusedError(
             f"Poisson sampling of {type(inner).__name__} under 'replace' has no proved pair here: give the clip norm, "
             "PoissonSampled(q, GaussianSum(sigma, clip_norm, neighbours='replace')), or account under 'add_remove'",
-            rule="sampling schemes",
+            rule=PrivacyRule.SAMPLING,
         )
     kind: Kind = direction
     if mu_squared is not None:
@@ -376,7 +377,7 @@ def _fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: in
         raise RefusedError(
             "sampling without replacement is proved for 'replace' neighbours (swap one unit): state the losses with "
             "neighbours='replace', or sample by Poisson and account under 'add_remove'",
-            rule="sampling schemes",
+            rule=PrivacyRule.SAMPLING,
         )
     q = Fraction(event.sample_size, event.population_size)
     inner = event.loss

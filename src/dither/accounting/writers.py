@@ -17,6 +17,7 @@ from dither.errors import RefusedError
 from dither.privacy import losses as ls
 from dither.privacy.charges import measures as charges
 from dither.privacy.numbers import refuse_beyond_floats
+from dither.rules import PrivacyRule
 
 Event = tuple[str, dict[str, Any]]
 
@@ -98,4 +99,4 @@ def _built(event: Event, module: Any) -> Any:
 
 
 def _refused(loss: ls.Loss, why: str) -> RefusedError:
-    return RefusedError(f"{type(loss).__name__} cannot be written as a DpEvent: {why}", rule="foreign event")
+    return RefusedError(f"{type(loss).__name__} cannot be written as a DpEvent: {why}", rule=PrivacyRule.THEOREM)

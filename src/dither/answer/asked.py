@@ -17,6 +17,7 @@ from dither.given_numbers import whole_number
 from dither.plan.facts import Facts
 from dither.privacy.kernel.request import Price
 from dither.question.recipe import Recipe
+from dither.rules import PrivacyRule
 from dither.sql.bind import bind
 from dither.sql.dialects import DialectQuestion, name_interval_ends, read_dialect
 from dither.sql.parse import read_text
@@ -114,5 +115,5 @@ def _check_unit(dialect: DialectQuestion, catalog: Catalog) -> None:
         protected = ", ".join(sorted(owners)) or "each row by itself"
         raise RefusedError(
             f"privacy_unit_column {dialect.unit}: the catalog protects {protected}",
-            rule="the unit is the catalog's",
+            rule=PrivacyRule.ONLY_TIGHTEN,
         )

@@ -28,6 +28,7 @@ from dither.privacy.kernel.kernel import Release
 from dither.question.expressions import Noisy
 from dither.question.recipe import Output, Recipe
 from dither.question.shapes import affine
+from dither.rules import PrivacyRule
 
 MOST_CELLS = 20_000
 _NEXT_TO_NOTHING = 1e-6
@@ -120,7 +121,7 @@ def fit_totals(result: Result, release: Release, recipe: Recipe) -> Result:
             table = table.set_column(index, pa.field(title, pa.float64()), pa.array(values_shown, pa.float64()))
         changed.append(output.name)
     if not changed:
-        raise RefusedError("no column is a plain count or sum", rule="least squares needs numbers that add up")
+        raise RefusedError("no column is a plain count or sum", rule=PrivacyRule.ADDITIVE_FIT)
     note = (
         f"{', '.join(changed)}: fitted by least squares so that totals equal the sums of their parts; unbiased, whole "
         "numbers no longer; other columns are as released"
@@ -137,16 +138,18 @@ def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
 def _find_finest(recipe: Recipe) -> int:
     """The set that all others are totals of."""
     if len(recipe.sets) < 2:
-        raise RefusedError("consistent() needs totals beside parts: GROUP BY ROLLUP", rule="nothing to fit")
+        raise RefusedError("consistent() needs totals beside parts: GROUP BY ROLLUP", rule=PrivacyRule.ADDITIVE_FIT)
     everything = {key for of in recipe.sets for key in of.keys}
     for i, of in enumerate(recipe.sets):
         if set(of.keys) == everything:
             if any(recipe.keys[key].domain.undeclared for key in of.keys):
                 raise RefusedError(
-                    "the parts of undeclared keys do not add up: some are not shown", rule="suppressed keys are unknown"
+                    "the parts of undeclared keys do not add up: some are not shown", rule=PrivacyRule.ADDITIVE_FIT
                 )
             return i
-    raise RefusedError("consistent() needs one set with all keys, as ROLLUP and CUBE have", rule="nothing to fit")
+    raise RefusedError(
+        "consistent() needs one set with all keys, as ROLLUP and CUBE have", rule=PrivacyRule.ADDITIVE_FIT
+    )
 
 
 def _is_additive(recipe: Recipe, formula: Noisy) -> bool:
@@ -170,7 +173,7 @@ def _fit_cells(
     """x = (A' W A)^-1 A' W y for the finest cells; every set's totals of x, and their deviations in grid steps."""
     fine = all_blocks[finest]
     if fine.rows > MOST_CELLS:
-        raise RefusedError(f"consistent() fits at most {MOST_CELLS} cells", rule="least squares in memory")
+        raise RefusedError(f"consistent() fits at most {MOST_CELLS} cells", rule=PrivacyRule.BOUNDED_WORK)
     matrices = [_make_totals(fine, block) for block in all_blocks]
     weights = [1 / deviation**2 for deviation in deviations]
     normal = sum(weight * (matrix.T @ matrix) for weight, matrix in zip(weights, matrices, strict=True))

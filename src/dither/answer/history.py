@@ -17,6 +17,7 @@ from dither.privacy.kernel.release import Values, from_bytes
 from dither.privacy.ledger.pots import price_text
 from dither.privacy.ledger.reports import Reports
 from dither.publish.text import as_text
+from dither.rules import PrivacyRule
 from dither.surfaces import make_rich_cell
 
 
@@ -51,7 +52,7 @@ class History:
     def raw(self, release_id: str) -> Values:
         """The released integers of one of these releases; others' are not shown."""
         if str(release_id) not in {release.release_id for release in self.releases}:
-            raise RefusedError(f"pot {self.pot!r} paid for no release {release_id}", rule="privacy-rules 12")
+            raise RefusedError(f"pot {self.pot!r} paid for no release {release_id}", rule=PrivacyRule.PAID_VALUES)
         stored = self._ledger.release(self._ledger.number_of(str(release_id)))
         assert stored is not None
         return from_bytes(stored.arrow_bytes)
@@ -80,7 +81,7 @@ def read_history(ledger: Reports, pot: str) -> History:
     """What the pot paid for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which
-    tells of charges that were under way (privacy-rules 43).
+    tells of charges that were under way (rule settled-figures-only).
     """
     refuse_shared_pots(ledger.view(pot))
     paying_pot = next((opened for opened in ledger.pots(under_way=False) if opened.name == pot), None)

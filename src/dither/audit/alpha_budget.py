@@ -1,4 +1,4 @@
-"""One error budget for runs that repeat: nightly audits of a year share one alpha (privacy-rules 35).
+"""One error budget for runs that repeat: nightly audits of a year share one alpha (rule audits-fixed-in-advance).
 
 The k-th run of a year gets alpha / (k (k + 1)); these shares add up to alpha however many runs there are, so the chance
 of any false alarm in the year is at most alpha. The count is kept in a small file and moved before the run starts, so

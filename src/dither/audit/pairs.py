@@ -1,7 +1,7 @@
 """Which neighbours to try: a library of extreme pairs, and a search that climbs from them.
 
 Every pair here differs by one unit. Pilot runs rank the pairs; the pair that looks worst is then tested on fresh runs,
-so that the choice costs nothing in confidence (privacy-rules 35).
+so that the choice costs nothing in confidence (rule audits-fixed-in-advance).
 """
 
 from __future__ import annotations

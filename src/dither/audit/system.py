@@ -5,7 +5,7 @@ the rows of each plan differ by no more than its claimed stability (symmetric di
 is measured on the two databases (cells, those of unlisted keys too, owners by key, rows by point of a quantile) differs
 by no more than was claimed for it, in every norm (`sensitivity_check`); the answers have the same columns, types, keys,
 number of rows and public facts. Then the tester runs the whole path as a black box. A prod lineage is refused before
-anything is read (privacy-rules 35). Time is shown, not judged: embedded mode makes no promise about it.
+anything is read (rule audits-fixed-in-advance). Time is shown, not judged: embedded mode makes no promise about it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dither.audit.black_box import Budget, Verdict, test
 from dither.errors import DitherError, RefusedError
 from dither.plan.algebra import Keys, Query
 from dither.plan.stability import Loose, Owned
+from dither.rules import PrivacyRule
 from dither.session import Connection
 
 EPSILON = Fraction(1, 10)  # a low claim: a hundred runs can refute it
@@ -71,7 +72,7 @@ class Findings:
 def refuse_prod(connection: Connection) -> None:
     """An audit never reads a prod lineage."""
     if connection._kernel.at.context != "dev":
-        raise RefusedError("this lineage is prod: audits run on dev lineages only", rule="audits never read prod")
+        raise RefusedError("this lineage is prod: audits run on dev lineages only", rule=PrivacyRule.AUDITS)
 
 
 def audit_system(

@@ -19,7 +19,7 @@ UNPROTECTED: tuple[str, ...] = (
     "refusals",
     "whether registration succeeded",
 )
-"""The closed list of quantities that no noise covers (DESIGN section 7); every certificate carries it."""
+"""The closed list of quantities that no noise covers (rule who-is-protected); every certificate carries it."""
 
 _WIDTH = 100
 

@@ -48,7 +48,7 @@ class Preset:
 
 
 _CLIENT = "google/rappor, client/python/rappor.py, class Params"
-_CHROMIUM = "Chromium source, components/rappor, as read for shared/spec/fundamentals-and-local.md section 8"
+_CHROMIUM = "Chromium source, components/rappor"
 
 
 def _make_bloom(**parameters: Any) -> BloomRappor:
@@ -91,7 +91,7 @@ def _make_hcms(**parameters: Any) -> HadamardSketch:
     return HadamardSketch(**parameters)
 
 
-_DUMP = "unauthenticated dumps of device records, plausible (spec section 8)"
+_DUMP = "unauthenticated dumps of device records, plausible"
 _FREE = "dither's own: any public name and domain of hashed texts"
 APPLE_CMS = Preset(
     "Apple count-mean sketch",
@@ -134,7 +134,7 @@ APPLE_PUZZLE = Preset(
         "epsilon": (None, _WORDS),
         "bits": (None, "dither's own: letters times bits of a letter"),
         "step": (None, "dither's own: bits of a fragment, two letters in the published example"),
-        "tag_bits": (8, "the implementation in pure-LDP, as read for spec section 6"),
+        "tag_bits": (8, "the implementation in pure-LDP"),
         "name": ("apple-puzzle", _FREE),
     },
     _make_puzzle,

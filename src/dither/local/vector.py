@@ -1,7 +1,7 @@
 """Means of vectors: each user reports k of the d coordinates at epsilon / k each, and k is chosen by exact variance.
 
 Sampling one coordinate (k = 1) multiplies the second moment by d; splitting the budget over all (k = d) multiplies the
-noise by about d**2 (spec section 6: 46.8 against 400.7 at epsilon 1, d = 10). `best_vector` compares every k and says
+noise by about d**2 (46.8 against 400.7 at epsilon 1, d = 10). `best_vector` compares every k and says
 so. Payload: k times (the coordinate, W(d - 1) bytes; the one-dimensional payload).
 
 >>> print(best_vector(1, 10).explain().splitlines()[0])

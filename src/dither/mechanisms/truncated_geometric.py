@@ -3,7 +3,7 @@
 P(low | c) and P(high | c) take the tails: a^(c - low) / (1 + a) and a^(high - c) / (1 + a), a = e^(-1/scale).
 Clamping is postprocessing, so the guarantee is that of the noise, DiscreteLaplace(scale, sensitivity); the log-ratio of
 neighbouring counts is exactly sensitivity / scale at most. Clamping the *noise* instead cuts its support and is not
-private at all (errata of applications.md 1.1). Proof: docs/proofs/geometric.md#truncated.
+private at all. Proof: docs/proofs/geometric.md#truncated.
 
 >>> cohort = TruncatedGeometric.for_epsilon(0.2, low=0, high=200)
 >>> cohort.scale, cohort.loss()

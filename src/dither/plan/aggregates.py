@@ -9,6 +9,7 @@ from typing import Any
 from dither.errors import RefusedError
 from dither.plan.algebra import Count, CountDistinct, CountValues, Maximum, Minimum, Sum
 from dither.plan.domain import Columns, Domain, is_stored, number
+from dither.rules import PrivacyRule
 
 
 def aggregate_domain(aggregate: Any, columns: Columns, rows: int) -> Domain:
@@ -21,9 +22,7 @@ def aggregate_domain(aggregate: Any, columns: Columns, rows: int) -> Domain:
         return number(1, max(1, rows), Fraction(1), False)
     column = getattr(aggregate, "column", None)
     if column not in columns or columns[column].kind == "id":
-        raise RefusedError(
-            f"no rule for {type(aggregate).__name__} of {column}", rule="a node without a rule is refused"
-        )
+        raise RefusedError(f"no rule for {type(aggregate).__name__} of {column}", rule=PrivacyRule.NO_RULE)
     domain = columns[column]
     if isinstance(aggregate, CountValues):
         return number(0, rows, Fraction(1), False)
@@ -33,6 +32,4 @@ def aggregate_domain(aggregate: Any, columns: Columns, rows: int) -> Domain:
         return number(rows * min(0, domain.low), rows * max(0, domain.high), domain.step, False)
     if isinstance(aggregate, (Minimum, Maximum)) and domain.kind in ("number", "date", "timestamp", "boolean"):
         return replace(domain, keys=None)
-    raise RefusedError(
-        f"no rule for {type(aggregate).__name__} of a {domain.kind}", rule="a node without a rule is refused"
-    )
+    raise RefusedError(f"no rule for {type(aggregate).__name__} of a {domain.kind}", rule=PrivacyRule.NO_RULE)

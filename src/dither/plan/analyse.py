@@ -39,6 +39,7 @@ from dither.plan.stability.project import project_columns, project_rows
 from dither.plan.stability.sample_units import sample_rows
 from dither.plan.stability.scan import scan_columns, scan_rows
 from dither.plan.stability.union_all import union_columns, union_rows
+from dither.rules import PrivacyRule
 
 MAX_NODES = 500
 
@@ -68,7 +69,7 @@ def analyse(plan: Plan, catalog: Catalog, facts: Facts = NO_FACTS) -> Analysed:
 def refuse_public(rows: Analysed) -> Analysed:
     """The rows, where they depend on a private table."""
     if isinstance(rows.node, Public):
-        raise RefusedError(f"{rows.node.table} is not a private table", rule="plans read registered private tables")
+        raise RefusedError(f"{rows.node.table} is not a private table", rule=PrivacyRule.REGISTERED_TABLES)
     return rows
 
 
@@ -84,9 +85,9 @@ def check_size(plan: Plan) -> None:
     while level:
         nodes += len(level)
         if unknown := [node for node in level if type(node) not in _NODES]:
-            raise RefusedError(f"no rule for {type(unknown[0]).__name__}", rule="a node without a rule is refused")
+            raise RefusedError(f"no rule for {type(unknown[0]).__name__}", rule=PrivacyRule.NO_RULE)
         if nodes > MAX_NODES:
-            raise RefusedError(f"a plan of more than {MAX_NODES} nodes", rule="work is bounded")
+            raise RefusedError(f"a plan of more than {MAX_NODES} nodes", rule=PrivacyRule.BOUNDED_WORK)
         level = [source for node in level for source in sources_of(node)]
 
 
@@ -123,17 +124,15 @@ def _checked(analysed: Analysed) -> Analysed:
     """
     low = [name.lower() for name in analysed.columns]
     if len(set(low)) != len(low) or not all(is_name(name) for name in analysed.columns):
-        raise RefusedError(
-            f"columns named {', '.join(analysed.columns)}", rule="names are plain and differ beyond case"
-        )
+        raise RefusedError(f"columns named {', '.join(analysed.columns)}", rule=PrivacyRule.PLAIN_NAMES)
     if not analysed.columns and not isinstance(analysed.node, Owned):
-        raise RefusedError("rows with neither columns nor an owner", rule="a node without a rule is refused")
+        raise RefusedError("rows with neither columns nor an owner", rule=PrivacyRule.NO_RULE)
     rows = analysed.node.rows if isinstance(analysed.node, Owned) else 0
     if rows > MAX_ROWS_PER_UNIT or getattr(analysed.node, "most", 0) > MAX_ROWS:
         raise RefusedError(
             f"a plan in which one unit can have {rows} rows, or all units {getattr(analysed.node, 'most', 0)}: at most "
             f"{MAX_ROWS_PER_UNIT} and {MAX_ROWS}",
-            rule="work is bounded",
+            rule=PrivacyRule.BOUNDED_WORK,
         )
     return analysed
 
@@ -162,7 +161,7 @@ def _apply_rule(plan: Plan, sources: tuple[Analysed, ...], catalog: Catalog, fac
     if isinstance(plan, SampleUnits):
         return Analysed(plan, sample_rows(source.node, plan.rate), source.columns, sources)
     if not isinstance(plan, (PerUnit, Group, LimitGroups)):
-        raise RefusedError(f"no rule for {type(plan).__name__}", rule="a node without a rule is refused")
+        raise RefusedError(f"no rule for {type(plan).__name__}", rule=PrivacyRule.NO_RULE)
     check_keys(plan.keys, source.columns)
     if isinstance(plan, LimitGroups):
         return Analysed(plan, limit_rows(source.node, plan.keys, plan.groups), source.columns, sources)
@@ -179,9 +178,9 @@ def _scan(plan: Scan, catalog: Catalog, facts: Facts) -> Analysed:
     try:
         table = catalog.table(plan.table)
     except KeyError:
-        raise RefusedError(f"no table {plan.table}", rule="tables are declared") from None
+        raise RefusedError(f"no table {plan.table}", rule=PrivacyRule.DECLARED_NAMES) from None
     if table.name != plan.table:
-        raise RefusedError(f"write {table.name}, not {plan.table}", rule="plans use declared names")
+        raise RefusedError(f"write {table.name}, not {plan.table}", rule=PrivacyRule.DECLARED_NAMES)
     owner = catalog.owner_column(table) if table.kind == "private" else None
     return Analysed(plan, scan_rows(table), scan_columns(table, facts, owner))
 
@@ -206,7 +205,7 @@ def _count_distinct(*sides: Analysed) -> int:
 
 def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: Facts) -> Analysed:
     if plan.kind not in ("inner", "left"):
-        raise RefusedError(f"a {plan.kind} join: the private side is the preserved one", rule="every row has one owner")
+        raise RefusedError(f"a {plan.kind} join: the private side is the preserved one", rule=PrivacyRule.ONE_OWNER)
     if isinstance(right.node, Public):
         keys = tuple(key for _, right_key in plan.on if (key := right.node.original(right_key)))
         once = right.node.unique is not None and right.node.unique <= {right_key for _, right_key in plan.on}
@@ -214,7 +213,9 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
         node = join_rows(left.node, right.node, plan.kind, right_per_left=most, left_per_right=0)
         return Analysed(plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right))
     if catalog.unit.kind == "row":
-        raise RefusedError("two private tables under {kind: row}: no two rows have one owner", rule="one owner per row")
+        raise RefusedError(
+            "two private tables under {kind: row}: no two rows have one owner", rule=PrivacyRule.ONE_OWNER
+        )
     per_right = _matches(plan.left, tuple(left_key for left_key, _ in plan.on), left.node, catalog)
     per_left = _matches(plan.right, tuple(right_key for _, right_key in plan.on), right.node, catalog)
     node = join_rows(left.node, right.node, plan.kind, right_per_left=per_left, left_per_right=per_right)

@@ -9,44 +9,45 @@ from dither.errors import RefusedError
 from dither.plan.domain import Columns, Domain
 from dither.plan.expressions import And, Compare, Condition, Holds, IsNull, Not, Or
 from dither.plan.functions import domain_of
+from dither.rules import PrivacyRule
 
 
 def check_condition(condition: Condition, columns: Columns) -> None:
     """Raise RefusedError at the first part without a rule."""
     if isinstance(condition, (And, Or)):
         if not condition.conditions:
-            raise RefusedError("an empty AND or OR", rule="a node without a rule is refused")
+            raise RefusedError("an empty AND or OR", rule=PrivacyRule.NO_RULE)
         for operand in condition.conditions:
             check_condition(operand, columns)
     elif isinstance(condition, Not):
         check_condition(condition.condition, columns)
     elif isinstance(condition, Holds):
         if domain_of(condition.expression, columns).kind != "boolean":
-            raise RefusedError("a condition that is no truth value", rule="types are declared")
+            raise RefusedError("a condition that is no truth value", rule=PrivacyRule.TYPES)
     elif isinstance(condition, (Compare, IsNull)):
         if condition.column not in columns:
             same = [name for name in columns if name.lower() == condition.column.lower()]
             hint = f"write {same[0]}, not {condition.column}" if same else f"no column {condition.column}"
-            raise RefusedError(hint, rule="plans use declared names")
+            raise RefusedError(hint, rule=PrivacyRule.DECLARED_NAMES)
         domain = columns[condition.column]
         if domain.kind == "id":
             raise RefusedError(
-                f"{condition.column} names people or rows and is never compared", rule="ids are never read"
+                f"{condition.column} names people or rows and is never compared", rule=PrivacyRule.IDS_NEVER_READ
             )
         if isinstance(condition, Compare):
             _check_constant(condition, domain)
     else:
-        raise RefusedError(f"no rule for {type(condition).__name__}", rule="a node without a rule is refused")
+        raise RefusedError(f"no rule for {type(condition).__name__}", rule=PrivacyRule.NO_RULE)
 
 
 def _check_constant(compare: Compare, domain: Domain) -> None:
     if compare.operator not in ("=", "<>", "<", "<=", ">", ">="):
-        raise RefusedError(f"no operator {compare.operator}", rule="a node without a rule is refused")
+        raise RefusedError(f"no operator {compare.operator}", rule=PrivacyRule.NO_RULE)
     if domain.kind == "category":
         if compare.operator not in ("=", "<>") or compare.constant not in domain.labels:
             raise RefusedError(
                 f"{compare.column} can be compared with = and <> to one of {list(domain.labels[:50])}",
-                rule="categories are compared by label",
+                rule=PrivacyRule.TYPES,
             )
     elif domain.kind == "text":
         if (
@@ -54,6 +55,6 @@ def _check_constant(compare: Compare, domain: Domain) -> None:
             or not isinstance(compare.constant, str)
             or not is_unicode(compare.constant)
         ):
-            raise RefusedError(f"{compare.column} can be compared with = and <> to a text", rule="types are declared")
+            raise RefusedError(f"{compare.column} can be compared with = and <> to a text", rule=PrivacyRule.TYPES)
     elif not isinstance(compare.constant, Fraction):
-        raise RefusedError(f"{compare.column} is compared with a number", rule="types are declared")
+        raise RefusedError(f"{compare.column} is compared with a number", rule=PrivacyRule.TYPES)

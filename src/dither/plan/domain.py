@@ -31,6 +31,7 @@ from dither.catalog import Column as Declared
 from dither.errors import RefusedError
 from dither.plan.expressions import Kind
 from dither.plan.facts import Facts
+from dither.rules import PrivacyRule
 from dither.stored import stored
 
 LIMIT = 10**37
@@ -121,7 +122,7 @@ def labels_of(column: Category, facts: Facts) -> tuple[str, ...]:
     if isinstance(column.values, FromPublic):
         return facts.labels(column.values.table, column.values.column)
     if isinstance(column.values, Undeclared):
-        raise RefusedError(f"{column.name} has undeclared labels", rule="undeclared keys go through key selection")
+        raise RefusedError(f"{column.name} has undeclared labels", rule=PrivacyRule.KEY_SELECTION)
     return column.values
 
 
@@ -130,7 +131,7 @@ def number(low: int, high: int, step: Fraction, nullable: bool) -> Domain:
     if max(abs(low), abs(high)) >= LIMIT:
         raise RefusedError(
             "a value could have more than 37 digits: round it, or narrow the bounds it is computed from",
-            rule="widths come from the catalog",
+            rule=PrivacyRule.WIDTHS,
         )
     return Domain("number", nullable, low, high, step)
 
@@ -154,9 +155,9 @@ def narrowed(domain: Domain, operator: str, constant: Fraction) -> Domain:
 def check_name(name: str, taken: Columns) -> None:
     """A new column has a plain name, none of ours, and no other column's in any case: engines do not tell case."""
     if not isinstance(name, str) or not scalars.is_name(name):
-        raise RefusedError(f"{str(name)[:40]!r} is no name for a column", rule="columns have plain names")
+        raise RefusedError(f"{str(name)[:40]!r} is no name for a column", rule=PrivacyRule.PLAIN_NAMES)
     if name.lower() in {column.lower() for column in taken}:
-        raise RefusedError(f"two columns called {name}: rename one", rule="columns have one name")
+        raise RefusedError(f"two columns called {name}: rename one", rule=PrivacyRule.PLAIN_NAMES)
 
 
 def is_stored(domain: Domain) -> bool:
@@ -175,7 +176,7 @@ def hull(domains: tuple[Domain, ...], what: str) -> Domain:
     for other in domains[1:]:
         if (first.kind, first.step, first.labels, first.offset) != (other.kind, other.step, other.labels, other.offset):
             raise RefusedError(
-                f"{what}: the values are of different kinds, resolutions or labels", rule="types are declared"
+                f"{what}: the values are of different kinds, resolutions or labels", rule=PrivacyRule.TYPES
             )
     keys = None
     if first.kind != "text":

@@ -20,6 +20,7 @@ from typing import Any
 
 from dither.canonical import digest
 from dither.errors import RefusedError
+from dither.rules import PrivacyRule
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Facts:
         if not multiplicities:
             raise RefusedError(
                 f"{table} cannot be joined by {', '.join(columns) or 'nothing'}: no multiplicity is registered",
-                rule="a public table is joined by its columns, whose multiplicity is a fact of the version",
+                rule=PrivacyRule.PUBLIC_FACTS,
             )
         return min(multiplicities)
 
@@ -49,7 +50,7 @@ class Facts:
                 return labels
         raise RefusedError(
             f"the labels of {table}.{column} are facts of a registered version",
-            rule="key lists come from the registered version",
+            rule=PrivacyRule.PUBLIC_FACTS,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +70,7 @@ class Facts:
         if tree == {"v": 1}:  # of versions before public tables
             return NO_FACTS
         if tree.get("type") != "facts" or tree.get("v") != 1:
-            raise RefusedError("not stored facts of version 1", rule="facts are written by registration")
+            raise RefusedError("not stored facts of version 1", rule=PrivacyRule.PUBLIC_FACTS)
         return cls(
             tuple((entry["table"], tuple(entry["key"]), int(entry["rows"])) for entry in tree["multiplicities"]),
             tuple((entry["table"], entry["column"], tuple(entry["labels"])) for entry in tree["lists"]),

@@ -14,6 +14,7 @@ from dither.plan.analyse import Analysed, analyse
 from dither.plan.domain import Columns
 from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.keys import bounds_in
+from dither.rules import PrivacyRule
 
 MOST_POINTS = 1 << 20
 
@@ -66,7 +67,9 @@ def points_of(query: Quantiles, catalog: Catalog, facts: Facts = NO_FACTS) -> Po
 def points_of_rows(query: Quantiles, rows: Analysed) -> Points:
     """As `points_of`, for rows that are analysed already."""
     if not query.shares or any(not 0 < share < 1 for share in query.shares):
-        raise RefusedError("quantiles at shares inside (0, 1)", rule="parameters have a range")
+        raise RefusedError("quantiles at shares inside (0, 1)", rule=PrivacyRule.PARAMETER_RANGES)
     if query.ends is not None and not (len(query.ends) == 2 and all(0 < number < 1 for number in query.ends)):
-        raise RefusedError("ends of quantiles at a level and for a part inside (0, 1)", rule="parameters have a range")
+        raise RefusedError(
+            "ends of quantiles at a level and for a part inside (0, 1)", rule=PrivacyRule.PARAMETER_RANGES
+        )
     return points_in(query.column, rows.columns)

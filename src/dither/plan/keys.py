@@ -14,6 +14,7 @@ from dither.plan.algebra import Cells, Quantiles, Query
 from dither.plan.analyse import analyse
 from dither.plan.domain import Columns, Domain
 from dither.plan.facts import NO_FACTS, Facts
+from dither.rules import PrivacyRule
 
 MAX_CELLS = 1_000_000
 
@@ -34,7 +35,7 @@ class Interval:
 def bounds_in(column: str, columns: Columns) -> Interval:
     """Grid bounds of a numeric column among analysed ones."""
     if column not in columns or columns[column].kind not in ("number", "boolean", "date", "timestamp"):
-        raise RefusedError(f"{column} is no number", rule="an aggregate needs declared bounds")
+        raise RefusedError(f"{column} is no number", rule=PrivacyRule.BOUNDS)
     return Interval(columns[column].low, columns[column].high)
 
 
@@ -57,11 +58,11 @@ class KeyDomain:
 
 def list_keys(name: str, domain: Domain) -> KeyDomain:
     if domain.kind == "id":
-        raise RefusedError(f"{name} cannot be grouped by: it names people or rows", rule="ids are never keys")
+        raise RefusedError(f"{name} cannot be grouped by: it names people or rows", rule=PrivacyRule.IDS_NEVER_READ)
     if domain.undeclared:
-        raise RefusedError(f"{name} has no list of keys", rule="undeclared keys go through key selection")
+        raise RefusedError(f"{name} has no list of keys", rule=PrivacyRule.KEY_SELECTION)
     if domain.kind == "text":
-        raise RefusedError(f"{name} cannot be grouped by: a text has no list of keys", rule="all keys are returned")
+        raise RefusedError(f"{name} cannot be grouped by: a text has no list of keys", rule=PrivacyRule.ALL_KEYS)
     first, last = domain.listed
     return KeyDomain(name, first, last - first + 1, domain.nullable)
 
@@ -75,9 +76,9 @@ def open_keys_in(keys: tuple[str, ...], columns: Columns) -> tuple[str, ...]:
     """The keys without a list among analysed columns."""
     for name in keys:
         if name not in columns:
-            raise RefusedError(f"no column {name} to group by", rule="columns are declared")
+            raise RefusedError(f"no column {name} to group by", rule=PrivacyRule.DECLARED_NAMES)
     if len(set(keys)) != len(keys):
-        raise RefusedError("a key twice", rule="keys are different")
+        raise RefusedError("a key twice", rule=PrivacyRule.PLAIN_NAMES)
     return tuple(name for name in keys if columns[name].undeclared)
 
 
@@ -95,7 +96,7 @@ def key_domains_in(keys: tuple[str, ...], columns: Columns) -> tuple[KeyDomain, 
         raise RefusedError(
             f"GROUP BY {', '.join(keys)} has {cells} declared keys: at most {MAX_CELLS} are returned. "
             "Group by a coarser column",
-            rule="all declared keys are returned",
+            rule=PrivacyRule.ALL_KEYS,
         )
     return domains
 

@@ -19,6 +19,7 @@ from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.keys import bounds_in, key_domains_in, open_keys_in
 from dither.plan.norms import Sensitivity
 from dither.plan.stability import Loose, Owned
+from dither.rules import PrivacyRule
 
 MAX_SUM = 10**38 - 1
 
@@ -48,7 +49,7 @@ def sensitivity(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Sens
 def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sensitivity:
     """As `sensitivity`, for rows that are analysed already."""
     if not query.columns:
-        raise RefusedError("a query without aggregates", rule="a node without a rule is refused")
+        raise RefusedError("a query without aggregates", rule=PrivacyRule.NO_RULE)
     cells = _cells(query, rows)
     reach = _reach(rows, query.keys, cells)
     moves = [_moved(aggregate, rows, reach, cells, neighbours) for aggregate in query.columns]
@@ -93,7 +94,7 @@ def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
 def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
     """As `touched`, for rows that are analysed already."""
     if isinstance(query, Keys) and not isinstance(rows.node, Owned):
-        raise RefusedError("keys are selected by their owners: these rows have none", rule="a loose node has no owner")
+        raise RefusedError("keys are selected by their owners: these rows have none", rule=PrivacyRule.LOST_OWNER)
     cells = _cells(query, rows)
     reach = _reach(rows, query.keys, cells)
     # a join with an empty public table has no rows at all, and is answered like any other
@@ -143,7 +144,7 @@ def _contribution(aggregate: Aggregate, analysed: Analysed, reach: Reach) -> tup
     """The least and the largest that one unit can add to one cell; 0 lies between them."""
     if isinstance(aggregate, CountUnits):
         if not isinstance(analysed.node, Owned):
-            raise RefusedError("units are counted in rows that have an owner", rule="a loose node has no owner again")
+            raise RefusedError("units are counted in rows that have an owner", rule=PrivacyRule.LOST_OWNER)
         return 0, 1
     if isinstance(aggregate, CountDistinct):
         return 0, min(reach.rows_per_cell, _values(aggregate.column, analysed))
@@ -154,7 +155,7 @@ def _contribution(aggregate: Aggregate, analysed: Analysed, reach: Reach) -> tup
 def _values(column: str, analysed: Analysed) -> int:
     domain = analysed.columns.get(column)
     if domain is None or domain.kind == "id":
-        raise RefusedError(f"no values of {column} to count", rule="ids are never read")
+        raise RefusedError(f"no values of {column} to count", rule=PrivacyRule.IDS_NEVER_READ)
     return domain.high - domain.low + 1 if is_stored(domain) else MAX_SUM
 
 
@@ -168,7 +169,7 @@ def _per_row(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
     if isinstance(aggregate, Sum):
         interval = bounds_in(aggregate.column, analysed.columns)
         return min(0, interval.low), max(0, interval.high)
-    raise RefusedError(f"no rule for {type(aggregate).__name__}", rule="a node without a rule is refused")
+    raise RefusedError(f"no rule for {type(aggregate).__name__}", rule=PrivacyRule.NO_RULE)
 
 
 def largest_value(aggregate: Aggregate, query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> int:
@@ -182,5 +183,5 @@ def largest_value_in(aggregate: Aggregate, rows: Analysed) -> int:
     assert isinstance(rows.node, (Owned, Loose))
     largest = rows.node.most * max(map(abs, added))
     if largest > MAX_SUM:
-        raise RefusedError("a sum could pass 10^38 - 1", rule="widths come from the catalog")
+        raise RefusedError("a sum could pass 10^38 - 1", rule=PrivacyRule.WIDTHS)
     return largest

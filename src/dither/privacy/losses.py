@@ -330,7 +330,7 @@ class Composed(_Wrapping):
 @stored(losses="losses")
 @dataclass(frozen=True, repr=False, eq=False)
 class Parallel(_Wrapping):
-    """Losses on disjoint parts of the data, the part a function of the unit (privacy-rules 15)."""
+    """Losses on disjoint parts of the data, the part a function of the unit (rule parts-follow-the-unit)."""
 
     type = "parallel"
     losses: tuple[Loss, ...] = _given()

@@ -1,4 +1,4 @@
-"""Where the pots stand, in numbers that say what they are (privacy-rules 13).
+"""Where the pots stand, in numbers that say what they are (rule ceiling-fixed).
 
 Running readings are exact sums of what was charged. The guarantee is stated for the ceiling, fixed before any answer
 was seen. A running sum converted to epsilon holds only as if one had stopped at a point fixed in advance, and says so.

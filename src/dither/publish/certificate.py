@@ -53,7 +53,7 @@ def body_of(
     """What a certificate says of a release; `way` is the pot that was asked and all it is inside of.
 
     The pots stand as they do when the certificate is made, by what was released until then: what is under way does not
-    show (privacy-rules 17).
+    show (rule release-times-only).
     """
     priced = release.priced
     version = release.at

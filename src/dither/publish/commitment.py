@@ -1,4 +1,4 @@
-"""A certificate tied to one table of numbers, without showing a number (privacy-rules 21).
+"""A certificate tied to one table of numbers, without showing a number (rule no-fingerprints).
 
 The certificate carries sha256(nonce ‖ table): 32 random bytes, then the released table as JSON with sorted columns and
 no spaces. The nonce stays with the result. Whoever was given table and nonce can check that the certificate is of

@@ -11,6 +11,7 @@ from sqlglot import exp
 from dither.errors import QueryError
 from dither.plan.algebra import Value
 from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula, Grouping, KeyValue, count_nodes
+from dither.rules import PrivacyRule
 from dither.sql.aggregates import read_aggregate
 from dither.sql.expressions import flatten_chain, refuse_node, resolve_expression
 from dither.sql.functions import REFUSED_TYPES
@@ -50,7 +51,7 @@ MAX_NODES = 2_000
 MOST_POWER = 100
 TOO_LARGE = (
     "a constant beside aggregates lies beyond 1e100 or below 1e-100, where no error can be computed: rescale it "
-    "[rule: work is bounded]"
+    f"{PrivacyRule.BOUNDED_WORK.label}"
 )
 
 
@@ -81,7 +82,7 @@ def check_size(formulas: Iterable[Formula], question: QuestionDraft, node: exp.E
     if sum(map(count_nodes, formulas)) > MAX_NODES:
         raise question.scope.context.error(
             f"columns, HAVING and ORDER BY together have more than {MAX_NODES} steps when the columns that they read "
-            "are written out: ask fewer of them, or compute them from the answer [rule: work is bounded]",
+            f"are written out: ask fewer of them, or compute them from the answer {PrivacyRule.BOUNDED_WORK.label}",
             node,
         )
 
@@ -241,7 +242,7 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
     shown = words if len(words) <= 60 else words[:57] + "..."
     raise outer.question.scope.context.error(
         f"no rule for {shown} over aggregates: arithmetic, comparisons, CASE, ROUND, ABS, SQRT, LEAST, GREATEST, "
-        "COALESCE and NULLIF are computed after the noise [rule: what has no rule is refused]",
+        f"COALESCE and NULLIF are computed after the noise {PrivacyRule.NO_RULE.label}",
         node,
     )
 

@@ -1,4 +1,4 @@
-"""Joins by privacy-rules 8: with a public table by its columns, or two private ones whose rows have one owner.
+"""Joins by rule owners-never-meet: with a public table by its columns, or two private ones whose rows have one owner.
 
 The plan adds the equality of owners by itself; what is checked here is that the question says so too, so that the
 answer is the answer to what was asked.

@@ -13,6 +13,7 @@ from dither.errors import QueryError
 from dither.question.expressions import FUNCTIONS, Apply, Constant, Formula
 from dither.question.kinds import infer_kind
 from dither.question.recipe import Recipe
+from dither.rules import PrivacyRule
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _FAMILIES = {"integer": "number", "boolean": "number"}
@@ -102,7 +103,7 @@ class _Settler:
             raise QueryError(
                 f"{_name_function(name)} takes numbers, not {' and '.join(times)}. Of dates, differences such as "
                 "MEDIAN(day) - DATE '2024-01-31' are numbers of days, and days may be added to a date "
-                "[rule: what has no rule is refused]"
+                f"{PrivacyRule.NO_RULE.label}"
             )
         return formulas
 

@@ -11,6 +11,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from dither.canonical import is_unicode
 from dither.catalog import written
 from dither.errors import QueryError
+from dither.rules import PrivacyRule
 from dither.sql.refusals.refuse import refuse
 from dither.sql.refusals.table import REFUSALS
 
@@ -74,7 +75,7 @@ def read_text(sql: str) -> str:
         raise QueryError("the question holds a lone surrogate, which is no Unicode: write the letter itself")
     if _LONG_WORD.search(sql):
         raise QueryError(
-            f"a name, number or word of more than {MAX_WORD:,} characters: shorten it [rule: work is bounded]"
+            f"a name, number or word of more than {MAX_WORD:,} characters: shorten it {PrivacyRule.BOUNDED_WORK.label}"
         )
     depth = 0
     for letter in sql:

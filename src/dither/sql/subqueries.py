@@ -1,7 +1,7 @@
 """IN (SELECT ...) and EXISTS (SELECT ...): joins that only ask whether there is a row.
 
-Within the owner, or over public tables (privacy-rules 8). The subquery becomes at most one row per owner and value, so
-that no outer row is counted twice.
+Within the owner, or over public tables (rule owners-never-meet). The subquery becomes at most one row per owner and
+value, so that no outer row is counted twice.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def open_pot(
 def _open_windows(
     ledger: StewardLedger, catalog: Catalog, name: str, cap: Number, ceiling: Number, settings: dict[str, Any]
 ) -> Pot:
-    """A pot for every window that the catalog's bounds hold, each with this cap and ceiling (privacy-rules 10)."""
+    """A pot for every window that the catalog's bounds hold, with this cap and ceiling (rule every-window-pays)."""
     windows = windows_of(catalog)
     if windows is None:
         raise ParameterError("windows belong to (person, window) units: this catalog protects " + catalog.unit.label)
@@ -135,7 +135,7 @@ def clear_incidents(state: State, reason: str) -> None:
 def reissue(state: State, request: Request, supersedes: str, note: str) -> Release:
     """Answer again what was answered wrongly, out of the pot's reserve. `note` says why, from public facts alone.
 
-    A decision taken by looking at true data would itself be a release (privacy-rules 25).
+    A decision taken by looking at true data would itself be a release (rule reissue-reads-releases).
     """
     kernel = open_kernel(state)
     return kernel.release(
@@ -161,7 +161,7 @@ class DatasetPromise:
 
 
 def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
-    """What the datasets of one population promise together: same people, so budgets add up (privacy-rules 37).
+    """What the datasets of one population promise together: same people, so budgets add up (rule populations-add-up).
 
     Basic composition over datasets, which holds however questions to one are chosen after answers of another. A
     relation is what the later of two openings declared. Row units promise nothing to a person, and have no sum.

@@ -46,6 +46,7 @@ from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.verify import Report, verify
 from dither.privacy.noise import fresh_bytes
 from dither.publish.signing import forget_key, public_key, signing_key
+from dither.rules import PrivacyRule
 from dither.state import State
 from dither.steward.budgets import open_ledger
 
@@ -91,7 +92,7 @@ def register(
                 raise RefusedError(
                     f"this lineage was first registered as {before.public['context']} and stays so: "
                     "use another state folder for another purpose",
-                    rule="dev is a property of a lineage that never had a prod pot",
+                    rule=PrivacyRule.DEV,
                 )
             source = str(folder.resolve())
             if dev:
@@ -204,7 +205,7 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
     registered = state.versions.exists() and any(state.versions.iterdir())
     if ledger_url is not None and state.ledger_location() != ledger_url:
         if registered or state.ledger.exists():
-            raise RefusedError("this dataset has its ledger already, elsewhere", rule="a ledger is never replaced")
+            raise RefusedError("this dataset has its ledger already, elsewhere", rule=PrivacyRule.ROLLBACK)
         _write(state.root / "ledger.url", ledger_url.encode())
     is_file = not isinstance(state.ledger_location(), str)
     if not registered and (not is_file or not state.ledger.exists()):
@@ -218,7 +219,7 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
         raise RefusedError(
             f"{state.ledger} is gone but versions are left: restore it. "
             "A lost ledger does not give back what was spent",
-            rule="budgets follow the data",
+            rule=PrivacyRule.FOLLOW_DATA,
         )
     if not state.key_file.exists():
         raise DitherError(f"{state.key_file} is gone: restore it. The key decides which rows stay and never changes")
@@ -279,7 +280,7 @@ def measured(state: State, query: Query, catalog: Catalog) -> Any:
     """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
     registered = _registered(state)
     if registered.public["context"] != "dev":
-        raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
+        raise RefusedError("exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES)
     copy = state.version(registered.version) / "data.duckdb"
     measurer = Measurer(copy, catalog, scratch=state.scratch)
     try:
@@ -291,7 +292,7 @@ def measured(state: State, query: Query, catalog: Catalog) -> Any:
 def forget_head(state: State) -> None:
     """Remove the head of a dev lineage whose folder is about to be thrown away."""
     if _registered(state).public["context"] != "dev":
-        raise RefusedError("the head of a prod lineage is never removed", rule="budgets follow the data")
+        raise RefusedError("the head of a prod lineage is never removed", rule=PrivacyRule.FOLLOW_DATA)
     head = default_head_path(state.installation_id())
     for file in head.parent.glob(head.name + "*"):
         file.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from dither.privacy.kernel.release import Priced, Release, Version
 from dither.privacy.kernel.statements import statements, take_apart
 from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
+from dither.rules import PrivacyRule
 
 
 class Rehearsals:
@@ -35,7 +36,7 @@ class Rehearsals:
         if priced.at.context != DRY_RUN:
             raise RefusedError(
                 "only a dry run is rehearsed: price the request with context='dry_run'",
-                rule="a rehearsal is never shown as an answer",
+                rule=PrivacyRule.REHEARSAL,
             )
         values = randomise(priced.steps, self._measure_invented(priced), SystemSource())
         return Release(DRY_RUN, priced, values, Fraction(0), Fraction(0), Fraction(0), now())

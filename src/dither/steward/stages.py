@@ -27,6 +27,7 @@ from dither.plan.grids import Points
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.randomise import dense
 from dither.privacy.kernel.release import Release, Values
+from dither.rules import PrivacyRule
 from dither.state import State
 from dither.steward.budgets import open_ledger
 
@@ -117,7 +118,7 @@ def _measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
     if registered is None:
         raise DitherError("nothing is registered: run 'dither register CATALOG' first")
     if registered.public["context"] != "dev":
-        raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
+        raise RefusedError("exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES)
     copy = state.version(registered.version) / "data.duckdb"
     measurer = Measurer(copy, catalog, scratch=state.scratch)
     try:

@@ -19,7 +19,7 @@ from dither.audit.leakage.estimate import METHODS, Curve, Floats, Integers, Meth
 from dither.audit.leakage.systems import Plane
 from dither.audit.leakage.tables import Counts, sizes
 
-UNIFORM = {2: 0.86277, 4: 0.65261, 8: 0.46079}  # R* of the planar geometric, uniform prior (spec, section 10)
+UNIFORM = {2: 0.86277, 4: 0.65261, 8: 0.46079}  # R* of the planar geometric, uniform prior, by enumeration
 PRINTED: dict[tuple[str, str, int], dict[float, Counts]] = {
     ("15.8", "planar geometric", 2): {0.1: (None, None, 25795, 1102), 0.05: (None, None, None, 55480)},
     ("15.8", "planar geometric", 4): {0.1: (None, None, 36735, 2820), 0.05: (None, None, None, 59875)},

@@ -29,7 +29,7 @@ class Experiment:
     """A system, its printed risk, and printed examples to convergence: frequentist, NN, k_n log10, k_n ln.
 
     `quick` is the number of examples at which the quick version ends; none if it leaves the system out. `loose` names
-    cells (delta, estimator) in which the printed number is one run's noise, as the spec found by repeating.
+    cells (delta, estimator) in which the printed number is one run's noise, as repeating it shows.
     """
 
     table: str

@@ -48,7 +48,7 @@ def bugs() -> list[Bug]:
         accountant(
             "rdp-orders-mixed",
             "RDP costs at orders 2 and 32 added, the larger order kept",
-            "Chorus (release-and-frameworks B5): sigma 5, claims 0.68, truth 1.28",
+            "Chorus: sigma 5, claims 0.68, truth 1.28",
             claim="RDP(32, 0.68)",
             claimed=lambda: mixed_orders([(2, 2 / 50), (32, 32 / 50)]),
             true_lower=lambda: float(rdp(Gaussian(Fraction(5)) * 2, 32).lower),
@@ -66,7 +66,7 @@ def bugs() -> list[Bug]:
         accountant(
             "integer-laplace-priced-as-laplace",
             "100 counts with integer Laplace(10) reported by the continuous curve",
-            "privacy-rules 5",
+            "rule integer-noise-price",
             claim="(4.69267, 1e-06)",
             claimed=lambda: 1e-6,
             true_lower=lambda: delta(DiscreteLaplace(Fraction(10), 1) * 100, Fraction("4.69267")).lower,

@@ -264,7 +264,7 @@ def bugs() -> list[Bug]:
         black_box(
             "dawa-half-scale",
             "DAWA's partition with half the noise it needs",
-            "public code of Ektelo and dpcomp; measured 1.105 at a claim of 1 (release-and-frameworks A4)",
+            "public code of Ektelo and dpcomp; measured 1.105 at a claim of 1",
             mechanism=dawa_partition,
             pair=([0] * 4 + [8] * 4, [1, 0, 0, 0] + [8] * 4),
             epsilon=1.0,
@@ -286,7 +286,7 @@ def bugs() -> list[Bug]:
         black_box(
             "reused-noise",
             "two cells with one noise",
-            "snapshots and copies of generators (privacy-rules 22)",
+            "snapshots and copies of generators (rule fresh-noise)",
             mechanism=reused_noise,
             pair=([3, 7], [4, 7]),
             epsilon=1.0,
@@ -319,7 +319,7 @@ def bugs() -> list[Bug]:
         black_box(
             "truncated-noise",
             "noise cut at ten scales",
-            "errata of applications.md 1.1: clamp the noisy count, not the noise",
+            "clamp the noisy count, not the noise (docs/proofs/geometric.md)",
             mechanism=truncated_noise,
             pair=(0, 1),
             epsilon=1.0,
@@ -330,7 +330,7 @@ def bugs() -> list[Bug]:
         black_box(
             "self-join-with-flat-sensitivity",
             "a weighted self-join with noise for one input",
-            "Chorus' wPINQ rewriter (release-and-frameworks A7)",
+            "Chorus' wPINQ rewriter",
             mechanism=self_join,
             pair=((100, 21), (110, 0)),
             epsilon=1.0,
@@ -352,7 +352,7 @@ def bugs() -> list[Bug]:
         black_box(
             "data-dependent-error",
             "an error that only one person's row can cause",
-            "Haeberlen, Pierce, Narayan 2011; privacy-rules 1",
+            "Haeberlen, Pierce, Narayan 2011; rule one-failure-text",
             mechanism=failing,
             pair=([5, 11], [5]),
             epsilon=1.0,

@@ -89,7 +89,7 @@ def _priced_as_bounded_range() -> Bug:
     return Bug(
         "permute-and-flip-at-eps-squared-over-8",
         "permute-and-flip charged as if its range were bounded",
-        "privacy-rules 7: the bound is the exponential mechanism's alone",
+        "rule bounded-range: the bound is the exponential mechanism's alone",
         "zCDP 1/8",
         "exact law",
         catch,
@@ -108,7 +108,7 @@ def bugs() -> list[Bug]:
         exact_law(
             "integer-noise-at-the-continuous-sigma",
             "integer Gaussian noise at sigma 3.73063",
-            "privacy-rules 6; Balle, Wang 2018 calibrate continuous noise",
+            "rule integer-noise-price; Balle, Wang 2018 calibrate continuous noise",
             laws=integer_gaussian,
             epsilon=1.0,
             delta=1e-5,
@@ -116,7 +116,7 @@ def bugs() -> list[Bug]:
         exact_law(
             "truncated-by-dividing",
             "a geometric law cut at its ends and renormalised",
-            "attacks-and-testing 6.6: 2.535 where 2 is claimed",
+            "2.535 where 2 is claimed, by enumeration",
             laws=renormalised_geometric,
             epsilon=2.0,
         ),

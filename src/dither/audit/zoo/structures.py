@@ -60,7 +60,7 @@ def bugs() -> list[Bug]:
         structure(
             "negative-epsilon-refund",
             "a budget that accepts a negative charge",
-            "Ektelo `_request` (release-and-frameworks B5)",
+            "Ektelo `_request`",
             claim="1 in total",
             faults=refund_faults,
             needs="one look: no draw is involved",
@@ -68,7 +68,7 @@ def bugs() -> list[Bug]:
         structure(
             "rank-by-rowid-over-two-versions",
             "rows kept by a hash of their position in the file",
-            "privacy-rules 3; engineering-facts 1.3",
+            "rule rank-by-content",
             claim="one unit moves its own rows",
             faults=rowid_faults,
             needs="two versions compared: sums over others move by up to 69 rows",

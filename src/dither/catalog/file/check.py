@@ -2,7 +2,7 @@
 
 Each rule is one function that raises at the line of the offending part. That no sum can leave exact
 integers needs no rule here: grid bounds and `max_rows` are both read as less than 2^63, so a sum over a whole table
-stays below 2^126 < 10^38 - 1, the largest integer that leaves an engine by Arrow (privacy-rules 28).
+stays below 2^126 < 10^38 - 1, the largest integer that leaves an engine by Arrow (rule widths-from-catalog).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from dither.plan.analyse import Analysed
 
 def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> str:
     """The engine may evaluate what stands above before the WHERE, so no later expression may trust it: a narrowed
-    column is clamped here, and is inside its bounds whatever the engine does (privacy-rules 27)."""
+    column is clamped here, and is inside its bounds whatever the engine does (rule clamp-to-priced-bounds)."""
     wanted = expressions_in(plan.condition)
     inner, lowered = computed(source, before.columns, wanted)
     condition = condition_sql(plan.condition, before.columns, dict(zip(wanted, lowered, strict=True)))

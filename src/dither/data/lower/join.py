@@ -1,4 +1,7 @@
-"""The SQL of a join. Two private sides always meet by owner, whether or not the plan says so (privacy-rules 8)."""
+"""The SQL of a join.
+
+Two private sides always meet by owner, whether or not the plan says so (rule owners-never-meet).
+"""
 
 from __future__ import annotations
 

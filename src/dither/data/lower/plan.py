@@ -26,6 +26,7 @@ from dither.plan.algebra import (
     UnionAll,
 )
 from dither.plan.analyse import Analysed
+from dither.rules import PrivacyRule
 
 
 def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
@@ -57,7 +58,7 @@ def plan_sql(rows: Analysed, sample_key: bytes | None = None) -> str:
         case SampleUnits():
             if sample_key is None:
                 raise RefusedError(
-                    "a sample needs a key that the kernel draws for the release", rule="no analyst's seed"
+                    "a sample needs a key that the kernel draws for the release", rule=PrivacyRule.NO_SEED
                 )
             return sample_sql(plan, source, rows, sample_key)
     raise AssertionError(f"no lowering for {type(plan).__name__}")

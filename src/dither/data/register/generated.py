@@ -1,7 +1,8 @@
 """A table for rehearsals, generated from the catalog alone: same schema, same limits, nobody in it.
 
 Invented rows in the declared domains go through registration like any others. Nothing is read but the catalog and the
-facts of public tables, so what a rehearsal shows is the same whatever the registered data is (privacy-rules 24).
+facts of public tables, so what a rehearsal shows is the same whatever the registered data is
+(rule rehearsals-read-no-data).
 """
 
 from __future__ import annotations

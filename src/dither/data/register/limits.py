@@ -1,7 +1,7 @@
 """Limits: which rows of an owner stay, by content alone.
 
 The order of an owner's rows is the digest of (installation key, owner, every declared column in catalog order, ordinal
-among identical rows) and nothing else: never rowid, file position or another owner's rows (privacy-rules 3).
+among identical rows) and nothing else: never rowid, file position or another owner's rows (rule rank-by-content).
 Proof: docs/proofs/stability.md#registration.
 """
 

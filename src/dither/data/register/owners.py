@@ -2,7 +2,7 @@
 
 A row has its own owner column, or the owner of the one row of another table that shares its key (foreign-key paths).
 A key of the parent that resolves to two owners stops registration: otherwise one person could claim, or delete, the
-rows of another (privacy-rules 8). Under (person, window) units the owner is the pair (privacy-rules 10).
+rows of another (rule owners-never-meet). Under (person, window) units the owner is the pair (rule every-window-pays).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def with_window(catalog: Catalog, table: Table, rows: str) -> str:
     """SQL: raw rows with the number of the window that each lies in, where the unit is a window and a path needs it.
 
     A row finds its owner in a row of the same window only. Otherwise taking away one window of a person would take away
-    the owners, hence the rows, of other windows (privacy-rules 10).
+    the owners, hence the rows, of other windows (rule every-window-pays).
     """
     if catalog.unit.column is None:
         return rows

@@ -7,7 +7,7 @@ An empty text is a null. Names of columns are schema; everything else of a sourc
 In CSV one line is one row and is read by itself: by one thread from the start (a parallel reader guesses whether its
 part begins inside quotes, and guesses by other people's rows), and every line is accounted for: a record that spans
 lines stops registration, since an unclosed quote would silently swallow the rows after it, and so does a carriage
-return inside a line. So nobody's row can change how another's is read (privacy-rules 19).
+return inside a line. So nobody's row can change how another's is read (rule rows-read-apart).
 """
 
 from __future__ import annotations

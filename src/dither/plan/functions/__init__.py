@@ -18,6 +18,7 @@ from dither.plan.expressions import Call, Column, Constant, Expression, Value
 from dither.plan.functions import choices, conditions, dates, numbers, rounding, text
 from dither.plan.functions.refused import REFUSED
 from dither.plan.functions.table import Arguments, Function
+from dither.rules import PrivacyRule
 
 __all__ = ["FAMILIES", "REFUSED", "TABLE", "Arguments", "Function", "arguments_of", "depth_of", "domain_of"]
 
@@ -34,7 +35,7 @@ MAX_DEPTH = 40
 def domain_of(expression: Expression, columns: Columns) -> Domain:
     """The domain of an expression over rows with these columns; refused where the table has no rule."""
     if depth_of(expression) > MAX_DEPTH:
-        raise RefusedError(f"nested deeper than {MAX_DEPTH} calls", rule="work is bounded")
+        raise RefusedError(f"nested deeper than {MAX_DEPTH} calls", rule=PrivacyRule.BOUNDED_WORK)
     return _domain(expression, columns)
 
 
@@ -52,13 +53,13 @@ def depth_of(expression: Expression) -> int:
 def _domain(expression: Expression, columns: Columns) -> Domain:
     if isinstance(expression, Column):
         if expression.name not in columns:
-            raise RefusedError(f"no column {expression.name}", rule="columns are declared")
+            raise RefusedError(f"no column {expression.name}", rule=PrivacyRule.DECLARED_NAMES)
         return columns[expression.name]
     if isinstance(expression, Value):
         return _constant(expression)
     if isinstance(expression, Call):
         return function_of(expression).result(arguments_of(expression, columns))
-    raise RefusedError(f"no rule for {type(expression).__name__}", rule="a node without a rule is refused")
+    raise RefusedError(f"no rule for {type(expression).__name__}", rule=PrivacyRule.NO_RULE)
 
 
 def function_of(call: Call) -> Function:
@@ -66,14 +67,14 @@ def function_of(call: Call) -> Function:
     if call.function in TABLE:
         return TABLE[call.function]
     why = REFUSED.get(call.function, "it is not in the table of functions")
-    raise RefusedError(f"{call.function} is refused: {why}", rule="a function without a rule is refused")
+    raise RefusedError(f"{call.function} is refused: {why}", rule=PrivacyRule.LISTED_FUNCTIONS)
 
 
 def arguments_of(call: Call, columns: Columns) -> Arguments:
     """The arguments of a call; ids are never read, but for whether there is one."""
     domains = tuple(_domain(argument, columns) for argument in call.arguments)
     if any(domain.kind == "id" for domain in domains) and call.function not in ("is_null", "is_not_null"):
-        raise RefusedError(f"{call.function} of an id: ids name people or rows", rule="ids are never read")
+        raise RefusedError(f"{call.function} of an id: ids name people or rows", rule=PrivacyRule.IDS_NEVER_READ)
     constants: tuple[Constant | None, ...] = tuple(
         argument.value if isinstance(argument, Value) else None for argument in call.arguments
     )
@@ -98,4 +99,4 @@ def _constant(value: Value) -> Domain:
             and limits[value.kind][0] <= fraction <= limits[value.kind][1]
         ):
             return Domain(value.kind, False, int(fraction), int(fraction))
-    raise RefusedError(f"no constant {value.kind} {ascii(value.value)[:40]}", rule="constants are of their kind")
+    raise RefusedError(f"no constant {value.kind} {ascii(value.value)[:40]}", rule=PrivacyRule.TYPES)

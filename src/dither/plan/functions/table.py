@@ -15,6 +15,7 @@ from typing import Literal
 from dither.errors import RefusedError
 from dither.plan.domain import Domain
 from dither.plan.expressions import Constant, Kind
+from dither.rules import PrivacyRule
 
 NullRule = Literal["null if an argument is", "skips nulls", "never null", "three-valued", "null if it says so"]
 
@@ -32,7 +33,7 @@ class Arguments:
         return any(domain.nullable for domain in self.domains)
 
     def refuse(self, why: str) -> RefusedError:
-        return RefusedError(f"{self.function}: {why}", rule="functions take their declared arguments")
+        return RefusedError(f"{self.function}: {why}", rule=PrivacyRule.ARGUMENTS)
 
     def expect(self, *kinds: tuple[Kind, ...] | Kind) -> None:
         """Check number and kinds of the arguments."""

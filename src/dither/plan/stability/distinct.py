@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dither.errors import RefusedError
 from dither.plan.stability.owned import Loose, Node, Owned, Public
+from dither.rules import PrivacyRule
 
 
 def distinct_public(source: Public, columns: Iterable[str]) -> Public:
@@ -27,11 +28,11 @@ def distinct_rows(source: Node, per_unit: bool) -> Node:
     Loose(rows=1, most=64)
     """
     if isinstance(source, Public):
-        raise RefusedError("DISTINCT per owner of a public table", rule="a node without a rule is refused")
+        raise RefusedError("DISTINCT per owner of a public table", rule=PrivacyRule.NO_RULE)
     if isinstance(source, Owned):
         if per_unit:
             return Owned(source.distinct, source.distinct, source.most, source.grouped)
         return Loose(source.distinct, source.most)
     if per_unit:
-        raise RefusedError("DISTINCT per owner of rows without an owner", rule="a loose node has no owner again")
+        raise RefusedError("DISTINCT per owner of rows without an owner", rule=PrivacyRule.LOST_OWNER)
     return source

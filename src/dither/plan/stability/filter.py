@@ -23,7 +23,7 @@ def filter_rows(source: Node) -> Node:
 
 
 def filter_columns(source: Columns, condition: Condition) -> Columns:
-    """Bounds narrow by what every row meets; lowering moves the values into them (privacy-rules 27)."""
+    """Bounds narrow by what every row meets; lowering moves the values into them (rule clamp-to-priced-bounds)."""
     columns = dict(source)
     for conjunct in conjuncts(condition):
         if isinstance(conjunct, Compare) and isinstance(conjunct.constant, Fraction):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dither.errors import RefusedError
 from dither.plan.stability.owned import Loose, Node, Owned, Public
+from dither.rules import PrivacyRule
 
 
 def group_rows(source: Node, keys: tuple[str, ...]) -> Loose:
@@ -13,8 +14,8 @@ def group_rows(source: Node, keys: tuple[str, ...]) -> Loose:
     Loose(rows=6, most=50)
     """
     if isinstance(source, Public):
-        raise RefusedError("GROUP BY of a public table alone", rule="a node without a rule is refused")
+        raise RefusedError("GROUP BY of a public table alone", rule=PrivacyRule.NO_RULE)
     if not keys:
-        raise RefusedError("a grand total inside a plan", rule="one row per key that occurs")
+        raise RefusedError("a grand total inside a plan", rule=PrivacyRule.TOTALS)
     touched = source.groups(keys) if isinstance(source, Owned) else source.rows
     return Loose(2 * touched, source.most)

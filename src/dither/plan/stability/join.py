@@ -7,8 +7,7 @@ from dataclasses import replace
 from dither.errors import RefusedError
 from dither.plan.domain import Columns, Domain, check_name
 from dither.plan.stability.owned import Node, Owned, Public
-
-_RULE = "no row meets another owner's row"
+from dither.rules import PrivacyRule
 
 
 def join_rows(left: Node, right: Node, kind: str, *, right_per_left: int, left_per_right: int) -> Owned:
@@ -25,12 +24,12 @@ def join_rows(left: Node, right: Node, kind: str, *, right_per_left: int, left_p
     25
     """
     if not isinstance(left, Owned):
-        raise RefusedError("the left side of a join has no owner any more", rule=_RULE)
+        raise RefusedError("the left side of a join has no owner any more", rule=PrivacyRule.OWNERS_APART)
     matches = right_per_left if kind == "inner" else max(1, right_per_left)
     if isinstance(right, Public):
         return Owned(left.rows * matches, left.distinct * matches, left.most * matches)
     if not isinstance(right, Owned):
-        raise RefusedError("the right side of a join has no owner any more", rule=_RULE)
+        raise RefusedError("the right side of a join has no owner any more", rule=PrivacyRule.OWNERS_APART)
     kept = 0 if kind == "inner" else left.rows
     rows = min(left.rows * matches, kept + right.rows * left_per_right)
     distinct = min(rows, left.distinct * max(1, right.distinct) if kind == "left" else left.distinct * right.distinct)
@@ -41,9 +40,11 @@ def join_columns(left: Columns, right: Columns, on: tuple[tuple[str, str], ...],
     """The columns of both; a right one paired with one of its own name is left out, other equal names are refused."""
     for left_key, right_key in on:
         if left_key not in left or right_key not in right:
-            raise RefusedError(f"a join by {left_key} = {right_key}, which are no columns", rule="columns are declared")
+            raise RefusedError(
+                f"a join by {left_key} = {right_key}, which are no columns", rule=PrivacyRule.DECLARED_NAMES
+            )
         if not comparable(left[left_key], right[right_key]):
-            raise RefusedError(f"{left_key} and {right_key} are of different kinds", rule="types are declared")
+            raise RefusedError(f"{left_key} and {right_key} are of different kinds", rule=PrivacyRule.TYPES)
     paired = {right_key for left_key, right_key in on if left_key == right_key}
     columns = dict(left)
     for name, domain in right.items():

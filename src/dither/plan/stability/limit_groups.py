@@ -7,6 +7,7 @@ from dataclasses import replace
 from dither.errors import RefusedError
 from dither.plan.domain import Columns, is_stored
 from dither.plan.stability.owned import Grouped, Node, Owned
+from dither.rules import PrivacyRule
 
 
 def limit_rows(source: Node, keys: tuple[str, ...], groups: int) -> Owned:
@@ -16,9 +17,9 @@ def limit_rows(source: Node, keys: tuple[str, ...], groups: int) -> Owned:
     3
     """
     if not isinstance(source, Owned):
-        raise RefusedError("groups per unit of rows without an owner", rule="a loose node has no owner again")
+        raise RefusedError("groups per unit of rows without an owner", rule=PrivacyRule.LOST_OWNER)
     if type(groups) is not int or groups < 1 or not keys:
-        raise RefusedError("at least one group and one key", rule="parameters have a range")
+        raise RefusedError("at least one group and one key", rule=PrivacyRule.PARAMETER_RANGES)
     bound = Grouped(frozenset(keys), min(groups, source.groups(keys)), source.rows_per_group(keys))
     return replace(source, grouped=(*source.grouped, bound))
 
@@ -27,6 +28,6 @@ def check_keys(keys: tuple[str, ...], columns: Columns) -> None:
     """Keys have an index: a stored integer, or an undeclared label with the index that registration stored."""
     for key in keys:
         if key not in columns:
-            raise RefusedError(f"no column {key}", rule="columns are declared")
+            raise RefusedError(f"no column {key}", rule=PrivacyRule.DECLARED_NAMES)
         if not is_stored(columns[key]) and not columns[key].undeclared:
-            raise RefusedError(f"{key} cannot be a key: it is a {columns[key].kind}", rule="keys have an index")
+            raise RefusedError(f"{key} cannot be a key: it is a {columns[key].kind}", rule=PrivacyRule.ALL_KEYS)

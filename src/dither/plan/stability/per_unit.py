@@ -9,6 +9,7 @@ from dither.plan.aggregates import aggregate_domain
 from dither.plan.algebra import Named
 from dither.plan.domain import Columns, check_name, is_stored
 from dither.plan.stability.owned import Grouped, Node, Owned
+from dither.rules import PrivacyRule
 
 
 def per_unit_rows(source: Node, keys: tuple[str, ...], columns: Columns) -> Owned:
@@ -18,7 +19,7 @@ def per_unit_rows(source: Node, keys: tuple[str, ...], columns: Columns) -> Owne
     1
     """
     if not isinstance(source, Owned):
-        raise RefusedError("aggregates per unit of rows without an owner", rule="a loose node has no owner again")
+        raise RefusedError("aggregates per unit of rows without an owner", rule=PrivacyRule.LOST_OWNER)
     values = (
         prod(_values(columns, key) for key in keys) if all(is_stored(columns[key]) for key in keys) else source.rows
     )

@@ -9,6 +9,7 @@ from dither.plan.algebra import Call, Column, Named, Value
 from dither.plan.domain import Columns, check_name
 from dither.plan.functions import domain_of
 from dither.plan.stability.owned import Grouped, Node, Owned, Public
+from dither.rules import PrivacyRule
 
 
 def project_rows(source: Node, columns: tuple[Named, ...]) -> Node:
@@ -42,8 +43,8 @@ def project_columns(source: Columns, columns: tuple[Named, ...]) -> Columns:
     for column in columns:
         check_name(column.name, domains)
         if not isinstance(column.of, (Column, Value, Call)):
-            raise RefusedError("a projection holds expressions", rule="a node without a rule is refused")
+            raise RefusedError("a projection holds expressions", rule=PrivacyRule.NO_RULE)
         domains[column.name] = domain_of(column.of, source)
     if not domains:
-        raise RefusedError("a projection without columns", rule="a node without a rule is refused")
+        raise RefusedError("a projection without columns", rule=PrivacyRule.NO_RULE)
     return domains

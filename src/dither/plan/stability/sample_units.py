@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from dither.errors import RefusedError
 from dither.plan.stability.owned import Node, Owned
+from dither.rules import PrivacyRule
 
 
 def sample_rows(source: Node, rate: Fraction) -> Owned:
@@ -15,7 +16,7 @@ def sample_rows(source: Node, rate: Fraction) -> Owned:
     True
     """
     if not isinstance(source, Owned):
-        raise RefusedError("a sample by unit of rows without an owner", rule="a loose node has no owner again")
+        raise RefusedError("a sample by unit of rows without an owner", rule=PrivacyRule.LOST_OWNER)
     if not isinstance(rate, Fraction) or not 0 < rate < 1:
-        raise RefusedError(f"a sampling rate of {rate}: it lies between 0 and 1", rule="parameters have a range")
+        raise RefusedError(f"a sampling rate of {rate}: it lies between 0 and 1", rule=PrivacyRule.PARAMETER_RANGES)
     return source

@@ -7,6 +7,7 @@ from dither.errors import RefusedError
 from dither.plan.domain import Columns, declared_domain
 from dither.plan.facts import Facts
 from dither.plan.stability.owned import Node, Owned, Public
+from dither.rules import PrivacyRule
 
 
 def scan_rows(table: Table) -> Node:
@@ -14,7 +15,7 @@ def scan_rows(table: Table) -> Node:
     if table.kind == "public":
         return Public(table.name)
     if table.rows_per_unit is None or table.max_rows is None:
-        raise RefusedError(f"{table.name} has no limit of rows per unit", rule="a private table is limited")
+        raise RefusedError(f"{table.name} has no limit of rows per unit", rule=PrivacyRule.LIMITED_ROWS)
     return Owned(table.rows_per_unit, most=table.max_rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dither.errors import RefusedError
 from dither.plan.domain import Columns, hull
 from dither.plan.stability.owned import Loose, Node, Owned, Public
+from dither.rules import PrivacyRule
 
 
 def union_rows(left: Node, right: Node, distinct: int) -> Node:
@@ -14,7 +15,7 @@ def union_rows(left: Node, right: Node, distinct: int) -> Node:
     Owned(rows=2, distinct=1, most=20, grouped=())
     """
     if isinstance(left, Public) or isinstance(right, Public):
-        raise RefusedError("a union with a public table: its rows have no owner", rule="every row has one owner")
+        raise RefusedError("a union with a public table: its rows have no owner", rule=PrivacyRule.ONE_OWNER)
     if isinstance(left, Owned) and isinstance(right, Owned):
         return Owned(left.rows + right.rows, distinct, left.most + right.most)
     return Loose(left.rows + right.rows, left.most + right.most)
@@ -23,5 +24,5 @@ def union_rows(left: Node, right: Node, distinct: int) -> Node:
 def union_columns(left: Columns, right: Columns) -> Columns:
     """Equal names in equal order; each column holds what either side's holds."""
     if list(left) != list(right):
-        raise RefusedError("the sides of a union have different columns", rule="columns are declared")
+        raise RefusedError("the sides of a union have different columns", rule=PrivacyRule.DECLARED_NAMES)
     return {name: hull((left[name], right[name]), name) for name in left}

@@ -32,6 +32,7 @@ from dither.privacy.charges.sampled import (
 )
 from dither.privacy.losses import Loss
 from dither.privacy.noise.enclosure import exp_minus
+from dither.rules import PrivacyRule
 
 Pair = tuple[Fraction, Fraction]
 _ZERO = Fraction(0)
@@ -320,5 +321,5 @@ def _refuse(loss: Loss, rule: str, fits: str, why: str | None = None) -> NoRetur
     reason = why or _WHY.get(type(loss), "no rule is proved for it")
     raise RefusedError(
         f"{article} {rule} pot cannot pay for {type(loss).__name__}: {reason}. What fits: {fits}",
-        rule="privacy-rules 14",
+        rule=PrivacyRule.POT_RULE,
     )

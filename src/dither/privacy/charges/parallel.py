@@ -2,7 +2,7 @@
 
 One unit lies in one part, so under add/remove only that part's total counts, whichever it is. Under
 replace a unit may leave one part and enter another, so two totals count. Proof:
-docs/proofs/filters.md, theorem 5 (privacy-rules 15).
+docs/proofs/filters.md, theorem 5 (rule parts-follow-the-unit).
 """
 
 from __future__ import annotations

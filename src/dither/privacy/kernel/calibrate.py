@@ -29,6 +29,7 @@ from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.losses import Loss, compose
 from dither.privacy.mechanisms.protocol import Mechanism
 from dither.privacy.mechanisms.step_terms import Measure, StepTerms
+from dither.rules import PrivacyRule
 
 _INT64 = 2**63 - 1
 _DECIMAL = 10**38 - 1
@@ -37,7 +38,6 @@ MOST_QUANTILE_CELLS = 10_000
 MOST_COLUMNS = 1_000
 MOST_NUMBERS = 20_000_000
 MOST_HELD = 1_000_000
-_NO_RULE = "a node without a rule is refused"
 _LESS = 1 - Fraction(1, 2**20)
 _MOST_STEPS = 512
 _MOST_HALVINGS = 64
@@ -102,9 +102,9 @@ def _measure(request: Request) -> Measure:
     if all("rho" in family.measures for family in families):
         return "rho"
     if has_epsilon:
-        raise RefusedError("Laplace noise is priced in epsilon: ask with epsilon=", rule="one price, one measure")
+        raise RefusedError("Laplace noise is priced in epsilon: ask with epsilon=", rule=PrivacyRule.ONE_MEASURE)
     names = sorted({family.name for family in families})
-    raise RefusedError(f"no rule for the families {names}", rule=_NO_RULE)
+    raise RefusedError(f"no rule for the families {names}", rule=PrivacyRule.NO_RULE)
 
 
 def _budget(price: Price, measure: Measure, delta: Fraction) -> Fraction:
@@ -150,7 +150,7 @@ def _count_quantile_cells(analysed: AnalysedQuery) -> int:
     if cells > MOST_QUANTILE_CELLS:
         raise RefusedError(
             f"a quantile in each of {cells} cells: at most {MOST_QUANTILE_CELLS}. Group by fewer keys",
-            rule="work is bounded",
+            rule=PrivacyRule.BOUNDED_WORK,
         )
     return cells
 
@@ -161,7 +161,7 @@ def _count_cells(analysed: AnalysedQuery) -> int:
         raise RefusedError(
             f"{analysed.cells} declared keys for each key that is not listed: at most {MOST_CELLS_PER_KEY}. Group by "
             "fewer",
-            rule="work is bounded",
+            rule=PrivacyRule.BOUNDED_WORK,
         )
     return analysed.cells
 
@@ -171,10 +171,10 @@ def check_keys(request: Request, analyses: Analyses) -> list[AnalysedQuery]:
     selection over the same rows and keys."""
     asked = sum(len(getattr(step.query, "columns", ())) or 1 for step in request.steps)
     if asked > MOST_COLUMNS:
-        raise RefusedError(f"{asked} aggregates in one request: at most {MOST_COLUMNS}", rule="work is bounded")
+        raise RefusedError(f"{asked} aggregates in one request: at most {MOST_COLUMNS}", rule=PrivacyRule.BOUNDED_WORK)
     selections = [step.query for step in request.steps if isinstance(step.query, Keys)]
     if len({(query.plan, query.keys) for query in selections}) != len(selections):
-        raise RefusedError("a selection of keys twice", rule=_NO_RULE)
+        raise RefusedError("a selection of keys twice", rule=PrivacyRule.NO_RULE)
     queries = [_check_step(step, selections, analyses) for step in request.steps]
     _check_columns(request)
     return queries
@@ -189,24 +189,24 @@ def _check_columns(request: Request) -> None:
             answered.setdefault(step.measured.hash, set()).update(columns)
     for step in request.steps:
         if isinstance(step.measured, Cells) and len(answered[step.measured.hash]) < len(step.measured.columns):
-            raise RefusedError("a column is measured that no step answers", rule=_NO_RULE)
+            raise RefusedError("a column is measured that no step answers", rule=PrivacyRule.NO_RULE)
 
 
 def _check_step(step: Step, selections: list[Keys], analyses: Analyses) -> AnalysedQuery:
     query = step.query
     family = FAMILIES.get(step.family) if isinstance(step.family, str) else None
     if family is None or type(query) is not family.answers:
-        raise RefusedError(f"no rule for {type(query).__name__} by {step.family!r}", rule=_NO_RULE)
+        raise RefusedError(f"no rule for {type(query).__name__} by {step.family!r}", rule=PrivacyRule.NO_RULE)
     analysed = analyses.analyse_query(query)
     if isinstance(query, Keys):
         if not query.keys or analysed.unlisted != query.keys:
-            raise RefusedError("listed keys are all returned, never selected", rule="listed keys are all returned")
+            raise RefusedError("listed keys are all returned, never selected", rule=PrivacyRule.ALL_KEYS)
     elif analysed.unlisted and not any(
         (selection.plan, selection.keys) == (query.plan, analysed.unlisted) for selection in selections
     ):
         raise RefusedError(
             f"{', '.join(analysed.unlisted)} needs a selection of keys over the same rows",
-            rule="undeclared keys go through key selection",
+            rule=PrivacyRule.KEY_SELECTION,
         )
     return analysed
 
@@ -217,7 +217,7 @@ def _check_delta(selections: int, delta: Fraction) -> None:
             "keys that are not listed in the catalog are shown by private key selection, which needs a delta, and this "
             "pot states none: list the keys in the catalog, or ask from a pot opened with --delta-per-question (rule "
             "approx) or --delta-selection (rule zcdp)",
-            rule="privacy-rules 14",
+            rule=PrivacyRule.POT_RULE,
         )
 
 
@@ -236,13 +236,14 @@ def _check_numbers(queries: list[AnalysedQuery]) -> None:
         numbers += analysed.width * analysed.cells
     if numbers > MOST_NUMBERS:
         raise RefusedError(
-            f"{numbers:,} numbers in one answer: at most {MOST_NUMBERS:,}. Group by fewer keys", rule="work is bounded"
+            f"{numbers:,} numbers in one answer: at most {MOST_NUMBERS:,}. Group by fewer keys",
+            rule=PrivacyRule.BOUNDED_WORK,
         )
     if held > MOST_HELD:
         raise RefusedError(
             f"distinct values, keys or quantiles over {held:,} rows of one unit: at most {MOST_HELD:,}. Limit the rows "
             "of a person first, or ask for fewer of them in one question",
-            rule="work is bounded",
+            rule=PrivacyRule.BOUNDED_WORK,
         )
 
 
@@ -254,7 +255,7 @@ def _rho(price: Price, delta: Fraction) -> Fraction:
         raise RefusedError(
             "Gaussian noise has no epsilon at delta 0, and this pot states none per question: ask with Laplace noise, "
             "or rho= in a zCDP pot",
-            rule="privacy-rules 14",
+            rule=PrivacyRule.POT_RULE,
         )
     assert price.epsilon is not None
     return rho_within(price.epsilon, delta)

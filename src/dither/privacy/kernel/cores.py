@@ -1,4 +1,4 @@
-"""No core dumps: a crash must not write exact values or keys to a disk (privacy-rules 20).
+"""No core dumps: a crash must not write exact values or keys to a disk (rule exact-values-stay).
 
 A soft limit of one byte, not zero: zero stops a dump into a file, but Linux still pipes the whole process to a crash
 handler; one byte stops both (core(5)). What a handler could still ask for is emptied by the dump filter. Debuggers,

@@ -32,6 +32,7 @@ from dither.privacy.mechanisms.key_selection import TruncatedGeometricKeys
 from dither.privacy.mechanisms.laplace import IntegerLaplace
 from dither.privacy.mechanisms.quantile_families import build_by_exponential, build_by_permute_and_flip
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
+from dither.rules import PrivacyRule
 
 __all__ = [
     "FAMILIES",
@@ -42,7 +43,6 @@ __all__ = [
     "joint_families",
     "noise_families",
 ]
-_NO_RULE = "a node without a rule is refused"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,9 @@ def build_box(terms: StepTerms) -> Built:
     query = terms.query
     assert isinstance(query, Cells)
     if not 2 <= len(query.columns) <= MOST_SIDES:
-        raise RefusedError(f"box noise is for 2 to {MOST_SIDES} numbers, got {len(query.columns)}", rule=_NO_RULE)
+        raise RefusedError(
+            f"box noise is for 2 to {MOST_SIDES} numbers, got {len(query.columns)}", rule=PrivacyRule.NO_RULE
+        )
     moved = terms.analysed.box
     return Built(IntegerBox.for_epsilon(terms.share, moved.sides, moved.rows, **terms.adjacency))
 
@@ -171,7 +173,7 @@ def choose_family(query: Query, measure: Measure, allow_epsilon_only: bool) -> M
         is_allowed = allow_epsilon_only or not family.needs_epsilon_pots
         if is_allowed and measure in family.measures and family.serves(query):
             return family
-    raise RefusedError(f"no rule for {type(query).__name__} in {measure}", rule=_NO_RULE)
+    raise RefusedError(f"no rule for {type(query).__name__} in {measure}", rule=PrivacyRule.NO_RULE)
 
 
 def noise_families(measures: set[Measure], allow_epsilon_only: bool) -> list[MechanismFamily]:

@@ -13,10 +13,10 @@ from dither.errors import RefusedError
 from dither.privacy.kernel.steward_log import log_incident
 from dither.privacy.ledger import Ledger, Reservation
 from dither.privacy.ledger.rows import REFUSED_MEANWHILE
-from dither.privacy.ledger.store import ABANDONED, ONE_INCIDENT, SUSPENDED
+from dither.privacy.ledger.store import ABANDONED, SUSPENDED
+from dither.rules import PrivacyRule
 
 FAILED = "failed_after_reserve"
-CAPPED = "incidents are capped"
 
 
 class Incidents:
@@ -47,13 +47,13 @@ class Incidents:
                 try:
                     self._ledger.record_incident(*self._unrecorded[0])
                 except RefusedError as error:
-                    if error.rule != ONE_INCIDENT:  # recorded after all, only its head was not
+                    if error.rule != PrivacyRule.ONE_INCIDENT:  # recorded after all, only its head was not
                         raise
                 self._unrecorded.pop(0)
         if is_suspended or (had_unrecorded and self._ledger.is_suspended(pot)):
-            raise RefusedError(SUSPENDED, rule=CAPPED)
+            raise RefusedError(SUSPENDED, rule=PrivacyRule.INCIDENTS_CAPPED)
 
 
 def _is_suspension(error: BaseException | None) -> bool:
     """Whether an answer was held back because of another failure: that is none of its own."""
-    return isinstance(error, RefusedError) and error.rule == CAPPED
+    return isinstance(error, RefusedError) and error.rule == PrivacyRule.INCIDENTS_CAPPED

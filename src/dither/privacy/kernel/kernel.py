@@ -38,6 +38,7 @@ from dither.privacy.ledger.records import public_id
 from dither.privacy.ledger.writer import Seal
 from dither.privacy.noise import SystemSource
 from dither.privacy.noise.source import fresh_bytes
+from dither.rules import PrivacyRule
 from dither.state import State
 
 __all__ = ["Kernel", "KernelStep", "Priced", "Release", "Values"]
@@ -99,7 +100,7 @@ class Kernel:
         if len(path) == 1 and path[0].policy == "separate":
             raise RefusedError(
                 f"groups are kept apart here: ask from a group's own pot, not from {request.pot!r}, which sees all",
-                rule="privacy-rules 12",
+                rule=PrivacyRule.PAID_VALUES,
             )
         refuse_shared_pots(view)
         check_parts(request, path, at.catalog, at.number)
@@ -216,7 +217,7 @@ class Kernel:
         """The copy of one registered version with its own catalog, opened read-only, or left by a question before."""
         if os.getpid() != self._process:
             raise RefusedError(
-                "a connection is not inherited by a forked process: connect again", rule="engines do not fork"
+                "a connection is not inherited by a forked process: connect again", rule=PrivacyRule.NO_FORK
             )
         load_arrow()
         while True:
@@ -239,7 +240,7 @@ class Kernel:
 
 def _refuse_rehearsal(priced: Priced) -> None:
     if priced.at.context == DRY_RUN:
-        raise RefusedError("a dry run is rehearsed, never released", rule="a rehearsal touches no registered data")
+        raise RefusedError("a dry run is rehearsed, never released", rule=PrivacyRule.REHEARSAL)
 
 
 def now() -> str:
@@ -256,7 +257,7 @@ def refuse_shared_pots(view: LedgerView) -> None:
     if asked.kind == "partition" or is_window:
         raise RefusedError(
             f"pot {asked.name!r} pays for what others ask: ask from one of its parts, or from a pot of your own",
-            rule="privacy-rules 12",
+            rule=PrivacyRule.PAID_VALUES,
         )
 
 

@@ -28,8 +28,7 @@ from dither.privacy.kernel.release import Priced, Values, table_bytes
 from dither.privacy.kernel.request import Request
 from dither.privacy.kernel.windows import paying
 from dither.privacy.losses import Composed, Loss, Repeated
-
-_RULE = "a lease serves its plan, in order, in one process"
+from dither.rules import PrivacyRule
 
 
 def events(planned: Loss) -> Iterator[Loss]:
@@ -98,22 +97,24 @@ class Lease:
     def _next(self, request: Request) -> Priced:
         """The request priced, if it is the next step of this plan."""
         if request.pot != self._pot:
-            raise RefusedError(f"this lease was paid by {self._pot!r}, not {request.pot!r}", rule=_RULE)
+            raise RefusedError(f"this lease was paid by {self._pot!r}, not {request.pot!r}", rule=PrivacyRule.LEASE)
         self._kernel.check_incidents(self._pot)
         priced = self._kernel.price(request)
         if priced.at != self._at:
-            raise RefusedError("another version was registered since: this lease is over", rule=_RULE)
+            raise RefusedError("another version was registered since: this lease is over", rule=PrivacyRule.LEASE)
         if priced.loss != self._expected:
-            raise RefusedError(f"the plan has {self._expected!r} next, this step is {priced.loss!r}", rule=_RULE)
+            raise RefusedError(
+                f"the plan has {self._expected!r} next, this step is {priced.loss!r}", rule=PrivacyRule.LEASE
+            )
         for each in priced.steps:
             self._measurer.prepare(each.step.query)
         return priced
 
     def _check_alive(self) -> None:
         if not self.is_of_this_process:
-            raise RefusedError("a lease is not inherited by a forked process", rule=_RULE)
+            raise RefusedError("a lease is not inherited by a forked process", rule=PrivacyRule.LEASE)
         if not self._open:
-            raise RefusedError("this lease is over", rule=_RULE)
+            raise RefusedError("this lease is over", rule=PrivacyRule.LEASE)
 
     @property
     def is_of_this_process(self) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a request reads one part of a partition only (privacy-rules 15).
+"""Whether a request reads one part of a partition only (rule parts-follow-the-unit).
 
 A part's pot pays for questions about the units whose value of one column is the part's. That needs the column to be a
 function of the *unit*: one row per owner in that table, and the registered version for which the partition was opened,
@@ -29,8 +29,7 @@ from dither.plan.algebra import (
 )
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Pot
-
-_RULE = "privacy-rules 15"
+from dither.rules import PrivacyRule
 
 
 def check_parts(request: Request, way: tuple[Pot, ...], catalog: Catalog, version: int) -> None:
@@ -46,7 +45,7 @@ def check_parts(request: Request, way: tuple[Pot, ...], catalog: Catalog, versio
                 raise RefusedError(
                     f"pot {part.name!r} pays for questions about {table} WHERE {column} = {part.value!r} only: "
                     "add that condition, or ask from the pot above",
-                    rule=_RULE,
+                    rule=PrivacyRule.PARTS,
                 )
 
 
@@ -58,20 +57,20 @@ def check_partition(partition: Pot, catalog: Catalog, version: int) -> None:
         table = catalog.table(name)
         declared = table.column(column)
     except KeyError:
-        raise RefusedError(f"there is no column {partition.column}", rule=_RULE) from None
+        raise RefusedError(f"there is no column {partition.column}", rule=PrivacyRule.PARTS) from None
     if (table.name, declared.name) != (name, column):
-        raise RefusedError(f"write {table.name}.{declared.name}, not {partition.column}", rule=_RULE)
+        raise RefusedError(f"write {table.name}.{declared.name}, not {partition.column}", rule=PrivacyRule.PARTS)
     if table.kind != "private" or table.rows_per_unit != 1:
         raise RefusedError(
             f"{name} may hold several rows of one {catalog.unit.label}, who would then lie in several parts: "
             "a partition is a column of a table with one row per unit",
-            rule=_RULE,
+            rule=PrivacyRule.PARTS,
         )
     if partition.version != version:
         raise RefusedError(
             f"pot {partition.name!r} was opened for version {partition.version}; version {version} may have moved "
             "people between parts. The steward opens a new partition",
-            rule=_RULE,
+            rule=PrivacyRule.PARTS,
         )
 
 

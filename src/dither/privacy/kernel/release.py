@@ -88,7 +88,7 @@ class Release:
 
 
 def repeat_key(request: Request, steps: tuple[Calibrated, ...], loss: Loss, delta: Fraction, at: Version) -> str:
-    """The hash under which a release is stored: all that its law depends on, and nothing else (privacy-rules 12).
+    """The hash under which a release is stored: all that its law depends on, and nothing else (rule values-for-payers).
 
     Lineage, version, catalog (bounds, limits, domains), unit, neighbours, queries, families, weights, price, delta, the
     exact mechanisms and their loss, the meaning of losses. Not the pot: another group may pay for the same answer.

@@ -1,4 +1,4 @@
-"""Free repeats: the stored release where one answers the request (privacy-rules 12). No data is read."""
+"""Free repeats: the stored release where one answers the request (rule values-for-payers). No data is read."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Python delivers signals to the main thread, and cancellation to the thread that asked. A question
 that was charged must end in a stored answer whoever loses patience, so the steps from RESERVE to
-COMMIT run here, and an interrupt of the caller is raised after them (privacy-rules 46).
+COMMIT run here, and an interrupt of the caller is raised after them (rule interrupts-wait).
 
 The threads are our own: an interrupt inside `ThreadPoolExecutor.submit` can leave it a thread that
 nobody ends, for which Python's exit then waits for ever.
@@ -24,6 +24,7 @@ from typing import Any, Generic, TypeVar
 from weakref import ref
 
 from dither.errors import RefusedError
+from dither.rules import PrivacyRule
 
 GUARDS = 6
 MOST_IDLE = 8
@@ -87,7 +88,7 @@ class _Running:
     def add(self, job: _Job[Any]) -> None:
         with self._lock:
             if self._is_ending:
-                raise RefusedError(_NO_THREAD, rule=_RULE)
+                raise RefusedError(_NO_THREAD, rule=PrivacyRule.INTERRUPTS)
             self._jobs.add(job)
 
     def discard(self, job: _Job[Any]) -> None:
@@ -107,7 +108,6 @@ _NO_THREAD = (
     "no thread can be started, since Python is ending or the system has none left. "
     "Nothing was spent: ask from a running program"
 )
-_RULE = "no interrupt reaches a charged question"
 _running = _Running()
 atexit.register(_running.outlast)
 os.register_at_fork(after_in_child=_running.start_anew)
@@ -147,7 +147,7 @@ class Uninterrupted:
         if os.getpid() != self._process:
             raise RefusedError(
                 "a connection is not inherited by a forked process: connect again",
-                rule="engines do not fork",
+                rule=PrivacyRule.NO_FORK,
             )
         job = _Job(work)
         try:
@@ -189,7 +189,7 @@ class Uninterrupted:
 
 def _refuse_without_thread(error: BaseException) -> None:
     if isinstance(error, RuntimeError):
-        raise RefusedError(_NO_THREAD, rule=_RULE)
+        raise RefusedError(_NO_THREAD, rule=PrivacyRule.INTERRUPTS)
 
 
 def _outlast(job: _Job[T], guards: int = GUARDS) -> BaseException | None:

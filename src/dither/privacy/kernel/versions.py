@@ -10,6 +10,7 @@ from dither.errors import DitherError, RefusedError
 from dither.plan.facts import load_facts
 from dither.privacy.kernel.release import Version
 from dither.privacy.ledger import Ledger
+from dither.rules import PrivacyRule
 from dither.state import State
 
 
@@ -22,6 +23,6 @@ def newest(ledger: Ledger, state: State) -> Version:
     tree = json.loads((folder / "catalog.json").read_text(encoding="utf-8"), parse_float=str)
     facts = load_facts(folder)
     if (digest(tree), facts.hash) != (registered.catalog_hash, registered.public["facts_hash"]):
-        raise RefusedError("the stored catalog is not the registered one", rule="the ledger holds its hash")
+        raise RefusedError("the stored catalog is not the registered one", rule=PrivacyRule.CATALOG)
     context = str(registered.public["context"])
     return Version(registered.version, read_catalog(tree), registered.catalog_hash, context, facts)

@@ -1,4 +1,4 @@
-"""Budgets per window, for (person, window) units: which windows there are, and which a plan could touch (rule 10).
+"""Budgets per window, for (person, window) units: which there are, which a plan could touch (rule every-window-pays).
 
 The owner of a registered row is the pair (window, person), so a unit lies in one window whatever the rest of the data
 says. Every operator that keeps owners works inside one pair; hence a plan whose rows were all kept by a condition on
@@ -34,6 +34,7 @@ from dither.plan.domain import Columns, Domain, declared_domain, hull, narrowed
 from dither.plan.facts import NO_FACTS
 from dither.privacy.kernel.request import Request
 from dither.privacy.ledger import Pot
+from dither.rules import PrivacyRule
 
 MOST = 2000
 _DAY = datetime.timedelta(days=1)
@@ -64,7 +65,7 @@ def windows_of(catalog: Catalog) -> Windows | None:
         raise RefusedError(
             f"{high - low + 1} windows of a {unit.every}: at most {MOST} have pots of their own. Take longer windows, "
             f"narrow the bounds of {unit.column}, or keep one total for all",
-            rule="work is bounded",
+            rule=PrivacyRule.BOUNDED_WORK,
         )
     labels = tuple(_label(number, unit) for number in range(low, high + 1))
     return Windows(f"*.{unit.column} every {unit.every} {unit.offset_seconds or 0:+d}s", labels, low)
@@ -146,7 +147,7 @@ def _walk(plan: Plan, catalog: Catalog) -> tuple[Span | None, Columns]:
             return _walk(plan.source, catalog)
         case Distinct() | Group():  # no row has an owner any more: nothing above says more about windows
             return _walk(plan.source, catalog)[0], {}
-    raise RefusedError(f"no rule for {type(plan).__name__}", rule="a node without a rule is refused")
+    raise RefusedError(f"no rule for {type(plan).__name__}", rule=PrivacyRule.NO_RULE)
 
 
 def _meet(one: Span | None, other: Span) -> Span:

@@ -10,9 +10,10 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from dither.errors import RefusedError
 from dither.privacy.ledger import tables
-from dither.privacy.ledger.database import DURABLE, Database, Transaction
+from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.postgres import ABOUT, Postgres
 from dither.privacy.ledger.sqlite import SQLite, sync_directory
+from dither.rules import PrivacyRule
 
 
 def create_schema(database: Database) -> None:
@@ -41,8 +42,8 @@ def _create_sqlite(path: Path) -> None:
     except OSError as error:
         if path.is_file():
             message = f"{path} exists already: a ledger is never replaced, since what was spent stays spent"
-            raise RefusedError(message, rule=DURABLE) from None
-        raise RefusedError(f"the ledger {path} cannot be created: {error.strerror}", rule=DURABLE) from None
+            raise RefusedError(message, rule=PrivacyRule.DURABLE) from None
+        raise RefusedError(f"the ledger {path} cannot be created: {error.strerror}", rule=PrivacyRule.DURABLE) from None
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
@@ -52,7 +53,7 @@ def _create_postgres(database: Postgres) -> None:
     with database.transaction(write=True) as transaction:
         if transaction.scalar("SELECT to_regclass('entry')::text") is not None:
             message = f"{database.shown} holds a ledger already: it is never replaced, since what was spent stays spent"
-            raise RefusedError(message, rule=DURABLE)
+            raise RefusedError(message, rule=PrivacyRule.DURABLE)
         _create_tables(transaction)
         transaction.run(f"COMMENT ON TABLE entry IS '{ABOUT}'")
 

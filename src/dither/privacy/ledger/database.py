@@ -18,8 +18,8 @@ from sqlalchemy import ClauseElement, Engine
 from sqlalchemy.engine.interfaces import Dialect
 
 from dither.errors import RefusedError
+from dither.rules import PrivacyRule
 
-DURABLE = "no answer without a durable charge"
 PATIENCE_S = 20.0
 UNCERTAIN = "the store failed; this step may or may not have been recorded: run 'dither ledger verify'"
 T = TypeVar("T")
@@ -156,4 +156,4 @@ class Database(ABC):
         except (Busy,) + self.errors as error:  # noqa: RUF005
             known = self._cause(error)
             cause = UNCERTAIN if known is None else f"{known}. Nothing was recorded"
-            raise RefusedError(f"the ledger {self.shown} cannot be used: {cause}", rule=DURABLE) from None
+            raise RefusedError(f"the ledger {self.shown} cannot be used: {cause}", rule=PrivacyRule.DURABLE) from None

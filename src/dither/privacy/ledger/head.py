@@ -18,10 +18,10 @@ from pathlib import Path
 
 from dither.canonical import dumps
 from dither.errors import ParameterError, RefusedError
-from dither.privacy.ledger.database import DURABLE, patiently
+from dither.privacy.ledger.database import patiently
 from dither.privacy.ledger.sqlite import sync_directory
+from dither.rules import PrivacyRule
 
-ROLLBACK = "privacy-rules 39: a ledger is never rolled back"
 GENESIS = "0" * 64
 _SLOT = 4096
 
@@ -77,13 +77,15 @@ class Head:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise RefusedError(f"the head {self.path} cannot be read: {error.strerror}", rule=ROLLBACK) from None
+            raise RefusedError(
+                f"the head {self.path} cannot be read: {error.strerror}", rule=PrivacyRule.ROLLBACK
+            ) from None
         anchors = [anchor for slot in _slots(content) if (anchor := _parsed(slot)) is not None]
         if anchors:
             return max(anchors, key=lambda anchor: anchor.seq)
         raise RefusedError(
             f"the head {self.path} is damaged: put back its newest copy (docs/reference/ledger.md says what it holds)",
-            rule=ROLLBACK,
+            rule=PrivacyRule.ROLLBACK,
         )
 
     def check_writable(self) -> None:
@@ -97,7 +99,9 @@ class Head:
             now = self.read()
             if now is not None and now.seq >= anchor.seq:
                 if now.seq == anchor.seq and now.hash != anchor.hash:
-                    raise RefusedError(f"the head {self.path} has moved on with another ledger", rule=ROLLBACK)
+                    raise RefusedError(
+                        f"the head {self.path} has moved on with another ledger", rule=PrivacyRule.ROLLBACK
+                    )
                 return
             if now is None or self.path.stat().st_size != 2 * _SLOT:
                 self._create(anchor)
@@ -148,7 +152,9 @@ class Head:
         try:
             yield
         except OSError as error:
-            raise RefusedError(f"the head {self.path} cannot be written: {error.strerror}", rule=DURABLE) from None
+            raise RefusedError(
+                f"the head {self.path} cannot be written: {error.strerror}", rule=PrivacyRule.DURABLE
+            ) from None
 
 
 def _padded(anchor: Anchor) -> bytes:

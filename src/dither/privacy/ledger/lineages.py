@@ -1,4 +1,4 @@
-"""The lineages of one machine: no fresh budget for the same people without a steward saying so (privacy-rules 21, 37).
+"""The lineages of one machine: no fresh budget for the same people unless a steward says so (rule declared-relations).
 
 One small file per dataset in `$XDG_STATE_HOME/dither/lineages`, beside the heads: its lineage, population and where
 its ledger lies. Public facts only. A copied catalog, a new view, a renamed table or a restored backup in another folder
@@ -16,10 +16,9 @@ from typing import Any
 from dither.canonical import dumps
 from dither.errors import RefusedError
 from dither.privacy.ledger.head import default_head_path
+from dither.rules import PrivacyRule
 from dither.stored import stored, stored_items, stored_keys
 from dither.strict_json import read_json
-
-_RULE = "privacy-rules 21: opening a budget declares its relation to existing lineages"
 
 
 @stored(
@@ -65,7 +64,7 @@ def check_not_lost(installation: str) -> None:
             raise RefusedError(
                 f"the total of lineage {each.lineage!r} was opened before, and this ledger does not know it: restore "
                 "the ledger and its head. A lost ledger does not give back what was spent",
-                rule="budgets follow the data",
+                rule=PrivacyRule.FOLLOW_DATA,
             )
 
 
@@ -76,7 +75,7 @@ def check_never_prod(installation: str, lineage: str, source: str) -> None:
             raise RefusedError(
                 f"lineage {each.lineage!r} has a budget (in {each.ledger}) and is this lineage or reads this source: "
                 "what ever had a budget cannot be dev",
-                rule="privacy-rules 34",
+                rule=PrivacyRule.DEV,
             )
 
 
@@ -87,7 +86,9 @@ def _all(installation: str) -> tuple[Known, ...]:
         try:
             found.append(_from_document(read_json(file.read_text(encoding="utf-8"))))
         except (OSError, ValueError, TypeError, KeyError):
-            raise RefusedError(f"the lineage file {file} cannot be read: restore or remove it", rule=_RULE) from None
+            raise RefusedError(
+                f"the lineage file {file} cannot be read: restore or remove it", rule=PrivacyRule.RELATIONS
+            ) from None
     return tuple(found)
 
 
@@ -129,9 +130,9 @@ def declared(others: tuple[Known, ...], said: dict[str, str]) -> dict[str, str]:
                 f"the lineage {other.lineage!r} (dataset {other.dataset}, population {other.population}) has a budget "
                 f"already. Are these the same people? Say --relation {other.lineage}=same, =disjoint or =unknown "
                 "(which counts as same); budgets of the same people add up in every report",
-                rule=_RULE,
+                rule=PrivacyRule.RELATIONS,
             )
         relations[other.name] = relation
     if unknown := set(said) - {name for other in others for name in (other.name, other.lineage)} - {"*"}:
-        raise RefusedError(f"no lineage {sorted(unknown)[0]!r} is known here", rule=_RULE)
+        raise RefusedError(f"no lineage {sorted(unknown)[0]!r} is known here", rule=PrivacyRule.RELATIONS)
     return relations

@@ -15,7 +15,8 @@ from sqlalchemy.engine import make_url
 
 from dither.errors import DitherError, RefusedError
 from dither.privacy.ledger import tables
-from dither.privacy.ledger.database import DURABLE, Database, Transaction
+from dither.privacy.ledger.database import Database, Transaction
+from dither.rules import PrivacyRule
 
 _LOCK = tables.APPLICATION_ID
 # by the table that is found, not by the search_path that finds it: two paths to one ledger share its lock
@@ -51,7 +52,7 @@ class Postgres(Database):
         connection.execute(f"SET lock_timeout = {_WAIT_MS}")
         if connection.execute("SHOW fsync").fetchone()[0] != "on":
             connection.close()
-            raise RefusedError(f"the server of {self.shown} runs with fsync off", rule=DURABLE)
+            raise RefusedError(f"the server of {self.shown} runs with fsync off", rule=PrivacyRule.DURABLE)
         return connection
 
     def _new_engine(self) -> Engine:

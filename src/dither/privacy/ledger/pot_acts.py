@@ -13,26 +13,27 @@ from dither.canonical import Number
 from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import pot_tree, pots
 from dither.privacy.ledger.pots import Pot
+from dither.rules import PrivacyRule
 
 
 def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
     """Whether a pot may be opened beside those that are: one total, and no fresh budget for the same people."""
     if new.name in open_pots:
-        raise RefusedError(f"pot {new.name!r} is open already; its terms never change", rule="a pot is opened once")
+        raise RefusedError(f"pot {new.name!r} is open already; its terms never change", rule=PrivacyRule.OPENED_ONCE)
     root = next((pot for pot in open_pots.values() if pot.inside is None), None)
     if new.inside is None:
         if root is not None:
             raise RefusedError(
                 f"this lineage has its total, {root.name!r}: a second one would give the same people a fresh budget. "
                 f"Open {new.name!r} inside it (--inside {root.name} --kind analyst|group|purpose)",
-                rule="budgets follow the data",
+                rule=PrivacyRule.FOLLOW_DATA,
             )
         return
     if new.inside not in open_pots:
         raise ParameterError(f"pot {new.name!r} is to lie inside {new.inside!r}, which is not open")
     outer = open_pots[new.inside]
     if (new.neighbours, new.unit) != (outer.neighbours, outer.unit):
-        raise RefusedError(f"pot {new.name!r} protects others than {outer.name!r}", rule="one guarantee per pot")
+        raise RefusedError(f"pot {new.name!r} protects others than {outer.name!r}", rule=PrivacyRule.ONE_GUARANTEE)
     if (outer.kind == "partition") != (new.kind == "part"):
         raise ParameterError("inside a partition lie its parts and nothing else; a part lies inside a partition")
     siblings = [pot for pot in open_pots.values() if pot.inside == new.inside]
@@ -48,7 +49,7 @@ def check_opening(open_pots: Mapping[str, Pot], new: Pot) -> None:
                 raise RefusedError(
                     f"pot {name!r} counts by another rule: a partition, its parts and all that they are inside of "
                     "share one rule, since the largest of unlike numbers means nothing",
-                    rule="privacy-rules 15",
+                    rule=PrivacyRule.PARTS,
                 )
 
 
@@ -63,7 +64,7 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
             f"pot {pot.name!r} was opened with the ceiling {pots.shown(pot.ceiling)}, of which "
             f"{pots.shown(pot.reissue)} is kept for reissues; {pots.shown(higher)} lies above the rest. "
             "Both were fixed before any answer was seen",
-            rule="privacy-rules 13",
+            rule=PrivacyRule.CEILING,
         )
     return replace(pot, cap=higher)
 

@@ -21,6 +21,7 @@ from dither.privacy.charges.parallel import sum_largest
 from dither.privacy.charges.rules import Charge, charge_from_amounts
 from dither.privacy.ledger.pots import GRID, Pot, add_charge, charge_of, spend
 from dither.privacy.losses import Loss
+from dither.rules import PrivacyRule
 
 
 def path(pots: Mapping[str, Pot], name: str) -> tuple[str, ...]:
@@ -124,7 +125,7 @@ def _split(
     """(who asked, the windows that pay beside it); refused where that is no sound charge."""
     check_names(pots, leaves)
     if any(pots[leaf].kind == "partition" for leaf in leaves):
-        raise RefusedError("a partition is spent through its parts: name one of them", rule="privacy-rules 15")
+        raise RefusedError("a partition is spent through its parts: name one of them", rule=PrivacyRule.PARTS)
     timed = windows(pots)
     touched = tuple(leaf for leaf in leaves if timed is not None and pots[leaf].inside == timed[0].name)
     asked = leaves[: len(leaves) - len(touched)]
@@ -134,7 +135,7 @@ def _split(
         raise RefusedError(
             "budgets are kept per window here: ask from the total or a pot inside it, and every window that a question "
             "may touch pays beside it",
-            rule="privacy-rules 10",
+            rule=PrivacyRule.WINDOWS,
         )
     if len(asked) > 1 and ({pots[leaf].kind for leaf in asked} != {"part"} or len({pots[p].inside for p in asked}) > 1):
         raise ParameterError("several pots pay together only as parts of one partition")
@@ -158,7 +159,7 @@ def _growth_to_largest(partition: Pot, before: Fraction, totals: list[Fraction])
     """From `before` to the sum of the largest totals; `before` may lie above it by the rounding of sums."""
     after = sum_largest(totals, partition.neighbours)
     if after + Fraction(1, GRID) < before:
-        raise RefusedError(f"the totals of pot {partition.name!r} are damaged", rule="a total never falls")
+        raise RefusedError(f"the totals of pot {partition.name!r} are damaged", rule=PrivacyRule.ROLLBACK)
     return max(Fraction(0), after - before)
 
 

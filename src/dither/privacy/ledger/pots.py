@@ -25,6 +25,7 @@ from dither.canonical import Number, exact, number_text, positive, quote
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.charges.rules import PURE, Charge, Rule, charge, charge_from_amounts
 from dither.privacy.losses import Loss, Neighbours
+from dither.rules import PrivacyRule
 
 GRID = 10**60
 Kind = Literal["dataset", "analyst", "group", "purpose", "partition", "part"]
@@ -179,7 +180,7 @@ def charge_of(pot: Pot, loss: Loss) -> Charge:
             raise RefusedError(
                 f"pot {pot.name!r} counts losses for {what} {getattr(pot, what)!r}; this one is stated for "
                 f"{getattr(loss, what)!r}, and the two have no sum. Use a pot opened for it",
-                rule="one guarantee per pot",
+                rule=PrivacyRule.ONE_GUARANTEE,
             )
     return charge_from_amounts(*map(on_grid, charge(loss, pot.filter)))
 

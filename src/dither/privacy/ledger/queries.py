@@ -10,6 +10,7 @@ from dither.privacy.ledger import pot_tree, pots, rows, settled, suspension
 from dither.privacy.ledger.database import Database, Transaction
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.records import Found, LedgerView, Registered
+from dither.rules import PrivacyRule
 
 
 class Readings:
@@ -104,8 +105,8 @@ def check_reissue(transaction: Transaction, reissue: dict[str, Any], leaves: tup
     old = reissue["supersedes"]
     pots.sentence(reissue["note"], "the note of a reissue", "the catalog had a wrong bound, found in review")
     if type(old) is not int or rows.release(transaction, old) is None:
-        raise RefusedError(f"there is no stored release {old!r} to reissue", rule="privacy-rules 25")
+        raise RefusedError(f"there is no stored release {old!r} to reissue", rule=PrivacyRule.REISSUE)
     if rows.entry(transaction, old)[1]["pots"][0] != leaves[0]:
-        raise RefusedError(f"release {old} was paid by another pot: reissue it from that one", rule="privacy-rules 25")
+        raise RefusedError(f"release {old} was paid by another pot: reissue it from that one", rule=PrivacyRule.REISSUE)
     if any((body["reissue"] or {}).get("supersedes") == old for _, body in rows.bodies(transaction, "reserve")):
-        raise RefusedError(f"release {old} was superseded already", rule="privacy-rules 25")
+        raise RefusedError(f"release {old} was superseded already", rule=PrivacyRule.REISSUE)

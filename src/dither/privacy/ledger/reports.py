@@ -66,7 +66,8 @@ class Reports(Readings):
         """All pots, in the order of their opening.
 
         `under_way=False` leaves out charges whose answer has not left yet, and is all that anyone but the steward may
-        see: who polls a total would else learn when a query was charged, and so how long it ran (privacy-rules 17).
+        see: who polls a total would else learn when a query was charged, and so how long it ran
+        (rule release-times-only).
         """
         with self._database.transaction(write=False) as transaction:
             return self._stand(transaction, self._terms_of(transaction), under_way)

@@ -15,13 +15,13 @@ from dither.errors import RefusedError
 from dither.privacy.charges.rules import Charge, charge_from_amounts
 from dither.privacy.ledger import chain, pots, tables
 from dither.privacy.ledger.database import Transaction
-from dither.privacy.ledger.head import ROLLBACK, START, Anchor
+from dither.privacy.ledger.head import START, Anchor
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.process import is_dead
 from dither.privacy.ledger.records import Incident, Registered, Reservation, Stored
 from dither.privacy.ledger.settled import UnderWay
+from dither.rules import PrivacyRule
 
-ONCE = "a reserve is committed once"
 REFUSED_MEANWHILE = "suspended_meanwhile"
 """The code of a charge whose answer was held back because another request had failed meanwhile: it tells nothing of its
 own rows, so it is recorded and counts towards no limit."""
@@ -117,7 +117,9 @@ def _with_totals(pot: Pot, row: tuple[Any, ...]) -> Pot:
         now = replace(pot, spent=Fraction(-1))
     sound = min(now.spent, now.delta_spent, now.reissued) >= 0  # a recount may have put them above their caps
     if not sound or not pot.cap <= now.cap <= now.ceiling - now.reissue:
-        raise RefusedError(f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify'", rule=ROLLBACK)
+        raise RefusedError(
+            f"the totals of pot {pot.name!r} are damaged: run 'dither ledger verify'", rule=PrivacyRule.ROLLBACK
+        )
     return now
 
 
@@ -168,7 +170,7 @@ def entry(transaction: Transaction, seq: int) -> tuple[str, dict[str, Any], str]
     """Kind, body and hash of one entry."""
     found = transaction.rows(_ENTRY_AT, {"at": seq})
     if not found:
-        raise RefusedError(f"the ledger has no entry {seq}", rule=ONCE)
+        raise RefusedError(f"the ledger has no entry {seq}", rule=PrivacyRule.COMMIT_ONCE)
     return found[0][0], json.loads(found[0][1]), found[0][2]
 
 
@@ -213,7 +215,7 @@ def check_reserve(transaction: Transaction, reservation: Reservation) -> dict[st
     """The body of a reserve; refused where this ledger did not make it."""
     found = transaction.rows(_ENTRY_AT, {"at": reservation.seq})
     if not found or found[0][0] != "reserve" or found[0][2] != reservation.hash:
-        raise RefusedError(f"entry {reservation.seq} is not this reserve of this ledger", rule=ONCE)
+        raise RefusedError(f"entry {reservation.seq} is not this reserve of this ledger", rule=PrivacyRule.COMMIT_ONCE)
     body: dict[str, Any] = json.loads(found[0][1])
     return body
 
@@ -222,9 +224,9 @@ def check_pending(transaction: Transaction, reservation: Reservation) -> dict[st
     """The body of a reserve that was neither committed nor ended in an incident."""
     body = check_reserve(transaction, reservation)
     if transaction.rows(_COMMITTED, {"at": reservation.seq}):
-        raise RefusedError(f"reserve {reservation.seq} is committed already", rule=ONCE)
+        raise RefusedError(f"reserve {reservation.seq} is committed already", rule=PrivacyRule.COMMIT_ONCE)
     if has_incident(transaction, reservation):
-        raise RefusedError(f"reserve {reservation.seq} ended in an incident", rule=ONCE)
+        raise RefusedError(f"reserve {reservation.seq} ended in an incident", rule=PrivacyRule.COMMIT_ONCE)
     return body
 
 

@@ -1,8 +1,8 @@
 """Totals of pots without the charges under way: all that anyone but the steward may see.
 
 A figure with a charge under way in it would tell when somebody asked and for how long the engine
-ran (privacy-rules 17, 43). Ordinary pots are sums, from which such a charge is taken off. A
-partition stands at the largest of its parts, so its settled total is computed from its parts, and
+ran (rules release-times-only and settled-figures-only). Ordinary pots are sums, from which such a charge is taken
+off. A partition stands at the largest of its parts, so its settled total is computed from its parts, and
 what it falls by is taken off the pots above it, which were charged by what it grew.
 """
 

@@ -13,12 +13,13 @@ from dither.errors import ParameterError, RefusedError
 from dither.privacy.ledger import pot_acts, pot_tree, pots, rows
 from dither.privacy.ledger.create import create_schema
 from dither.privacy.ledger.database import Transaction
-from dither.privacy.ledger.head import ROLLBACK, Anchor
+from dither.privacy.ledger.head import Anchor
 from dither.privacy.ledger.location import Location
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.replaying import ReplayingLedger
 from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.store import Append, check_hash
+from dither.rules import PrivacyRule
 
 IN_ADVANCE = "windows are opened in advance: what was spent before was spent on every window"
 
@@ -35,7 +36,7 @@ class StewardLedger(ReplayingLedger, Reports):
             raise RefusedError(
                 f"the head {head_path} remembers a ledger of {anchor.seq} entries: restore that ledger to "
                 f"{ledger._database.shown}. A lost ledger does not give back what was spent",
-                rule=ROLLBACK,
+                rule=PrivacyRule.ROLLBACK,
             )
         create_schema(ledger._database)
         return cls.open(location, head_path)
@@ -48,7 +49,7 @@ class StewardLedger(ReplayingLedger, Reports):
     def open_windows(
         self, name: str, cap: Number, ceiling: Number, column: str, labels: tuple[str, ...], **terms: Any
     ) -> Pot:
-        """Opens a pot for each window, all at once and before anything was spent (privacy-rules 10).
+        """Opens a pot for each window, all at once and before anything was spent (rule every-window-pays).
 
         `cap` and `ceiling` are each window's; under *replace* a unit may move to another window, so both together
         are the partition's.
@@ -81,7 +82,7 @@ class StewardLedger(ReplayingLedger, Reports):
         pot = pots.opened(name, cap, ceiling, **terms)
         pot_acts.check_opening(before, pot)
         if (pot.is_windows or before.get(pot.inside or "", pot).is_windows) and rows.newest(transaction, "reserve"):
-            raise RefusedError(IN_ADVANCE, rule="privacy-rules 10")
+            raise RefusedError(IN_ADVANCE, rule=PrivacyRule.WINDOWS)
         append("open", pot_acts.write_pot(pot), [pot])
         before[name] = pot
         return pot
@@ -107,7 +108,7 @@ class StewardLedger(ReplayingLedger, Reports):
                 raise RefusedError(
                     f"this ledger follows the lineage {before.public.get('lineage')!r}, not {told.get('lineage')!r}: "
                     "a renamed catalog keeps its lineage, other data gets a state folder of its own",
-                    rule="budgets follow the data",
+                    rule=PrivacyRule.FOLLOW_DATA,
                 )
             append("register", {"version": version, "catalog_hash": catalog_hash, "public": told})
 

@@ -3,7 +3,7 @@
 The kernel's order is `reserve` (check and spend, one transaction), read the data, `commit` (the release and its
 entry in one transaction, then the head), send. A crash anywhere keeps the charge; nothing is refunded, changed or
 deleted. Entries carry no times: the one time anywhere is that of the release, given by the caller, since the
-difference of two times would tell how long a query ran (privacy-rules 17).
+difference of two times would tell how long a query ran (rule release-times-only).
 
 Any error after `reserve` reaches an analyst as `UnavailableError` only; turning it into that is the kernel's part.
 """
@@ -21,8 +21,8 @@ from dither.canonical import quote
 from dither.errors import BudgetError, ParameterError, RefusedError
 from dither.privacy.charges.rules import Charge
 from dither.privacy.ledger import chain, pot_tree, pots, queries, rows, suspension
-from dither.privacy.ledger.database import DURABLE, Transaction
-from dither.privacy.ledger.head import ROLLBACK, START, Anchor, Head
+from dither.privacy.ledger.database import Transaction
+from dither.privacy.ledger.head import START, Anchor, Head
 from dither.privacy.ledger.location import Location, database_at, is_url, missing_head
 from dither.privacy.ledger.pots import Pot
 from dither.privacy.ledger.process import is_dead, this_process
@@ -31,8 +31,8 @@ from dither.privacy.ledger.writer import ReplayNeededError, Seal, Writer
 from dither.privacy.loss_documents import read_loss
 from dither.privacy.losses import Loss
 from dither.privacy.noise.source import fresh_bytes
+from dither.rules import PrivacyRule
 
-ONE_INCIDENT = "one incident each"
 ABANDONED = "abandoned"
 SUSPENDED = "suspended until the data steward clears an incident"
 Append = Callable[..., Anchor]  # Writer.append
@@ -60,9 +60,9 @@ class Ledger(queries.Readings):
         anchor = ledger._head.read()
         with ledger._database.transaction(write=False) as transaction:
             if (problem := ledger._database.check_schema(transaction)) is not None:
-                raise RefusedError(f"{ledger._database.shown}: {problem}", rule=DURABLE)
+                raise RefusedError(f"{ledger._database.shown}: {problem}", rule=PrivacyRule.DURABLE)
             if anchor is None and (last := rows.last(transaction)).seq:
-                raise RefusedError(missing_head(ledger._head.path, last), rule=ROLLBACK)
+                raise RefusedError(missing_head(ledger._head.path, last), rule=PrivacyRule.ROLLBACK)
             writer = Writer(ledger._database, transaction, ledger._follow(transaction, anchor or START), seal)
             writer.checked_totals()
         with ledger._head.locked():
@@ -135,7 +135,7 @@ class Ledger(queries.Readings):
     def _pay(
         self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...], loss: Loss, **how: Any
     ) -> Payment:
-        """What each pot pays and stands at; a refusal speaks of settled figures alone (privacy-rules 43)."""
+        """What each pot pays and stands at; a refusal speaks of settled figures alone (rule settled-figures-only)."""
         names = pot_tree.needed(terms, leaves)
         try:
             return pot_tree.pay(self._pots(transaction, names), leaves, loss, **how)
@@ -162,7 +162,7 @@ class Ledger(queries.Readings):
     def _refuse_suspended(self, transaction: Transaction, terms: dict[str, Pot], leaves: tuple[str, ...]) -> None:
         failed = rows.failed_leaves(transaction)
         if suspension.is_full(terms, len(failed)) or suspension.is_path_suspended(terms, failed, leaves):
-            raise RefusedError(SUSPENDED, rule="incidents are capped")
+            raise RefusedError(SUSPENDED, rule=PrivacyRule.INCIDENTS_CAPPED)
 
     def _count_abandoned(self) -> None:
         """What dead processes left between reserve and commit becomes incidents, before anyone reserves again."""
@@ -210,7 +210,7 @@ class Ledger(queries.Readings):
         with self._appending() as (transaction, append):
             terms = self._terms_of(transaction)
             if rows.release(transaction, release) is None:
-                raise RefusedError(f"there is no stored release {release}", rule="privacy-rules 12")
+                raise RefusedError(f"there is no stored release {release}", rule=PrivacyRule.PAID_VALUES)
             _, reserve, _ = rows.entry(transaction, release)
             paid = rows.payers(transaction, release)
             loss = read_loss(reserve["loss"])
@@ -218,7 +218,7 @@ class Ledger(queries.Readings):
             charges, changed = payment
             shown, after = self._shown(transaction, terms, payment, (pot,), loss, paid=paid)
             if not charges:
-                raise RefusedError(f"pot {pot!r} has paid for release {release}", rule="privacy-rules 12")
+                raise RefusedError(f"pot {pot!r} has paid for release {release}", rule=PrivacyRule.PAID_VALUES)
             body = {
                 "release": release,
                 "pots": [pot],
@@ -251,7 +251,7 @@ class Ledger(queries.Readings):
         with self._appending() as (transaction, append):
             rows.check_reserve(transaction, reservation)
             if rows.has_incident(transaction, reservation):
-                raise RefusedError(f"reserve {reservation.seq} has its incident already", rule=ONE_INCIDENT)
+                raise RefusedError(f"reserve {reservation.seq} has its incident already", rule=PrivacyRule.ONE_INCIDENT)
             append("incident", {"reserve": reservation.seq, "code": code})
             rows.let_go(transaction, reservation.seq)
 
@@ -274,7 +274,7 @@ class Ledger(queries.Readings):
             with self._database.transaction(write=True) as transaction:
                 anchor = self._head.read()
                 if anchor is None:
-                    raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=ROLLBACK)
+                    raise RefusedError(missing_head(self._head.path, rows.last(transaction)), rule=PrivacyRule.ROLLBACK)
                 writer = self._make_writer(transaction, self._follow(transaction, anchor))
                 yield transaction, writer
             if anchored:
@@ -290,7 +290,7 @@ class Ledger(queries.Readings):
             raise RefusedError(
                 f"the ledger {self._database.shown} was changed or rolled back: {error}. "
                 "Steward: restore its newest copy, then run 'dither ledger verify'",
-                rule=ROLLBACK,
+                rule=PrivacyRule.ROLLBACK,
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""Which requests open incidents forbid (privacy-rules 1, P10).
+"""Which requests open incidents forbid (rule incidents-capped).
 
 A failure after a charge is one bit that no noise covers. It suspends the pot that asked, and all
 pots inside it, at once; and it counts towards the total's `max_incidents`, whoever asked, past

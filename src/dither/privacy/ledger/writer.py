@@ -21,8 +21,9 @@ from dither.errors import RefusedError
 from dither.privacy.ledger import rows
 from dither.privacy.ledger.chain import Tail, digest_totals
 from dither.privacy.ledger.database import Database, Transaction
-from dither.privacy.ledger.head import ROLLBACK, Anchor
+from dither.privacy.ledger.head import Anchor
 from dither.privacy.ledger.pots import Pot
+from dither.rules import PrivacyRule
 
 _WITHOUT_CHARGES = ("commit", "incident")
 
@@ -104,7 +105,7 @@ class Writer:
         raise ReplayNeededError(
             f"the ledger {self._database.shown} has entries that must be replayed first: a crash left them past the "
             "head, or the first version of dither wrote them. Nothing was spent: connect again, which replays them",
-            rule=ROLLBACK,
+            rule=PrivacyRule.ROLLBACK,
         )
 
     def _digest_after(self, seq: int, body_json: str | None) -> str | None:
@@ -118,7 +119,7 @@ class Writer:
         return RefusedError(
             f"the running totals of the ledger {self._database.shown} are damaged: {problem}. Steward: run "
             "'dither ledger verify', and restore the ledger's newest copy",
-            rule=ROLLBACK,
+            rule=PrivacyRule.ROLLBACK,
         )
 
 

@@ -20,6 +20,7 @@ from dither.privacy.mechanisms.quantile import FlippedQuantile, Quantile
 from dither.privacy.mechanisms.quantile_ends import QuantilesWithEnds
 from dither.privacy.mechanisms.quantiles import JointQuantiles
 from dither.privacy.mechanisms.step_terms import Built, Measure, StepTerms
+from dither.rules import PrivacyRule
 
 
 def build_by_exponential(terms: StepTerms) -> Built:
@@ -44,7 +45,7 @@ def build_by_permute_and_flip(terms: StepTerms) -> Built:
     assert isinstance(query, Quantiles)
     rows, copies = _ranges_of(terms)
     if len(query.shares) > 1:
-        raise RefusedError("permute-and-flip chooses one quantile", rule="a node without a rule is refused")
+        raise RefusedError("permute-and-flip chooses one quantile", rule=PrivacyRule.NO_RULE)
     share = _share_of_points(query, terms.share / copies)
     adjacency = (rows, terms.analysed.neighbours, terms.unit)
     quantile = FlippedQuantile(query.shares[0], share, *adjacency)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dither.rules import PrivacyRule
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -12,16 +14,10 @@ class Refusal:
     what: str
     why: str
     instead: str
-    rule: str
+    rule: PrivacyRule
     example: str
     rewrite: str
 
     @property
     def message(self) -> str:
-        return f"{self.what}: {self.why}. Instead: {self.instead} [rule: {self.rule}]"
-
-
-OWNER = "no row meets another owner's row"
-ONE = "every row has one owner"
-ALLOW = "what has no rule is refused"
-ORDER = "inside a person rows are a set"
+        return f"{self.what}: {self.why}. Instead: {self.instead} {self.rule.label}"

@@ -14,5 +14,5 @@ REFUSALS: dict[str, Refusal] = {**OF_ROWS, **OF_ANSWERS}
 
 def reference() -> str:
     """The table as the reference page shows it."""
-    rows = [f"| {row.what} | {row.why} | {row.instead} | {row.rule} |" for row in REFUSALS.values()]
+    rows = [f"| {row.what} | {row.why} | {row.instead} | {row.rule.sentence} |" for row in REFUSALS.values()]
     return "\n".join(["| refused | why | instead | rule |", "|---|---|---|---|", *rows]) + "\n"

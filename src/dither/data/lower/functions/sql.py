@@ -12,6 +12,7 @@ from typing import TypeAlias
 from dither.errors import RefusedError
 from dither.plan.domain import INTEGERS, LIMIT, Domain
 from dither.plan.functions.table import Arguments, scaled
+from dither.rules import PrivacyRule
 
 WIDE = 2**62
 
@@ -31,7 +32,7 @@ def cast(sql: str, *sizes: int) -> str:
     """An integer in a type that holds every size named; refused above 37 digits."""
     largest = max(map(abs, sizes))
     if largest >= LIMIT:
-        raise RefusedError("an intermediate value could have more than 37 digits", rule="widths come from the catalog")
+        raise RefusedError("an intermediate value could have more than 37 digits", rule=PrivacyRule.WIDTHS)
     return f"CAST({sql} AS {'BIGINT' if largest < WIDE else 'HUGEINT'})"
 
 

@@ -1,4 +1,4 @@
-"""privacy-rules 35, clause by clause: what makes an auditor's confidence true, and where it may not look."""
+"""Rule audits-fixed-in-advance: what makes an auditor's confidence true, and where it may not look."""
 
 import json
 import multiprocessing
