@@ -47,9 +47,9 @@ from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import Budget
-from dither.publish.certificate import body_of
+from dither.publish.certificate import write_body
 from dither.publish.seal import sign
-from dither.publish.signing import signing_key
+from dither.publish.signing import ensure_signing_key
 from dither.question.recipe import Recipe
 from dither.sql.dialects import Spoken
 from dither.sql.parse import read_text
@@ -267,8 +267,8 @@ class Connection:
         standing = {pot.name: pot for pot in budget.pots}
         way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
         limits = [limit for atom in recipe.atoms for limit in atom.limits]
-        body = body_of(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person(), commitment)
-        return sign(body, signing_key(self._place))
+        body = write_body(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person(), commitment)
+        return sign(body, ensure_signing_key(self._place))
 
     # -- the line of a question -----------------------------------------------------------------------------------
 

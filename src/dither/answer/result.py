@@ -34,8 +34,8 @@ from dither.laws import HasErrorLaws
 from dither.pages.html import Html, join, join_lines, write_element
 from dither.plan.algebra import Keys
 from dither.privacy.kernel.kernel import Release
-from dither.publish.commitment import commitment, fresh_nonce, plain
-from dither.publish.seal import to_text
+from dither.publish.commitment import commitment, make_nonce, plain
+from dither.publish.seal import write_certificate
 from dither.publish.text import as_text
 from dither.question.recipe import Output, Recipe
 from dither.surfaces import escape_json, escape_label, escape_lines, make_rich_cell, make_rich_text
@@ -58,7 +58,7 @@ class Result:
     _bands: Bands = field(default=NO_BANDS, repr=False)
     notes: tuple[str, ...] = ()
     _certify: Certify | None = field(default=None, repr=False, compare=False)
-    _nonce: str = field(default_factory=fresh_nonce, repr=False, compare=False)
+    _nonce: str = field(default_factory=make_nonce, repr=False, compare=False)
     _derived: tuple[Callable[[Result], Result], ...] = field(default=(), repr=False, compare=False)
     _changed: pa.Table | None = field(default=None, repr=False)
     """The table of a derived result."""
@@ -167,7 +167,7 @@ class Result:
         promised = commitment(self.to_dict(), self._nonce)
         signed = self._certify(self._release, self._recipe, self.notes, promised)
         if file is not None:
-            Path(file).write_text(to_text(signed), encoding="utf-8")
+            Path(file).write_text(write_certificate(signed), encoding="utf-8")
         return signed
 
     def opening(self, file: str | Path | None = None) -> dict[str, Any]:

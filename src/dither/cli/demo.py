@@ -21,11 +21,11 @@ from dither.answer.preview import Preview
 from dither.answer.result import Result
 from dither.catalog.explain import guarantee
 from dither.cli.clinic import CATALOG, write_clinic
-from dither.cli.demo_report import DemoAnswer, covered, demo_report, points_of, truth_table
+from dither.cli.demo_report import DemoAnswer, count_covered, demo_report, list_points, list_truths
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import BudgetError
 from dither.publish import seal
-from dither.publish.interpret import of_pot
+from dither.publish.interpret import interpret_pot
 from dither.session import Connection
 from dither.state import State
 
@@ -152,7 +152,7 @@ class _Walk:
         )  # fmt: skip
         con = connect(self.file, state=self.state.root)
         self.console.print(con.budget())
-        for line in of_pot(con.budget().pots[0]).lines()[1:4]:
+        for line in interpret_pot(con.budget().pots[0]).lines()[1:4]:
             self.console.print(f"  {line}", highlight=False)
         return con
 
@@ -176,7 +176,7 @@ class _Walk:
                 self._ask(con, title, most, sql)
         table = Table("question", "answers", "preview: ± at 95%", "intervals that hold the truth")
         for answer in self.answers:
-            inside, of = covered(answer)
+            inside, of = count_covered(answer)
             half = answer.preview.columns[0].half_width
             shown = "by group size" if half is None else f"{half:,.4g}"
             table.add_row(
@@ -188,8 +188,8 @@ class _Walk:
         preview: Preview = con.preview(sql, rho=PRICE)
         result = con.sql(sql, rho=PRICE)
         assert isinstance(result, Result)
-        truth = truth_table(self.state, result)
-        answer = DemoAnswer(title, most, sql, preview, result, truth, points_of(result, truth))
+        truth = list_truths(self.state, result)
+        answer = DemoAnswer(title, most, sql, preview, result, truth, list_points(result, truth))
         self.answers.append(answer)
         return answer
 

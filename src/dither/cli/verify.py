@@ -15,7 +15,7 @@ from dither.cli.register import StateFolder
 from dither.errors import DitherError, ParameterError
 from dither.publish import seal
 from dither.publish.commitment import MAX_VALUES, opens
-from dither.publish.signing import known_keys, signing_key
+from dither.publish.signing import ensure_signing_key, list_known_keys
 from dither.state import State
 from dither.strict_json import MAX_CHARACTERS
 from dither.surfaces import escape_label
@@ -46,7 +46,7 @@ def verify(
     Known keys are those given with --key, or else those of the datasets on this machine.
     """
     if show_key is not None:
-        shown = seal.public_hex(signing_key(State.beside(show_key, state)).public_key())
+        shown = seal.public_hex(ensure_signing_key(State.beside(show_key, state)).public_key())
         if as_json:
             print_json({"public_key": shown})
         else:
@@ -55,7 +55,7 @@ def verify(
     if file is None:
         raise ParameterError("say which certificate to check: dither verify certificate.json")
     verdict = seal.check(_read(file), [_key(text) for text in key] if key else ())
-    if not key and verdict.key in known_keys():
+    if not key and verdict.key in list_known_keys():
         verdict = replace(verdict, has_known_key=True)
     if values is not None and verdict.body is not None:
         verdict = _check_values(verdict, verdict.body, values)

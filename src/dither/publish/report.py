@@ -76,7 +76,7 @@ class ReportPage:
     catalog: str = ""
 
 
-def page(report: ReportPage) -> str:
+def write_report(report: ReportPage) -> str:
     """The report as HTML."""
     return write_page(
         report.title,

@@ -45,7 +45,7 @@ from dither.privacy.ledger.anchors import read_lines, write_line
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.verify import Report, verify
 from dither.privacy.noise import fresh_bytes
-from dither.publish.signing import forget_key, public_key, signing_key
+from dither.publish.signing import ensure_signing_key, forget_key, read_public_key
 from dither.state import State
 from dither.steward.budgets import open_ledger
 
@@ -82,7 +82,7 @@ def register(
     catalog = load(catalog_file)
     state = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
-    with _only_one(state):
+    with _lock_registration(state):
         ledger = _open_or_create(state, ledger_url)
         try:
             before = ledger.registered()
@@ -227,11 +227,11 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
 
 def registered_catalog(state: State) -> Catalog:
     """The catalog of the version in use."""
-    folder = state.version(_registered(state).version)
+    folder = state.version(_read_registered(state).version)
     return from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
 
 
-def _registered(state: State) -> Registered:
+def _read_registered(state: State) -> Registered:
     ledger = open_ledger(state)
     try:
         registered = ledger.registered()
@@ -248,7 +248,7 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
     `anchors_text` holds lines of `anchor_line` that somebody else kept: every entry they name must be there.
     """
     anchors = read_lines(anchors_text)
-    own_key = public_key(state)
+    own_key = read_public_key(state)
     for signed in anchors:
         if signed.installation != state.installation_id():
             raise ParameterError(f"the anchor of {signed.at} is of another installation, {signed.installation}")
@@ -267,7 +267,7 @@ def anchor_line(state: State) -> str:
     finally:
         ledger.close()
     signed_at = datetime.now(UTC).replace(microsecond=0).isoformat()
-    return write_line(state.installation_id(), anchor, signed_at, signing_key(state))
+    return write_line(state.installation_id(), anchor, signed_at, ensure_signing_key(state))
 
 
 def truth(state: State, query: Cells, catalog: Catalog) -> list[list[int]]:
@@ -277,7 +277,7 @@ def truth(state: State, query: Cells, catalog: Catalog) -> list[list[int]]:
 
 def measured(state: State, query: Query, catalog: Catalog) -> Any:
     """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
-    registered = _registered(state)
+    registered = _read_registered(state)
     if registered.public["context"] != "dev":
         raise RefusedError("exact answers are shown for dev lineages only", rule="nothing exact leaves a prod lineage")
     copy = state.version(registered.version) / "data.duckdb"
@@ -290,7 +290,7 @@ def measured(state: State, query: Query, catalog: Catalog) -> Any:
 
 def forget_head(state: State) -> None:
     """Remove the head of a dev lineage whose folder is about to be thrown away."""
-    if _registered(state).public["context"] != "dev":
+    if _read_registered(state).public["context"] != "dev":
         raise RefusedError("the head of a prod lineage is never removed", rule="budgets follow the data")
     head = default_head_path(state.installation_id())
     for file in head.parent.glob(head.name + "*"):
@@ -300,7 +300,7 @@ def forget_head(state: State) -> None:
 
 
 @contextmanager
-def _only_one(state: State) -> Iterator[None]:
+def _lock_registration(state: State) -> Iterator[None]:
     """One registration at a time, in a folder that nobody else can read."""
     state.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chmod(state.root, 0o700)
