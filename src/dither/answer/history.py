@@ -77,7 +77,7 @@ class History:
 
 
 def read_history(ledger: Reports, pot: str) -> History:
-    """What the pot paid for.
+    """Read the releases that a pot paid for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which
     tells of charges that were under way (privacy-rules 43).
@@ -108,7 +108,7 @@ def read_history(ledger: Reports, pot: str) -> History:
 
 
 def describe_request(request: dict[str, Any]) -> str:
-    """A stored request in words."""
+    """Describe a stored request in words."""
     aggregates = []
     tables = []
     keys = []

@@ -71,7 +71,7 @@ from dither.question.shapes import Affine, affine, atoms_of, ratio
 
 
 def read_level(confidence: Number) -> Fraction:
-    """A confidence level, checked."""
+    """Read a confidence level; refused where it lies outside (0, 1)."""
     level = exact(confidence, "confidence")
     if not 0 < level < 1 or not 0.0 < float(level) < 1.0:
         raise ParameterError(f"confidence must lie in (0, 1), got {number_text(level)}: choose e.g. 0.95")
@@ -114,7 +114,7 @@ class Noises:
 
 
 def compute_interval(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """Both ends for every row, in the units of the formula; NaN where there is no bound, or no value."""
+    """Compute both ends for every row, in the units of the formula; NaN for no bound or no value."""
     value = evaluate(formula, inputs)
     rows = int(np.prod(value.shape))
     low = np.full(value.shape, np.nan)
@@ -228,7 +228,7 @@ def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
 
 
 def _apply_function(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """Interval arithmetic: the ends of the inner values, which hold together, through the function around them."""
+    """Apply the outer function to the ends of its inner values, which hold at once (interval arithmetic)."""
     ends = [open_ends(_compute_ends(inner, inputs, noises, level)) for inner in list_inner_values(formula)]
     if read_remainder(formula) is not None:
         return remainder_ends(ends[0], ends[1][0])
@@ -295,7 +295,7 @@ def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> End
 
 
 def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """Equal tails of the formula over released minus noise, at fixed points."""
+    """Take equal tails of the formula over released minus noise, at fixed points."""
     value = evaluate(formula, inputs)
     rows = max((inputs.atoms[atom].shape[-1] for atom in atoms_of(formula)), default=1)
     count = draws.count_points(float(level), rows) or draws.count_block_points(float(level), rows)

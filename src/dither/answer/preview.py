@@ -159,7 +159,7 @@ class Preview:
         return len({column.by for column in self.columns}) > 1
 
     def lines(self) -> list[str]:
-        """What the table does not say."""
+        """The sentences below the table: price, accuracy, keys, notes and what is left."""
         lines = [self._price()]
         if self.within is not None:
             wanted = ", ".join(f"{name} ± {width:g}" for name, width in self.within.items())
@@ -262,7 +262,7 @@ def make_preview(
     stored: bool,
     within: dict[str, float] | None = None,
 ) -> Preview:
-    """The preview of a priced question."""
+    """Make the preview of a priced question."""
     mechanisms: list[Any] = [calibrated.mechanism for calibrated in priced.steps]
     price = priced.request.price
     measure = price.name if pot is None else pot.filter.measure
@@ -287,7 +287,7 @@ def make_preview(
 
 
 def list_preview_columns(recipe: Recipe, mechanisms: Sequence[Any], terms: Terms) -> tuple[PreviewColumn, ...]:
-    """Every value column in every grouping set."""
+    """List the previews of all value columns, in every grouping set."""
     columns: list[PreviewColumn] = []
     for of, noises in zip(recipe.sets, list_noises(recipe, mechanisms, terms.bands), strict=True):
         inputs = make_reference_cell(recipe, of, terms)
@@ -339,7 +339,7 @@ def _preview_column(
 
 
 def _divide_by_value(half: float | None, formula: Formula, inputs: FormulaInputs | None) -> float | None:
-    """Half the length of an interval over the value at the reference cell."""
+    """Divide half the length of an interval by the value at the reference cell."""
     value = None if inputs is None else np.ravel(evaluate(formula, inputs))[0]
     if half is None or not isinstance(value, float) or not value or math.isnan(value):
         return None

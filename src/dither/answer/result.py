@@ -78,7 +78,7 @@ class Result:
 
     @cached_property
     def columns(self) -> tuple[ResultColumn, ...]:
-        """What stands in every column of the table."""
+        """Every column of the table: its role, noise, limits and notes."""
         columns: list[ResultColumn] = []
         for output in self._recipe.outputs:
             role: Literal["key", "value"] = "key" if output.role == "key" else "value"
@@ -119,7 +119,7 @@ class Result:
         return table.replace_schema_metadata({b"dither": dumps(self.info).encode()})
 
     def _values(self) -> pa.Table:
-        """Without intervals, which are not made for it."""
+        """The table without intervals, which are then not computed."""
         if self._changed is None and "table" not in self.__dict__:
             return self._build_table(intervals=False)
         return self.table.select([output.names[0] for output in self._recipe.outputs])
@@ -206,7 +206,7 @@ class Result:
         return plot(self, column, ax)
 
     def explain(self) -> str:
-        """In words: what stands in every column, what was done to the rows before, and what is unprotected."""
+        """Explain in words what each column holds, what was done to the rows, and what is unprotected."""
         lines = [f"Question: {self.info['sql'].strip()}", *self._paid(), ""]
         for column in self.columns:
             if column.role in ("low", "high"):
@@ -222,7 +222,7 @@ class Result:
             yield f"Paid: {self._price()}; neighbours {self.info['neighbours']}"
 
     def _price(self) -> str:
-        """Never an epsilon alone: with its delta, and for whom."""
+        """The price with its delta and whom it protects: never an epsilon alone."""
         info = self.info
         delta = info.get("charges", {}).get(info["pot"], ("0", "0"))[1]
         paid = f"{info['measure']} {_number(info['charged'])}, delta {_number(delta)}"
@@ -311,12 +311,12 @@ def _label(value: Any) -> str:
 def build_result(
     release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any], bands: Bands = NO_BANDS
 ) -> Result:
-    """The result of a release by its recipe."""
+    """Build the result of a release from its recipe."""
     return Result(info, release, recipe, read_level(confidence), bands)
 
 
 def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
-    """The public width of each atom: of its own number in a cell."""
+    """List the public width of each atom, that of its own number in a cell."""
     positions_by_atom = zip(*(of.places for of in recipe.sets), strict=True)
     own = [getattr(calibrated, "widths", ()) for calibrated in steps]
     return [
@@ -326,7 +326,7 @@ def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
 
 
 def list_noises(recipe: Recipe, mechanisms: Sequence[HasErrorLaws], bands: Bands = NO_BANDS) -> list[Noises]:
-    """The noise of every grouping set."""
+    """List the noises of every grouping set."""
     return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
 
 
@@ -349,7 +349,7 @@ def make_raw_table(release: Release) -> pa.Table:
 
 
 def find_column(result: Result, name: str | None, role: str = "value") -> ResultColumn:
-    """A column of a result, or the first of its role."""
+    """Find a column of a result by its name, or the first of its role."""
     for column in result.columns:
         if column.role == role and (name is None or column.name == name):
             return column
@@ -358,6 +358,6 @@ def find_column(result: Result, name: str | None, role: str = "value") -> Result
 
 
 def list_names(result: Result, column: ResultColumn) -> tuple[str, str, str]:
-    """A value column and the ends of its interval, which the question may have named otherwise."""
+    """List the names of a value column and of the ends of its interval."""
     value, low, high = next(output.names for output in result._recipe.outputs if output.names[0] == column.name)
     return value, low, high

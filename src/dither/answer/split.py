@@ -45,7 +45,7 @@ _DIGITS = 10_000
 def split(
     queries: Sequence[Query], shares: Sequence[Share], family: Family = "laplace", allow_permute_and_flip: bool = False
 ) -> tuple[Step, ...]:
-    """Equal weights: what sensitivities are read from before the shares of the price are known."""
+    """Make steps of equal weights. Sensitivities are read from them before the weights are known."""
     return tuple(_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares)
 
 
@@ -71,7 +71,7 @@ def family_of(query: Query, family: Family, allow_permute_and_flip: bool = False
 
 
 def check_weights(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, Fraction]:
-    """Weights by the name of an output; refused where there is no such column."""
+    """Check weights by the name of an output; refused where there is no such column."""
     values = [output.name for output in recipe.outputs if output.role == "value"]
     allowed = {name.lower(): name for name in [*values, "keys"]}
     shares = {}
@@ -99,7 +99,7 @@ def weigh_steps(
     weights: Mapping[str, Fraction],
     allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
-    """Steps whose parts of the price make the loss least; `wanted` are the demands of the shares."""
+    """Weigh the steps so that the loss is least; `wanted` are the demands of the shares."""
     power = 1 / (1 + FAMILIES[family].variance_power)
     step_weights = [demand**power for demand in wanted]
     selections = [i for i, share in enumerate(shares) if isinstance(queries[share.query], Keys)]
@@ -121,7 +121,7 @@ def weigh_steps(
 
 
 def join_demands(wanted: Sequence[float], positions: Sequence[tuple[int, int]], family: Family = "box") -> list[float]:
-    """The demands of queries that were put together, from those of the queries before."""
+    """Join the demands of queries that share a noise into one demand each."""
     joint_demand = FAMILIES[family].joint_demand
     assert joint_demand is not None
     totals = [0.0] * (1 + max(query for query, _ in positions))
@@ -134,7 +134,7 @@ def join_demands(wanted: Sequence[float], positions: Sequence[tuple[int, int]], 
 def compute_demands(
     recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]
 ) -> list[float]:
-    """A_i of every query: how much of the loss its noise makes."""
+    """Compute A_i of every query: how much of the loss its noise makes."""
     wanted = [0.0] * len(recipe.queries)
     read: set[int] = set()
     formulas = [(o.formula, float(weights.get(o.name, Fraction(1)))) for o in recipe.outputs if o.role == "value"]
@@ -150,7 +150,7 @@ def compute_demands(
 
 
 def _split_error(formula: Formula, recipe: Recipe, weight: float) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Atoms whose errors add up in their own units, and their part of the output's error.
+    """Split the error of an output over atoms whose errors add up in their own units.
 
     In a ratio that a person wrote nothing is known of the derivatives: numerator and denominator count alike, relative
     to what one unit can move them. (Of AVG and the like the importances are known.)
@@ -194,7 +194,7 @@ def predict_loss(
     weights: Mapping[str, Fraction],
     laws: Sequence[ErrorLaw] | None = None,
 ) -> float:
-    """The loss of calibrated mechanisms, comparable between families: noise over the L1 sensitivity.
+    """Predict the loss of calibrated mechanisms, comparable between families: noise over L1 sensitivity.
 
     `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
     """

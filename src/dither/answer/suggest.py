@@ -87,7 +87,7 @@ def _plain(value: Fraction) -> str:
 
 
 def read_wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
-    """The question behind a suggestion; refused where nothing of the kind is declared."""
+    """Read a wish into the question behind it; refused where nothing of the kind is declared."""
     share = exact(keep, "keep")
     if not 0 < share < 1 or not 0.0 < float(share) < 1.0:
         raise ParameterError(f"keep must lie in (0, 1), got {number_text(share)}: choose e.g. 0.99")
@@ -143,7 +143,7 @@ def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> W
 
 
 def list_magnitudes(low: int, high: int) -> tuple[int, ...]:
-    """Zero and the powers of two on both sides of it, between two bounds, in order.
+    """List zero and the powers of two on both sides of it, between two bounds, in order.
 
     >>> list_magnitudes(-3, 9)
     (-2, -1, 0, 1, 2, 4, 8)
@@ -178,7 +178,7 @@ def _recipe(of: str, plan: Plan, column: str, shares: tuple[Fraction, ...], unit
 
 
 def make_suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str) -> Suggestion:
-    """What was bought, from the released quantiles; bounds are rounded outwards to two digits."""
+    """Make the suggestion from the released quantiles. Bounds are rounded outwards to two digits."""
     quantiles = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
     low: Fraction | None = None
     if wished.what == "bounds":

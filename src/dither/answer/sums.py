@@ -32,7 +32,7 @@ _MANY = 16
 
 
 def union_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction) -> float:
-    """Every noise inside its own, wider bound."""
+    """A bound of the sum by the union bound: every noise lies inside its own, wider bound."""
     own_level = 1 - (1 - level) / max(1, len(laws))
     return sum(abs(weight) * law.half_width(own_level) for law, weight in zip(laws, weights, strict=True))
 

@@ -1,4 +1,4 @@
-"""Where the pots stand, in numbers that say what they are (privacy-rules 13).
+"""Balances of the pots, each number with what it means (privacy-rules 13).
 
 Running readings are exact sums of what was charged. The guarantee is stated for the ceiling, fixed before any answer
 was seen. A running sum converted to epsilon holds only as if one had stopped at a point fixed in advance, and says so.
@@ -26,7 +26,7 @@ AS_IF = "as if stopped at a point fixed in advance"
 
 @dataclass(frozen=True)
 class LabelledGuarantee:
-    """One labelled number."""
+    """(epsilon, delta) for a unit, with a label that says what it is the guarantee of."""
 
     label: str
     epsilon: Fraction
@@ -39,7 +39,7 @@ class LabelledGuarantee:
 
 @dataclass(frozen=True)
 class Budget:
-    """Where the pots stand, in the order of their opening: the dataset's total first.
+    """Balances of the pots, in the order of their opening: the dataset's total first.
 
     `horizon` is the number of windows that one person may have rows in, for (person, window) units.
     """
@@ -94,7 +94,7 @@ class Budget:
         yield from map(make_rich_text, self.lines())
 
     def lines(self) -> Iterator[str]:
-        """What the table does not say."""
+        """The sentences below the table."""
         for pot in self.shown():
             yield from (str(self.guarantee(pot)), str(self.so_far(pot)))
             if pot.filter.delta_cap:

@@ -50,7 +50,7 @@ def write_body(
     over_windows: LabelledGuarantee | None = None,
     commitment: str = "",
 ) -> dict[str, Any]:
-    """What a certificate says of a release; `way` is the pot that was asked and all it is inside of.
+    """Write the body of a release's certificate; `pot_path` is the paying pot and all pots around it.
 
     The pots stand as they do when the certificate is made, by what was released until then: what is under way does not
     show (privacy-rules 17).
@@ -111,13 +111,13 @@ def _state_over_windows(guarantee: LabelledGuarantee) -> str:
 
 
 def hash_plan(release: Release) -> str:
-    """The hash of the plan; of several queries, that of all of them in order."""
+    """Hash the plan of a release; of several queries, all of them in order."""
     hashes = [plan_hash(step.query) for step in release.priced.request.steps]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 def format_exact(value: Fraction) -> str:
-    """A fraction as the shortest decimal that is exact, else as p/q: what a reader and a machine both take."""
+    """Format a fraction as its shortest exact decimal, else as p/q."""
     denominator = value.denominator
     twos = 0
     fives = 0
@@ -136,7 +136,7 @@ def format_exact(value: Fraction) -> str:
 
 
 def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
-    """Of this release alone: the rule's own parameters, and (epsilon, delta)."""
+    """State the guarantee of this release alone: the rule's own parameters, and (epsilon, delta)."""
     rule = pot.filter
     taken = release.charges.get(pot.name)
     priced = release.priced
@@ -162,7 +162,7 @@ def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
 
 
 def format_rounded_up(value: Fraction) -> str:
-    """At most six significant digits, rounded against us.
+    """Format a number with at most six significant digits, rounded up.
 
     >>> format_rounded_up(Fraction(1, 2)), format_rounded_up(Fraction(1, 3)), format_rounded_up(Fraction(1, 10**6))
     ('0.5', '0.333334', '1e-6')
@@ -208,7 +208,7 @@ def _describe_mechanism(calibrated: Calibrated) -> dict[str, Any]:
 
 
 def list_used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
-    """The columns that the plans name, by registered table: a name that appears anywhere in a plan counts."""
+    """List the columns that the plans name, by registered table. A name anywhere in a plan counts."""
     used: dict[str, tuple[Column, ...]] = {}
     for calibrated in release.priced.steps:
         tree = plan_json(calibrated.step.query)
@@ -273,12 +273,12 @@ def _format_second(value: Fraction) -> str:
 
 
 def _is_stated(limit: str) -> bool:
-    """Not the recipe's own words for rows per unit: the limits of each table say it with the table's name."""
+    """Whether a limit is stated as it is: rows per unit are stated for each table instead, with its name."""
     return not re.fullmatch(r"at most \d+ rows? per \w+", limit)
 
 
 def _list_table_limits(catalog: Catalog, release: Release) -> set[str]:
-    """How much of one unit the registered tables hold."""
+    """List how many rows of one unit the registered tables hold."""
     limits = set()
     for name in list_used_columns(release):
         table = catalog.table(name)

@@ -25,7 +25,7 @@ MAX_VALUES = 256 * 2**20
 
 
 def make_nonce() -> str:
-    """32 random bytes, in hex."""
+    """Make 32 random bytes, in hex."""
     return fresh_bytes(NONCE_BYTES).hex()
 
 

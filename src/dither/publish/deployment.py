@@ -17,7 +17,7 @@ from dither.publish.interpret import interpret_pot
 
 @dataclass(frozen=True)
 class Deployment:
-    """One dataset as the world may know it. Parameters and public facts, never a value."""
+    """The public facts of one dataset: catalog, pots, releases and incidents, never a value."""
 
     catalog: Catalog
     context: str

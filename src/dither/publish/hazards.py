@@ -35,7 +35,7 @@ class Hazard:
 
 
 def find_hazards(of: Deployment) -> tuple[Hazard, ...]:
-    """Every hazard found, in the order of the draft's layers: parameters, unit, algorithms, trust, data."""
+    """Find all hazards, in the order of the draft's layers: parameters, unit, algorithms, trust, data."""
     return (*_check_parameters(of), *_check_unit(of), *_check_algorithms(of), *_check_trust(of), *_check_collection(of))
 
 

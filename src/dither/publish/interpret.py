@@ -198,7 +198,7 @@ def interpret(
 
 @refuse_beyond_floats
 def interpret_loss(loss: Loss, delta: Number) -> Meaning:
-    """The meaning of a workload fixed in advance, by its own curves."""
+    """Interpret a workload that was fixed in advance, by its own curves."""
     epsilon = curve_epsilon(loss, delta).upper
     if not math.isfinite(epsilon):
         raise ParameterError(f"there is no finite epsilon at delta {delta}: choose a larger delta")
@@ -206,7 +206,7 @@ def interpret_loss(loss: Loss, delta: Number) -> Meaning:
 
 
 def interpret_pot(pot: Pot) -> Meaning:
-    """What a pot promises for all that it may ever pay for: the guarantee at its ceiling."""
+    """Interpret the guarantee of a pot at its ceiling: for all that it may ever pay for."""
     epsilon, delta = pot.filter.guarantee(pot.ceiling)
     towards: dict[str, Any] = {"neighbours": pot.neighbours, "unit": pot.unit}
     loss: Loss

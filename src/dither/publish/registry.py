@@ -73,7 +73,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def fill_entry(of: Deployment) -> dict[str, Any]:
-    """The entry: every field that catalog and ledger know, prompts for the rest."""
+    """Fill an entry: every field that catalog and ledger know, prompts for the rest."""
     catalog = of.catalog
     total = of.total
     guarantee = of.guarantee()
@@ -139,7 +139,7 @@ def fill_entry(of: Deployment) -> dict[str, Any]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML in which each field stands once; plain YAML keeps the last of two and says nothing."""
+    """Reads YAML and refuses a field that is given twice; plain YAML silently keeps the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -172,12 +172,12 @@ def _check_size(text: str) -> None:
 
 
 def find_problems(document: Any) -> list[str]:
-    """What is wrong with an entry by the schema, field by field; prompts that are left count as problems of it."""
+    """Find what is wrong with an entry by the schema, field by field. Prompts that are left count too."""
     return [*_check(document, SCHEMA, ""), *(f"{path}: {text}" for path, text in list_prompts(document))]
 
 
 def list_prompts(document: Any, path: str = "") -> list[tuple[str, str]]:
-    """The prompts that are left, by field."""
+    """List the prompts that are left, by field."""
     if isinstance(document, str):
         return [(path, document[document.index(PROMPT) :])] if PROMPT in document else []
     pairs = (

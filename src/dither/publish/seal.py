@@ -35,7 +35,7 @@ _DOCUMENT = {"header", "body", "signature"}
 
 
 def list_leaves(tree: Any, path: str | None = None) -> Iterator[tuple[str, Any]]:
-    """Every field of a body with its path, no two with the same; lists are one field.
+    """List every field of a body with its path, no two with the same. A list is one field.
 
     >>> list(list_leaves({"a": {"b": 1, "c": {}}, "d": [2]}))
     [('a.b', 1), ('a.c', {}), ('d', [2])]
@@ -53,7 +53,7 @@ def _hash_field(path: str, value: Any) -> str:
 
 
 def sign(body: dict[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
-    """The certificate: body, header with one digest a field, and the signature over both."""
+    """Sign a body: the certificate has body, header with one digest a field, and a signature over both."""
     public_key = public_hex(key.public_key())
     header = {
         "format": FORMAT,
@@ -81,13 +81,13 @@ def public_hex(key: Ed25519PublicKey) -> str:
 
 
 def write_certificate(certificate: dict[str, Any]) -> str:
-    """The certificate as a file: JSON, indented for people; spacing and escapes mean nothing."""
+    """Write a certificate as text: JSON, indented for people. Spacing and escapes mean nothing."""
     return escape_json(json.dumps(certificate, indent=2, sort_keys=True, ensure_ascii=False)) + "\n"
 
 
 @dataclass(frozen=True)
 class SealVerdict:
-    """The outcome of a check.
+    """The outcome of a check of a certificate.
 
     `has_known_key` says that the key was one the checker trusts, not just the one in the file. `body` is
     what was signed, read back from the very bytes that were checked; None unless all is as signed.

@@ -20,7 +20,7 @@ from dither.state import State
 
 
 def ensure_signing_key(state: State) -> Ed25519PrivateKey:
-    """The dataset's key; made now if this is the first certificate. Two processes at once get the same one."""
+    """Read the dataset's key, or make it for the first certificate. Two processes at once get the same one."""
     file = state.root / "signing.key"
     if not file.exists():
         state.installation_id()  # refused where nothing was registered
@@ -45,20 +45,20 @@ def _remember(state: State, public: str) -> None:
 
 
 def read_public_key(state: State) -> str | None:
-    """The dataset's public key in hex; None where nothing was signed yet."""
+    """Read the dataset's public key in hex; None where nothing was signed yet."""
     file = state.root / "signing.pub"
     return file.read_text().strip() if file.exists() else None
 
 
 def forget_key(state: State) -> None:
-    """Remove the public key of a dataset that is about to be thrown away from the known ones."""
+    """Forget the public key of a dataset that is about to be thrown away."""
     public = state.root / "signing.pub"
     if public.exists():
         (_find_folder(state.installation_id()) / f"{public.read_text().strip()}.pub").unlink(missing_ok=True)
 
 
 def list_known_keys() -> tuple[str, ...]:
-    """The public keys of the datasets that sign on this machine."""
+    """List the public keys of the datasets that sign on this machine."""
     return tuple(sorted(file.stem for file in _find_folder("any").glob("*.pub")))
 
 

@@ -18,7 +18,7 @@ from dither.version import __version__
 
 
 def write_statement(of: Deployment) -> str:
-    """The statement as Markdown."""
+    """Write the statement as Markdown."""
     lines = [f"# Privacy statement: {of.catalog.dataset}", "", *_write_intro(of)]
     for title, body in _list_sections(of):
         lines += ["", f"## {title}", "", *(f"- {line}" for line in body)]

@@ -30,7 +30,7 @@ _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection",
 
 
 def open_ledger(state: State) -> StewardLedger:
-    """The dataset's ledger, checked against its head."""
+    """Open the dataset's ledger and check it against its head."""
     return StewardLedger.open(state.ledger_location(), default_head_path(state.installation_id()))
 
 
@@ -90,7 +90,7 @@ def open_pot(
 def _open_windows(
     ledger: StewardLedger, catalog: Catalog, name: str, cap: Number, ceiling: Number, settings: dict[str, Any]
 ) -> Pot:
-    """A pot for every window that the catalog's bounds hold, each with this cap and ceiling (privacy-rules 10)."""
+    """Open a pot for every window inside the catalog's bounds, each with this cap and ceiling (privacy-rules 10)."""
     windows = windows_of(catalog)
     if windows is None:
         raise ParameterError("windows belong to (person, window) units: this catalog protects " + catalog.unit.label)
@@ -153,7 +153,7 @@ class DatasetPromise:
     so_far: Pair
 
     def under(self, neighbours: str) -> tuple[Pair, Pair]:
-        """As said, or for replacing a person where only adding or removing one was promised: two steps."""
+        """The pairs for these neighbours: replacing a person is two steps of adding or removing one."""
         if neighbours == self.neighbours:
             return self.promised, self.so_far
         return steps_apart(self.promised, 2), steps_apart(self.so_far, 2)
@@ -207,7 +207,7 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
 
 
 def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise | str | None:
-    """What a dataset promises to one person; a sentence where that is nothing, None where it cannot be read."""
+    """Read what a dataset promises to one person: a sentence if nothing, None if it cannot be read."""
     pots = _read_pots(state)
     if not pots:
         return None
@@ -246,7 +246,7 @@ def _write_pair(pair: Pair) -> str:
 
 
 def find_total(state: State) -> Pot | None:
-    """The total of a dataset, None where it has none or cannot be read."""
+    """Find the total of a dataset; None where it has none or cannot be read."""
     pots = _read_pots(state)
     return worst_case(pots) if pots else None
 

@@ -109,7 +109,7 @@ def register(
 
 
 def check_source(catalog: Catalog, catalog_file: Path) -> str:
-    """Compare the catalog with the names that the source's schema has; no value is looked at. What was found."""
+    """Compare the catalog with the names in the source's schema, and say the outcome. Reads no value."""
     source_path = catalog_file.parent / catalog.source.location
     if not source_path.exists():
         return f"the source {source_path} is not here: its columns were not compared"
@@ -131,7 +131,7 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
 
 
 def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
-    """A skeleton of a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to decide."""
+    """Draft a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to decide."""
     connection = open_for_schema()
     try:
         if engine == "duckdb":
@@ -200,7 +200,7 @@ def _write_version(
 
 
 def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
-    """The dataset's ledger; at the very first registration the installation's id, key and ledger are made."""
+    """Open the dataset's ledger. The very first registration makes the installation's id, key and ledger."""
     registered = state.versions.exists() and any(state.versions.iterdir())
     if ledger_url is not None and state.ledger_location() != ledger_url:
         if registered or state.ledger.exists():
@@ -301,7 +301,7 @@ def forget_head(state: State) -> None:
 
 @contextmanager
 def _lock_registration(state: State) -> Iterator[None]:
-    """One registration at a time, in a folder that nobody else can read."""
+    """Lock the state folder for one registration at a time, and keep others from reading it."""
     state.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chmod(state.root, 0o700)
     with os.fdopen(os.open(state.root / "lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
@@ -313,7 +313,7 @@ def _lock_registration(state: State) -> Iterator[None]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """A file that is whole or absent, mode 0600."""
+    """Write a file that is whole or absent, mode 0600."""
     beside = path.with_name(path.name + ".new")
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)

@@ -42,7 +42,7 @@ class Stage(NamedTuple):
 
 
 def measure_truth(state: State, release: Release) -> Values:
-    """What the release would have been without noise, for the keys that it shows; dev lineages only."""
+    """Measure a release without noise, for the keys that it shows; dev lineages only."""
     with _open_measurer(state, release.at.catalog) as measurer:
         shown = dict(zip(release.priced.steps, release.values, strict=True))
         selected = {
@@ -67,7 +67,7 @@ def _measure_exactly(calibrated: Calibrated, measurer: Measurer, selected: dict[
 
 
 def _find_quantiles(calibrated: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
-    """The smallest point that the share of rows does not exceed; the lowest point of an empty cell. So are its ends."""
+    """Find the smallest point that the share of rows does not exceed; of an empty cell, the lowest. Its ends are the same."""
     assert isinstance(calibrated.points, Points)
     for code in range(calibrated.cells):
         codes, counts = histograms.get(code, (np.zeros(1, np.int64), np.ones(1, np.int64)))
@@ -78,7 +78,7 @@ def _find_quantiles(calibrated: Calibrated, query: Quantiles, histograms: dict[i
 
 
 def measure_stages(state: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Stage, ...], ...]:
-    """The cells of each query as the file has them, after clamping, and after the limits; dev lineages only."""
+    """Measure each query on the file's rows, after clamping, and after the limits; dev lineages only."""
     catalog = load(catalog_file)
     unlimited = [replace(query, plan=_drop_limits(query.plan)) for query in queries]
     needed = _keep_needed_tables(catalog, *(query.plan for query in queries))
@@ -127,7 +127,7 @@ def _open_measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
 
 
 def _drop_limits(plan: Plan) -> Plan:
-    """The plan with every LimitGroups taken out."""
+    """Drop every LimitGroups from a plan."""
     if isinstance(plan, LimitGroups):
         return _drop_limits(plan.source)
     changed: dict[str, Any] = {}
@@ -139,7 +139,7 @@ def _drop_limits(plan: Plan) -> Plan:
 
 
 def _keep_needed_tables(catalog: Catalog, *plans: Plan) -> Catalog:
-    """Only the tables that the plans read, those on the way to their owners, and the lists of their labels."""
+    """Keep only the tables that the plans read, those on the path to their owners, and lists of labels."""
     names = set()
     for node in (node for plan in plans for node in nodes_of(plan)):
         if isinstance(node, Scan):
