@@ -26,7 +26,8 @@ from dither.answer.asked import Asked, Bound, bind_question, read_epsilon, read_
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.history import History, read_history
-from dither.answer.preview import Preview, Terms, list_preview_columns, make_preview
+from dither.answer.preview import Preview, make_preview
+from dither.answer.preview_columns import Terms, list_preview_columns
 from dither.answer.price_for_accuracy import find_least_price, meets_widths, read_widths
 from dither.answer.quantile_intervals import Bands, rank_rows
 from dither.answer.result import Result, build_result

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.alternatives import list_noisy_values
-from dither.answer.preview import PreviewColumn
+from dither.answer.preview_columns import PreviewColumn
 from dither.answer.preview_selection import foresee
 from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError

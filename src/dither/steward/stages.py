@@ -67,7 +67,10 @@ def _measure_exactly(calibrated: Calibrated, measurer: Measurer, selected: dict[
 
 
 def _find_quantiles(calibrated: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
-    """Find the smallest point that the share of rows does not exceed; of an empty cell, the lowest. Its ends are the same."""
+    """Find the smallest point that the share of rows does not exceed; of an empty cell, the lowest.
+
+    Ends of a quantile without noise are the quantile itself.
+    """
     assert isinstance(calibrated.points, Points)
     for code in range(calibrated.cells):
         codes, counts = histograms.get(code, (np.zeros(1, np.int64), np.ones(1, np.int64)))
