@@ -29,7 +29,7 @@ from dither.answer.history import History, read_history
 from dither.answer.preview import Preview, make_preview
 from dither.answer.preview_columns import Terms, list_preview_columns
 from dither.answer.price_for_accuracy import find_least_price, meets_widths, read_widths
-from dither.answer.quantile_intervals import Bands, rank_rows
+from dither.answer.quantile_intervals import Bands, count_rank_rows
 from dither.answer.result import Result, build_result
 from dither.answer.split import check_weights
 from dither.answer.suggest import Suggestion, make_suggestion, read_wish
@@ -418,7 +418,7 @@ def _check_delta(dialect: Spoken, priced: Priced) -> None:
 
 def _rank(priced: Priced, bands: Bands) -> str:
     cells = max(cells for _, cells in bands.cells)
-    rows = rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
+    rows = count_rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
     return f"with 95% confidence the rank behind it is off by at most {rows:,} rows"
 
 

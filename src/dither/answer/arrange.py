@@ -24,7 +24,7 @@ class Share:
 class Arranged:
     """A recipe with one query per noise, in the order of the request's steps, and what each noise is for.
 
-    The places of its grouping sets say in which step an atom is released, and as which number of a cell there.
+    `places` of its grouping sets say in which step an atom is released, and as which number of a cell there.
     """
 
     recipe: Recipe

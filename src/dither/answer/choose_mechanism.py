@@ -20,7 +20,7 @@ from dither.answer.quantile_intervals import (
     find_bought_level,
     read_quantile_grids,
 )
-from dither.answer.split import compute_demands, join_demands, predict_loss, split, weigh_steps
+from dither.answer.split import compute_demands, join_demands, make_equal_steps, predict_loss, weigh_steps
 from dither.errors import DitherError
 from dither.plan.facts import NO_FACTS, Facts
 from dither.privacy.kernel.calibrate import calibrate_request
@@ -108,7 +108,7 @@ def _choose_cheapest(
 
     for family in list_families(view, price):
         try:
-            _, equal = calibrate_all(split(wide.queries, alone.shares, family, adds_epsilons))
+            _, equal = calibrate_all(make_equal_steps(wide.queries, alone.shares, family, adds_epsilons))
             wanted = compute_demands(plain, equal, family, weights)
             steps = weigh_steps(wide.queries, alone.shares, wanted, family, weights, adds_epsilons)
             request, mechanisms = calibrate_all(steps)

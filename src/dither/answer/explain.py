@@ -30,7 +30,7 @@ from dither.plan.algebra import (
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.kernel import Priced
-from dither.publish.text import as_text
+from dither.publish.text import render_text
 from dither.question.recipe import Recipe
 from dither.surfaces import make_rich_cell, make_rich_text
 
@@ -94,7 +94,7 @@ class Explanation:
         return write_element("pre", str(self))
 
     def __str__(self) -> str:
-        return as_text(self)
+        return render_text(self)
 
 
 def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses: Analyses) -> Explanation:

@@ -16,7 +16,7 @@ from dither.privacy.kernel.kernel import refuse_shared_pots
 from dither.privacy.kernel.release import Values, from_bytes
 from dither.privacy.ledger.pots import price_text
 from dither.privacy.ledger.reports import Reports
-from dither.publish.text import as_text
+from dither.publish.text import render_text
 from dither.surfaces import make_rich_cell
 
 
@@ -73,7 +73,7 @@ class History:
         return write_element("pre", str(self))
 
     def __str__(self) -> str:
-        return as_text(self, width=160)
+        return render_text(self, width=160)
 
 
 def read_history(ledger: Reports, pot: str) -> History:

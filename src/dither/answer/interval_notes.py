@@ -11,7 +11,7 @@ from typing import Any
 
 from dither.answer.alternatives import list_noisy_values
 from dither.answer.interval_shapes import BaseFacts, find_base_level, has_interval, list_quantiles_used
-from dither.answer.quantile_intervals import Bands, rank_laws
+from dither.answer.quantile_intervals import Bands, list_rank_laws
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
 from dither.question.shapes import affine, atoms_of
@@ -43,7 +43,7 @@ def write_interval_notes(formula: Formula, bands: Bands, level: Fraction, mechan
     """Write what a reader must know about the quantiles of a column, and whether it has an interval."""
     base_facts = BaseFacts(frozenset(atom for atom, _ in bands.cells))
     values = list(list_noisy_values(formula))
-    laws = [law for mechanism in mechanisms for law in rank_laws(mechanism)]
+    laws = [law for mechanism in mechanisms for law in list_rank_laws(mechanism)]
     notes = []
     for atom in atoms_of(formula):
         bounded = [value for value in values if atom in list_quantiles_used(value, base_facts)]

@@ -17,7 +17,7 @@ from dither.laws import KeyErrorLaw
 from dither.pages.html import write_element
 from dither.privacy.kernel.kernel import Priced
 from dither.privacy.ledger import Charge, Pot
-from dither.publish.text import as_text
+from dither.publish.text import render_text
 from dither.question.recipe import Recipe
 from dither.stored import stored
 from dither.surfaces import make_rich_cell, make_rich_text
@@ -181,7 +181,7 @@ class Preview:
         return write_element("pre", str(self))
 
     def __str__(self) -> str:
-        return as_text(self)
+        return render_text(self)
 
 
 def _format_figure(value: float | None) -> str:

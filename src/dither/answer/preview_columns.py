@@ -21,7 +21,7 @@ from dither.answer.alternatives import list_noisy_values
 from dither.answer.blocks import count_cells
 from dither.answer.evaluate import FormulaInputs, evaluate, scale_integers
 from dither.answer.interval_notes import write_interval_notes
-from dither.answer.intervals import Noises, affine_half, compute_interval
+from dither.answer.intervals import Noises, compute_interval, find_affine_half
 from dither.answer.preview_selection import foresee
 from dither.answer.quantile_intervals import NO_BANDS, Bands
 from dither.answer.result import list_noises
@@ -167,7 +167,7 @@ def _find_half(formula: Formula, noises: Noises, inputs: FormulaInputs | None, l
         return None
     whole = affine(formula)
     if whole is not None:
-        return affine_half(whole, noises, level)
+        return find_affine_half(whole, noises, level)
     if inputs is None:
         return None
     low, high = compute_interval(formula, inputs, noises, level)

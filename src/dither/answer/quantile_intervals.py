@@ -128,16 +128,16 @@ def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
     return Bands(tuple(cells), coarse=tuple(coarse))
 
 
-def rank_laws(mechanism: Any) -> list[RankErrorLaw]:
+def list_rank_laws(mechanism: Any) -> list[RankErrorLaw]:
     """The error laws of all quantiles that a mechanism chooses; none where it chooses no quantiles."""
     if not isinstance(mechanism.error_law(), RankErrorLaw):
         return []
     return [mechanism.error_law(column) for column in range(len(mechanism.shares))]
 
 
-def rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
-    """By how many rows the rank of any answer is off at most, all choices on the way counted, at this level."""
-    return max(law.rows(cells, level) for law in rank_laws(mechanism))
+def count_rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
+    """Count the rows by which the rank of any answer is off at most, over all choices, at this level."""
+    return max(law.rows(cells, level) for law in list_rank_laws(mechanism))
 
 
 def find_bought_level(ends: Ends) -> Fraction:

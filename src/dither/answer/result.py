@@ -36,7 +36,7 @@ from dither.plan.algebra import Keys
 from dither.privacy.kernel.kernel import Release
 from dither.publish.commitment import commitment, make_nonce, plain
 from dither.publish.seal import write_certificate
-from dither.publish.text import as_text
+from dither.publish.text import render_text
 from dither.question.recipe import Output, Recipe
 from dither.surfaces import escape_json, escape_label, escape_lines, make_rich_cell, make_rich_text
 
@@ -211,7 +211,7 @@ class Result:
         for column in self.columns:
             if column.role in ("low", "high"):
                 continue
-            lines.append(f"{column.name}: " + ("a key" if column.role == "key" else _words(column)))
+            lines.append(f"{column.name}: " + ("a key" if column.role == "key" else _describe_noise(column)))
             lines += [f"  {note}" for note in (*column.limits, *column.notes)]
         lines += ["", *self.notes, _COVERED]
         unprotected = "; ".join(self.info.get("unprotected", ()))
@@ -225,7 +225,7 @@ class Result:
         """The price with its delta and whom it protects: never an epsilon alone."""
         info = self.info
         delta = info.get("charges", {}).get(info["pot"], ("0", "0"))[1]
-        paid = f"{info['measure']} {_number(info['charged'])}, delta {_number(delta)}"
+        paid = f"{info['measure']} {_format_number(info['charged'])}, delta {_format_number(delta)}"
         return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -234,7 +234,7 @@ class Result:
             if column.role in ("key", "value"):
                 shown.add_column(make_rich_cell(column.name), justify="right" if column.role == "value" else "left")
             elif column.role == "low" and column.confidence is not None:
-                shown.add_column(_percent(column), justify="right")
+                shown.add_column(_write_level(column), justify="right")
         for row in self.table.to_pylist():
             shown.add_row(*map(make_rich_cell, self._cells(row)))
         yield shown
@@ -251,49 +251,49 @@ class Result:
     def _cells(self, row: dict[str, Any]) -> Iterator[str]:
         for index, column in enumerate(self.columns):
             if column.role == "low":
-                yield f"{_text(row[column.name])} … {_text(row[self.columns[index + 1].name])}"
+                yield f"{_format_value(row[column.name])} … {_format_value(row[self.columns[index + 1].name])}"
             elif column.role != "high":
-                yield _text(row[column.name])
+                yield _format_value(row[column.name])
 
     def _repr_html_(self) -> str:
         """A table for notebooks: intervals in small grey type beside their values."""
         names = [column.name for column in self.columns if column.role in ("key", "value")]
-        head = write_element("tr", *(write_element("th", _label(name)) for name in names))
+        head = write_element("tr", *(write_element("th", _format_label(name)) for name in names))
         rows = [write_element("tr", *self._html_cells(row)) for row in self.table.to_pylist()]
         table = write_element("table", write_element("thead", head), write_element("tbody", *rows))
-        level = next((_percent(column) for column in self.columns if column.role == "low"), "")
+        level = next((_write_level(column) for column in self.columns if column.role == "low"), "")
         notes = [*([f"small: {level}"] if level else []), *self._footnotes()]
         return join([table, write_element("small", join_lines(notes))])
 
     def _html_cells(self, row: dict[str, Any]) -> Iterator[Html]:
         for index, shown in enumerate(self.columns):
-            value = _label(row[shown.name])
+            value = _format_label(row[shown.name])
             if shown.role == "key":
                 yield write_element("td", value)
             elif shown.role == "value":
-                low, high = (_label(row[end.name]) for end in self.columns[index + 1 : index + 3])
+                low, high = (_format_label(row[end.name]) for end in self.columns[index + 1 : index + 3])
                 ends = write_element("small", f"{low} … {high}", style="color:gray")
                 yield write_element("td", value, write_element("br"), ends, style="text-align:right")
 
     def __str__(self) -> str:
-        return as_text(self)
+        return render_text(self)
 
 
-def _percent(column: ResultColumn) -> str:
+def _write_level(column: ResultColumn) -> str:
     assert column.confidence is not None
     return f"{float(column.confidence) * 100:.6g}% interval"
 
 
-def _number(text: str) -> str:
+def _format_number(text: str) -> str:
     return f"{float(Fraction(text)):g}"
 
 
-def _words(column: ResultColumn) -> str:
+def _describe_noise(column: ResultColumn) -> str:
     noise = f", {column.mechanism} with scale {float(column.scale):g}" if column.scale is not None else ""
-    return f"{column.aggregate}{noise}" + ("" if column.confidence is None else f", {_percent(column)} beside it")
+    return f"{column.aggregate}{noise}" + ("" if column.confidence is None else f", {_write_level(column)} beside it")
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
@@ -303,9 +303,9 @@ def _text(value: Any) -> str:
     return f"{value:,}"
 
 
-def _label(value: Any) -> str:
+def _format_label(value: Any) -> str:
     """A value on one line."""
-    return escape_label(_text(value))
+    return escape_label(_format_value(value))
 
 
 def build_result(

@@ -42,23 +42,23 @@ MOST_WEIGHT = 10**30
 _DIGITS = 10_000
 
 
-def split(
+def make_equal_steps(
     queries: Sequence[Query], shares: Sequence[Share], family: Family = "laplace", allow_permute_and_flip: bool = False
 ) -> tuple[Step, ...]:
     """Make steps of equal weights. Sensitivities are read from them before the weights are known."""
-    return tuple(_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares)
+    return tuple(_make_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares)
 
 
-def _step(
+def _make_step(
     queries: Sequence[Query], share: Share, family: Family, weight: Fraction, allow_permute_and_flip: bool
 ) -> Step:
     """The step that releases the numbers of one noise, by the family that can."""
     measured = queries[share.query]
     step = Step(measured, family, weight, share.columns)
-    return replace(step, family=family_of(step.query, family, allow_permute_and_flip))
+    return replace(step, family=find_family(step.query, family, allow_permute_and_flip))
 
 
-def family_of(query: Query, family: Family, allow_permute_and_flip: bool = False) -> Family:
+def find_family(query: Query, family: Family, allow_permute_and_flip: bool = False) -> Family:
     """The family that answers a query where counts and sums are answered by `family`.
 
     `allow_permute_and_flip`: only epsilons are added up, so that one quantile may be chosen by permute-and-flip, which
@@ -109,7 +109,7 @@ def weigh_steps(
         step_weights[i] = key_weight * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
     largest = max(step_weights)
     return tuple(
-        _step(
+        _make_step(
             queries,
             share,
             family,
@@ -142,10 +142,10 @@ def compute_demands(
         read.update(atoms_of(formula))
         for atoms, error_share in _split_error(formula, recipe, weight):
             for of in recipe.sets:
-                _add(wanted, recipe, mechanisms, family, of.places, atoms, error_share)
+                _add_demand(wanted, recipe, mechanisms, family, of.places, atoms, error_share)
     for of in recipe.sets:  # atoms that only HAVING or ORDER BY reads
         for atom in set(range(len(recipe.atoms))) - read:
-            _add(wanted, recipe, mechanisms, family, of.places, (atom,), 1.0)
+            _add_demand(wanted, recipe, mechanisms, family, of.places, (atom,), 1.0)
     return [demand or 1e-9 for demand in wanted]
 
 
@@ -164,7 +164,7 @@ def _split_error(formula: Formula, recipe: Recipe, weight: float) -> Iterator[tu
     yield atoms_of(formula), weight
 
 
-def _add(
+def _add_demand(
     wanted: list[float],
     recipe: Recipe,
     mechanisms: Sequence[Any],
@@ -173,13 +173,13 @@ def _add(
     atoms: tuple[int, ...],
     weight: float,
 ) -> None:
-    moved = {atom: _moved(recipe, mechanisms[positions[atom][0]], atom, family) for atom in atoms}
+    moved = {atom: _square_sensitivity(recipe, mechanisms[positions[atom][0]], atom, family) for atom in atoms}
     total = sum(square for square in moved.values())
     for atom, square in moved.items():
         wanted[positions[atom][0]] += weight * (square / total if total else 1 / len(moved))
 
 
-def _moved(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
+def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
     """(importance times sensitivity)^2 of an atom, in its own units; a quantile stands for itself."""
     sensitivity = mechanism.column_sensitivity()
     if sensitivity is None:
@@ -200,11 +200,11 @@ def predict_loss(
     """
     wanted = compute_demands(recipe, mechanisms, "laplace", weights)
     own = [mechanism.error_law() for mechanism in mechanisms] if laws is None else laws
-    errors = [_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
+    errors = [_square_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
     return sum(demand * error for demand, error in zip(wanted, errors, strict=True))
 
 
-def _error(mechanism: Any, law: ErrorLaw) -> float:
+def _square_error(mechanism: Any, law: ErrorLaw) -> float:
     """The squared error of one number: noise over the L1 sensitivity, or rows of a quantile; none for keys."""
     if isinstance(law, AdditiveErrorLaw):
         return float(law.variance) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dither.answer.alternatives import list_alternatives
 from dither.answer.blocks import Block, make_blocks
 from dither.answer.evaluate import Array, FormulaInputs, evaluate, is_null, make_inputs
-from dither.answer.intervals import Noises, affine_half, compute_interval
+from dither.answer.intervals import Noises, compute_interval, find_affine_half
 from dither.answer.selection import IntervalSelection, Piece, count_candidates, count_shown, split_pieces
 from dither.question.expressions import Apply, Formula, Noisy
 from dither.question.kinds import infer_kind
@@ -224,7 +224,11 @@ def _compute_floats(
         return [*lists, [None] * piece.count, [None] * piece.count]
     low, high = compute_interval(piece.value, inputs, noise, level)
     low, high = (np.where(is_null(values), np.nan, np.broadcast_to(end, (piece.count,))) for end in (low, high))
-    return [*lists, _capped(show_values(low, kind, math.floor)), _capped(show_values(high, kind, math.ceil))]
+    return [
+        *lists,
+        _cap_integers(show_values(low, kind, math.floor)),
+        _cap_integers(show_values(high, kind, math.ceil)),
+    ]
 
 
 def _join_lists(
@@ -256,7 +260,7 @@ def _compute_whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, lev
         total = [subtotal + weight * number for subtotal, number in zip(total, numbers, strict=True)]
     if any(noises.laws[atom] is None for atom, _ in of.weights):
         return [[_within(int(value), _LARGEST) for value in total], *([None] * block.rows for _ in range(2))]
-    half = math.floor(affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT)  # the error is a whole number too
+    half = math.floor(find_affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT)  # the error is a whole number too
     return [[_within(int(value) + shift, _LARGEST) for value in total] for shift in (0, -half, half)]
 
 
@@ -264,7 +268,7 @@ def _within(value: int | None, width: int) -> int | None:
     return value if value is None or -width <= value <= width else max(-width, min(width, value))
 
 
-def _capped(values: list[Any]) -> list[Any]:
+def _cap_integers(values: list[Any]) -> list[Any]:
     """Whole numbers saturate at 64 bits."""
     return [_within(value, _INT64) if type(value) is int else value for value in values]
 

@@ -45,7 +45,7 @@ def interpret(
     state: StateFolder = None,
 ) -> None:
     """Say what epsilon and delta mean: belief before and after, what a test can find, households, rows, windows."""
-    meaning = _meaning(catalog, pot, epsilon, delta, unit, loss, neighbours, state)
+    meaning = _read_meaning(catalog, pot, epsilon, delta, unit, loss, neighbours, state)
     if catalog is not None and windows is None:
         windows = horizon(steward.registered_catalog(State.beside(catalog, state)))
     if as_json:
@@ -56,7 +56,7 @@ def interpret(
         console.print(f"- {line}", highlight=False, markup=False)
 
 
-def _meaning(
+def _read_meaning(
     catalog: Path | None,
     pot: str,
     epsilon: str | None,

@@ -33,7 +33,8 @@ def report(
     name = facts.catalog.dataset
     pots = {pot.name: pot for pot in facts.pots}
     releases = tuple(
-        (str(r.seq), describe_request(r.public.get("request", {})), _paid(r.charges, pots)) for r in facts.releases
+        (str(r.seq), describe_request(r.public.get("request", {})), _describe_payment(r.charges, pots))
+        for r in facts.releases
     )
     paid = None
     if total is not None:
@@ -70,7 +71,7 @@ def report(
     make_console().print(f"wrote {to}: open it in a browser", highlight=False, soft_wrap=True)
 
 
-def _paid(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:
+def _describe_payment(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:
     texts = (
         f"{name}: {price_text(pots[name].filter.measure, taken, pots[name].unit)}" for name, taken in charges.items()
     )

@@ -4,8 +4,8 @@ Everything follows from one inequality, P(E) <= e^epsilon Q(E) + delta for every
 all answers together on two neighbouring databases. Nothing here depends on data, and nothing prints an epsilon without
 its delta and its unit. Formulas and their proofs: docs/reference/interpret.md.
 
->>> told = interpret(1, 0, unit="person", neighbours="add_remove")
->>> round(told.posterior(0.1)[1], 4), round(told.power(0.05), 4)
+>>> meaning = interpret(1, 0, unit="person", neighbours="add_remove")
+>>> round(meaning.posterior(0.1)[1], 4), round(meaning.power(0.05), 4)
 (0.232, 0.1359)
 """
 
@@ -46,7 +46,7 @@ class Meaning:
     @property
     def stated(self) -> str:
         """The guarantee in one phrase: never an epsilon alone."""
-        return _stated(self.epsilon, self.delta, f"for one {_describe_unit(self.unit)}", self.neighbours)
+        return _state_pair(self.epsilon, self.delta, f"for one {_describe_unit(self.unit)}", self.neighbours)
 
     def posterior(self, prior: float) -> tuple[float, float]:
         """How far all answers can move someone's belief: prior odds times at most e^epsilon either way.
@@ -57,7 +57,7 @@ class Meaning:
             raise ParameterError(f"a prior lies in (0, 1), got {prior}: 0 and 1 are certainties that nothing moves")
         factor = _raise_exp(self.epsilon) * (2 if self.delta else 1) * _UP
         odds = prior / (1 - prior)
-        return odds / factor / (1 + odds / factor), _share(odds * factor)
+        return odds / factor / (1 + odds / factor), _convert_odds(odds * factor)
 
     @property
     def exception(self) -> float:
@@ -145,7 +145,7 @@ class Meaning:
         """(epsilon, delta) of this meaning, said of `whom`; an empty guarantee says so."""
         if self.delta >= 1:
             return f"no guarantee {whom}: delta reaches 1"
-        return _stated(self.epsilon, self.delta, whom, self.neighbours)
+        return _state_pair(self.epsilon, self.delta, whom, self.neighbours)
 
     def _belief(self, prior: float, who: str) -> str:
         low, high = self.posterior(prior)
@@ -175,7 +175,7 @@ class Meaning:
             "posterior": {str(p): [f"{low:.6f}", f"{high:.6f}"] for p in PRIORS for low, high in [self.posterior(p)]},
             "posterior_except": f"{self.exception:.3g}",
             "power": {str(rate): f"{self.power(rate):.6f}" for rate in RATES},
-            "household": _pair(self.together(counts.get("household") or 4)),
+            "household": _describe_pair(self.together(counts.get("household") or 4)),
             "words": self.lines(**{key: value for key, value in counts.items() if value is not None}),
         }
 
@@ -234,15 +234,15 @@ def _raise_exp(epsilon: Fraction) -> float:
     return math.exp(min(float(epsilon), 700.0))
 
 
-def _share(odds: float) -> float:
+def _convert_odds(odds: float) -> float:
     return odds / (1 + odds)
 
 
-def _stated(epsilon: Fraction, delta: Fraction, whom: str, neighbours: str) -> str:
+def _state_pair(epsilon: Fraction, delta: Fraction, whom: str, neighbours: str) -> str:
     return f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)}, {whom} ({neighbours})"
 
 
-def _pair(meaning: Meaning) -> dict[str, str]:
+def _describe_pair(meaning: Meaning) -> dict[str, str]:
     return {
         "epsilon": format_rounded_up(meaning.epsilon),
         "delta": format_rounded_up(meaning.delta),

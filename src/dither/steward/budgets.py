@@ -22,7 +22,7 @@ from dither.privacy.ledger.lineages import Known
 from dither.privacy.ledger.pot_tree import worst_case
 from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.steward_ledger import StewardLedger
-from dither.publish.budget import AS_IF, Pair, over_windows, steps_apart
+from dither.publish.budget import AS_IF, Pair, convert_over_windows, convert_steps
 from dither.state import State
 
 _NONE: Pair = (Fraction(0), Fraction(0))
@@ -156,7 +156,7 @@ class DatasetPromise:
         """The pairs for these neighbours: replacing a person is two steps of adding or removing one."""
         if neighbours == self.neighbours:
             return self.promised, self.so_far
-        return steps_apart(self.promised, 2), steps_apart(self.so_far, 2)
+        return convert_steps(self.promised, 2), convert_steps(self.so_far, 2)
 
 
 def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
@@ -217,8 +217,8 @@ def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise |
     windows = horizon(_read_catalog(state)) or 1
     most = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
     sums = root.spent + root.reissued
-    so_far = over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
-    return DatasetPromise(lineage, relation, root.neighbours, over_windows(root.filter, most, windows), so_far)
+    so_far = convert_over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
+    return DatasetPromise(lineage, relation, root.neighbours, convert_over_windows(root.filter, most, windows), so_far)
 
 
 def _find_windows_pot(pots: dict[str, Pot]) -> tuple[Pot, ...]:
