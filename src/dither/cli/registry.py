@@ -31,10 +31,13 @@ def read_deployment(state: State) -> Deployment:
     try:
         registered = ledger.registered()
         context = "prod" if registered is None else str(registered.public["context"])
-        found = (ledger.pots(under_way=False), ledger.history(), ledger.incidents())
+        pots = ledger.pots(under_way=False)
+        releases = tuple(ledger.history())
+        incidents = ledger.incidents()
     finally:
         ledger.close()
-    return Deployment(catalog, context, found[0], tuple(found[1]), found[2], steward.population_notes(state, catalog))
+    notes = steward.population_notes(state, catalog)
+    return Deployment(catalog, context, pots, releases, incidents, notes)
 
 
 @app.command()

@@ -122,11 +122,11 @@ def format_exact(value: Fraction) -> str:
     twos = 0
     fives = 0
     while denominator % 2 == 0:
-        denominator = denominator // 2
-        twos = twos + 1
+        denominator //= 2
+        twos += 1
     while denominator % 5 == 0:
-        denominator = denominator // 5
-        fives = fives + 1
+        denominator //= 5
+        fives += 1
     decimals = max(twos, fives)
     if denominator != 1 or decimals > 12:
         return fraction_text(value)
