@@ -26,9 +26,10 @@ from dither.answer.asked import Asked, Bound, bind_question, read_epsilon, read_
 from dither.answer.choose_mechanism import Offered, choose_mechanisms, read_facts
 from dither.answer.explain import Explanation, explain, strip_explain_prefix
 from dither.answer.history import History, read_history
-from dither.answer.preview import Preview, Terms, list_preview_columns, make_preview
+from dither.answer.preview import Preview, make_preview
+from dither.answer.preview_columns import Terms, list_preview_columns
 from dither.answer.price_for_accuracy import find_least_price, meets_widths, read_widths
-from dither.answer.quantile_intervals import Bands, rank_rows
+from dither.answer.quantile_intervals import Bands, count_rank_rows
 from dither.answer.result import Result, build_result
 from dither.answer.split import check_weights
 from dither.answer.suggest import Suggestion, make_suggestion, read_wish
@@ -48,9 +49,9 @@ from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import LedgerView, Pot
 from dither.privacy.ledger.reports import Reports
 from dither.publish.budget import PotBalances
-from dither.publish.certificate import body_of
+from dither.publish.certificate import write_body
 from dither.publish.seal import sign
-from dither.publish.signing import signing_key
+from dither.publish.signing import ensure_signing_key
 from dither.question.recipe import Recipe
 from dither.rules import PrivacyRule
 from dither.sql.dialects import DialectQuestion
@@ -266,8 +267,8 @@ class Connection:
         standing = {pot.name: pot for pot in budget.pots}
         way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
         limits = [limit for atom in recipe.atoms for limit in atom.limits]
-        body = body_of(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person(), commitment)
-        return sign(body, signing_key(self._place))
+        body = write_body(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person(), commitment)
+        return sign(body, ensure_signing_key(self._place))
 
     # -- the line of a question -----------------------------------------------------------------------------------
 
@@ -421,7 +422,7 @@ def _check_delta(dialect: DialectQuestion, priced: Priced) -> None:
 
 def _rank(priced: Priced, bands: Bands) -> str:
     cells = max(cells for _, cells in bands.cells)
-    rows = rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
+    rows = count_rank_rows(priced.steps[0].mechanism, cells, Fraction(95, 100))
     return f"with 95% confidence the rank behind it is off by at most {rows:,} rows"
 
 

@@ -13,8 +13,8 @@ from scipy.stats import binom, norm
 from dither.answer import draws
 from dither.answer.draws import make_noise_law
 from dither.answer.evaluate import FormulaInputs, evaluate
-from dither.answer.intervals import Noises, affine_half, compute_interval, read_level
-from dither.answer.sums import sum_bound
+from dither.answer.intervals import Noises, compute_interval, find_affine_half, read_level
+from dither.answer.sums import find_sum_bound
 from dither.errors import ParameterError
 from dither.laws import GaussianErrorLaw, LaplaceErrorLaw
 from dither.privacy import noise
@@ -145,7 +145,7 @@ def test_sums_of_laplace_noise_against_the_closed_form():
     noises = noises_for([LaplaceErrorLaw(F(5000)), LaplaceErrorLaw(F(2000))])
     for level in (F(1, 2), F(9, 10), F(99, 100), F(999, 1000)):
         exact = brentq(lambda x, level=level: tail(x) - float(1 - level), 0, 200_000)
-        half = affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, level)
+        half = find_affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, level)
         assert exact * 0.99 <= half <= exact * 1.04
 
 
@@ -182,7 +182,7 @@ def test_the_same_released_number_twice_is_one_noise():
     """Two atoms at one place: their difference has no noise at all."""
     error = make_noise_law(LaplaceErrorLaw(F(10)))
     noises = Noises((Atom("a"), Atom("a")), (error, error), ((0, 0), (0, 0)))
-    assert affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, F(95, 100)) == 0
+    assert find_affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, F(95, 100)) == 0
 
 
 ERRORS = [LaplaceErrorLaw(F(1, 2)), LaplaceErrorLaw(F(20)), GaussianErrorLaw(F(3)), GaussianErrorLaw(F(500))]
@@ -219,7 +219,7 @@ def test_sums_of_many_noises_against_direct_convolution():
         for miss in (F(1, 10), F(1, 1000), F(1, 10**6), F(1, 10**7)):
             inside = np.cumsum(np.append(law[places], law[places + 1 :] + law[places - 1 :: -1]))
             exact = int(np.argmax(inside >= 1 - float(miss)))
-            found = sum_bound(tuple(map(make_noise_law, errors)), (1.0,) * 9, 1 - miss)
+            found = find_sum_bound(tuple(map(make_noise_law, errors)), (1.0,) * 9, 1 - miss)
             assert exact <= found <= exact * 1.01 + 1
 
 
@@ -229,7 +229,7 @@ def test_levels_beyond_the_points_against_the_closed_form(level):
     tail = lambda x: (b1**2 * math.exp(-x / b1) - b2**2 * math.exp(-x / b2)) / (b1**2 - b2**2)
     exact = brentq(lambda x: tail(x) - float(1 - level), 0, 400_000)
     noises = noises_for([LaplaceErrorLaw(F(5000)), LaplaceErrorLaw(F(2000))])
-    half = affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, level)
+    half = find_affine_half(affine(apply("subtract", Noisy(0), Noisy(1))), noises, level)
     assert exact <= half * (1 + 1e-3) and half <= exact * 1.01  # the continuous law, to a step of the integers
 
 

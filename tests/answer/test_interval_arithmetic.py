@@ -136,7 +136,7 @@ def test_every_value_between_the_inner_ends_lies_between_the_outer_ones(name, mo
     """Against the formula itself at 1,001 points of each range."""
     for low, high in RANGES:
         middle = (low + high) / 2
-        monkeypatch.setattr("dither.answer.intervals.affine_half", lambda *_, half=high - middle: half)
+        monkeypatch.setattr("dither.answer.intervals.find_affine_half", lambda *_, half=high - middle: half)
         noises = rates.noises_for([LaplaceErrorLaw(F(1))])
         outer_low, outer_high = compute_interval(
             MAPPED[name], FormulaInputs((np.array([middle]),), {}, {}), noises, LEVEL

@@ -8,7 +8,7 @@ import pytest
 
 from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms
-from dither.answer.split import compute_demands, split, weigh_steps
+from dither.answer.split import compute_demands, make_equal_steps, weigh_steps
 from dither.laws import find_error_law
 from dither.privacy.kernel.request import Price, Request
 from tests.answer import asked
@@ -76,7 +76,7 @@ def test_every_number_errs_less_than_with_its_share_of_the_price(con, sql):
     recipe, price = con.bind(sql), Price(F(1))
     boxed = choose_mechanisms(con._kernel, con._kernel.view("total"), recipe, price, "total", {})
     arranged = arrange_alone(recipe)
-    equal = con._kernel.price(Request(split(recipe.queries, arranged.shares), price, "total"))
+    equal = con._kernel.price(Request(make_equal_steps(recipe.queries, arranged.shares), price, "total"))
     wanted = compute_demands(arranged.recipe, [each.mechanism for each in equal.steps], "laplace", {})
     steps = weigh_steps(recipe.queries, arranged.shares, wanted, "laplace", {})
     alone = con._kernel.price(Request(steps, price, "total"))

@@ -12,7 +12,7 @@ from scipy.stats import binom, norm
 from dither import ParameterError, canonical
 from dither.answer.documents import read_preview, write_preview
 from dither.answer.explain import Explanation
-from dither.answer.preview import find_joint_level
+from dither.answer.preview_columns import find_joint_level
 from dither.answer.price_for_accuracy import find_least_price
 from dither.builder import count
 from dither.data.measure import Measurer

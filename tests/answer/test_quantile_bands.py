@@ -14,7 +14,7 @@ from dither.answer.blocks import make_blocks
 from dither.answer.choose_mechanism import choose_mechanisms
 from dither.answer.evaluate import make_inputs
 from dither.answer.intervals import compute_interval
-from dither.answer.quantile_intervals import Ends, add_quantile_ends, rank_rows, read_quantile_grids
+from dither.answer.quantile_intervals import Ends, add_quantile_ends, count_rank_rows, read_quantile_grids
 from dither.answer.result import list_noises
 from dither.answer.suggest import round_up_to_two_digits
 from dither.plan.analysed_query import Analyses
@@ -162,7 +162,7 @@ class TestBands:
     def test_the_rank_error_is_that_of_all_choices_on_the_way(self):
         """Three shares: two rounds; the outer ones make two choices. 300 draws on distinct rows seldom exceed it."""
         mechanism = JointQuantiles((F(2, 5), F(1, 2), F(3, 5)), F(2))
-        rows = rank_rows(mechanism, 1000, F(9, 10))
+        rows = count_rank_rows(mechanism, 1000, F(9, 10))
         misses = 0
         for _ in range(300):
             low, middle, high = mechanism.release([1] * 1000)

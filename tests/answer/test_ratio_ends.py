@@ -11,7 +11,7 @@ import pytest
 
 from dither.answer import ratios
 from dither.answer.draws import make_noise_law
-from dither.answer.ratios import _angles, _bounds, _inverted, _outermost
+from dither.answer.ratios import _find_outermost, _invert_test, _make_angles, _tabulate_bounds
 from dither.laws import GaussianErrorLaw, LaplaceErrorLaw, find_error_law
 from dither.privacy.mechanisms import IntegerBox
 
@@ -19,20 +19,20 @@ from dither.privacy.mechanisms import IntegerBox
 def kept(phi, x, y, bounds):
     """Whether an angle is kept, by the definition."""
     segment = np.maximum(bounds[:-1], bounds[1:])
-    place = np.clip(np.searchsorted(_angles(), phi, side="right") - 1, 0, len(segment) - 1)
+    place = np.clip(np.searchsorted(_make_angles(), phi, side="right") - 1, 0, len(segment) - 1)
     return np.abs(y * np.cos(phi) - x * np.sin(phi)) <= segment[place]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_ends_are_the_outermost_kept_angles(seed):
     draw = np.random.default_rng(seed)
-    edges = _angles()
+    edges = _make_angles()
     bounds = draw.uniform(0.2, 3.0) * (1 + draw.uniform(0, 0.9) * np.cos(2 * edges + draw.uniform(0, 6)))
     if seed % 3 == 0:
         bounds = bounds * draw.uniform(0.05, 4.0, len(edges))  # as rough as no noise makes it
     x, y = draw.normal(0, 4, 30), draw.normal(0, 4, 30)
     x[:3], y[3:6] = (0.0, 5.0, -7.0), (0.0, 0.0, 3.0)
-    low, high = _outermost(x, y, bounds)
+    low, high = _find_outermost(x, y, bounds)
     angles = np.linspace(-math.pi / 2, math.pi / 2, 40_001)
     for each in range(len(x)):
         inside = angles[kept(angles, x[each], y[each], bounds)]
@@ -44,13 +44,13 @@ def test_ends_are_the_outermost_kept_angles(seed):
 
 def test_many_rows_are_taken_in_pieces(monkeypatch):
     draw = np.random.default_rng(1)
-    bounds = np.full(len(_angles()), 1.5)
+    bounds = np.full(len(_make_angles()), 1.5)
     x, y = draw.normal(0, 4, 50), np.ones(1)  # one numerator for all
-    whole = _inverted(x, y, bounds, 2.0)
+    whole = _invert_test(x, y, bounds, 2.0)
     monkeypatch.setattr(ratios, "_ROWS", 7)
-    for one, other in zip(whole, _inverted(x, y, bounds, 2.0), strict=True):
+    for one, other in zip(whole, _invert_test(x, y, bounds, 2.0), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert all(len(end) == 0 for end in _inverted(np.zeros(0), np.zeros(0), bounds, 1.0))
+    assert all(len(end) == 0 for end in _invert_test(np.zeros(0), np.zeros(0), bounds, 1.0))
 
 
 PAIRS = [
@@ -70,10 +70,10 @@ def test_independent_noise_keeps_its_bound_at_every_angle(errors, level):
     masses = [np.array([error.pmf(int(z)) for z in places]) for error, places in zip(errors, lattice, strict=True)]
     together = np.outer(*masses)
     upper, lower = (1 / law.deviation for law in laws)
-    bounds = _bounds(laws, (upper, 0.0), (0.0, lower), level)
+    bounds = _tabulate_bounds(laws, (upper, 0.0), (0.0, lower), level)
     segment = np.maximum(bounds[:-1], bounds[1:])
     for phi in np.linspace(-math.pi / 2, math.pi / 2, 202)[1:-1]:
-        place = int(np.searchsorted(_angles(), phi, side="right")) - 1
+        place = int(np.searchsorted(_make_angles(), phi, side="right")) - 1
         size = np.abs(np.add.outer(math.cos(phi) * upper * lattice[0], -math.sin(phi) * lower * lattice[1]))
         assert together[size <= segment[place]].sum() >= float(level) - 1e-9, phi
 
@@ -87,9 +87,9 @@ def test_numbers_of_a_box_keep_their_bound_at_every_angle(scale, level):
     mass = np.exp(-np.maximum.outer(np.abs(places), np.abs(places)) / float(scale))
     mass /= mass.sum()
     unit = 1 / laws[0].deviation
-    bounds = _bounds(laws, (unit, 0.0), (0.0, unit), level)
+    bounds = _tabulate_bounds(laws, (unit, 0.0), (0.0, unit), level)
     segment = np.maximum(bounds[:-1], bounds[1:])
     for phi in np.linspace(-1.57, 1.57, 331):
-        place = int(np.searchsorted(_angles(), phi, side="right")) - 1
+        place = int(np.searchsorted(_make_angles(), phi, side="right")) - 1
         size = np.abs(np.add.outer(math.cos(phi) * places, -math.sin(phi) * places)) * unit
         assert mass[size > segment[place] + 1e-12].sum() <= 1.04 * float(1 - level), phi

@@ -11,7 +11,7 @@ import pytest
 
 from dither.answer.draws import make_noise_law
 from dither.answer.intervals import _compute_half
-from dither.answer.ratios import _angles, _bounds
+from dither.answer.ratios import _make_angles, _tabulate_bounds
 from dither.laws import LaplaceErrorLaw, find_error_law
 from dither.privacy.mechanisms import IntegerBox
 
@@ -38,9 +38,9 @@ def test_ratios_and_sums_of_one_box_hold_as_often_as_said(sides, scale, level):
     laws = tuple(replace(make_noise_law(find_error_law(box, i)), joint=0) for i in range(2))
     (one, two), weights = lattice(sides, scale)
     deviations = [law.deviation for law in laws]
-    bounds = _bounds(laws, (1 / deviations[0], 0.0), (0.0, 1 / deviations[1]), level)
+    bounds = _tabulate_bounds(laws, (1 / deviations[0], 0.0), (0.0, 1 / deviations[1]), level)
     for place in range(0, 128, 9):
-        angle = _angles()[place]
+        angle = _make_angles()[place]
         sums = math.cos(angle) * one / deviations[0] - math.sin(angle) * two / deviations[1]
         assert missed(sums, weights, max(bounds[place], bounds[place + 1])) <= OPEN * float(1 - level), place
     for times in ((1.0, 1.0), (1.0, -1.0), (5.0, 1.0)):

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from dither import ParameterError
 from dither.answer.arrange import arrange_alone
 from dither.answer.choose_mechanism import choose_mechanisms, list_families
-from dither.answer.split import compute_demands, predict_loss, split, weigh_steps
+from dither.answer.split import compute_demands, make_equal_steps, predict_loss, weigh_steps
 from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.request import Price
 from dither.privacy.mechanisms import IntegerGaussian, IntegerLaplace
@@ -120,7 +120,7 @@ def test_weights_name_columns(tmp_path):
 
 
 def test_the_first_pass_is_equal():
-    assert {step.weight for step in split(RECIPE.queries, arrange_alone(RECIPE).shares)} == {F(1)}
+    assert {step.weight for step in make_equal_steps(RECIPE.queries, arrange_alone(RECIPE).shares)} == {F(1)}
 
 
 def test_averages_share_the_sum_and_the_count_that_were_asked_for(tmp_path):

@@ -249,7 +249,7 @@ def test_a_killed_registration_leaves_the_old_version_in_use(tmp_path, monkeypat
 
 def test_two_registrations_at_once_are_refused(tmp_path):
     file, place = clinic.register(tmp_path, OTHERS)
-    with steward_registration._only_one(place), pytest.raises(DitherError, match="another registration"):
+    with steward_registration._lock_registration(place), pytest.raises(DitherError, match="another registration"):
         steward.register(file, state=place)
 
 

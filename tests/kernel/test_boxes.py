@@ -12,7 +12,7 @@ from dither import RefusedError
 from dither.answer import draws
 from dither.answer.arrange import _divide
 from dither.answer.draws import make_noise_law
-from dither.answer.sums import sum_bound
+from dither.answer.sums import find_sum_bound
 from dither.laws import find_error_law
 from dither.plan import sensitivity
 from dither.plan.algebra import (
@@ -224,7 +224,7 @@ class TestIntervals:
         laws, level = self.laws(lambda _: 0), 1 - F(1, 10**9)
         each = 1 - F(1, 3 * 10**9)
         wanted = sum(abs(w) * law.half_width(each) for w, law in zip(self.WEIGHTS, laws, strict=True))
-        assert sum_bound(laws, tuple(self.WEIGHTS), level) == pytest.approx(wanted)
+        assert find_sum_bound(laws, tuple(self.WEIGHTS), level) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(("count", "parts"), [(1, [1]), (2, [2]), (4, [4]), (5, [3, 2]), (6, [3, 3]), (9, [3, 3, 3])])

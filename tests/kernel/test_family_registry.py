@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dither import RefusedError
-from dither.answer.split import family_of
+from dither.answer.split import find_family
 from dither.laws import AdditiveErrorLaw, KeyErrorLaw, RankErrorLaw, find_error_law
 from dither.plan.algebra import Cells, Count, Keys, Quantiles, Scan, Sum
 from dither.privacy.charges.rules import Rule, charge
@@ -58,7 +58,7 @@ def test_the_names_in_requests_and_certificates_never_change() -> None:
     ],
 )
 def test_the_family_of_a_query_follows_from_the_noise_and_the_pots(query, noise, adds_epsilons, chosen) -> None:
-    assert family_of(query, noise, adds_epsilons) == chosen
+    assert find_family(query, noise, adds_epsilons) == chosen
 
 
 def requests_of(name: str) -> list[Request]:

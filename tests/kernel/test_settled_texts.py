@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dither import BudgetError
-from dither.cli.registry import deployment
+from dither.cli.registry import read_deployment
 from dither.privacy.ledger import export
 from tests.datasets import clinic
 from tests.kernel.interrupted_clinic import Clinic, make_clinic, open_inside
@@ -50,7 +50,7 @@ def visible_texts(site: Clinic) -> dict[str, Any]:
         texts[f"{pot} refusal"] = refusal(con, question, "11")
     ledger = site.ledger()
     texts["export"] = export.as_json(ledger) + export.as_csv(ledger)
-    facts = deployment(site.place)
+    facts = read_deployment(site.place)
     texts["deployment"] = str((facts.pots, facts.releases, facts.incidents))
     return texts
 

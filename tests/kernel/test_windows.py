@@ -45,7 +45,7 @@ from dither.privacy.kernel import windows
 from dither.privacy.kernel.lease import Lease
 from dither.privacy.kernel.windows import horizon, touched, windows_of
 from dither.privacy.ledger import Rule
-from dither.publish.budget import over_windows
+from dither.publish.budget import convert_over_windows
 from tests.datasets import monthly_clinic
 from tests.datasets.regional_clinic import Clinic
 
@@ -225,18 +225,18 @@ def test_the_figure_for_one_person_is_shown_and_named(clinic: Clinic) -> None:
 
 
 def test_group_privacy_of_every_rule() -> None:
-    assert over_windows(Rule("pure"), F(1, 2), 12) == (6, 0)
+    assert convert_over_windows(Rule("pure"), F(1, 2), 12) == (6, 0)
     rho = Rule("zcdp", delta_conversion=F(1, 10**6))
-    epsilon, delta = over_windows(rho, F(1, 100), 12)
+    epsilon, delta = convert_over_windows(rho, F(1, 100), 12)
     assert delta == F(1, 10**6) and epsilon == rho.guarantee(F(144, 100))[0]
     assert float(epsilon) == pytest.approx(epsilon_from_rho(1.44, 1e-6), rel=1e-3)
-    epsilon, delta = over_windows(Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(1, 2), 4)
+    epsilon, delta = convert_over_windows(Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(1, 2), 4)
     geometric = sum(math.exp(i / 2) for i in range(4))  # delta of a group, summed another way
     assert epsilon == 2 and 1 <= float(delta) / (1e-8 * geometric) < 1 + 1e-8
-    _, delta = over_windows(Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(10), 400)
+    _, delta = convert_over_windows(Rule("approx", delta=F(1, 10**8), delta_per_question=F(1, 10**9)), F(10), 400)
     assert delta == 1
     selecting = Rule("zcdp", delta_conversion=F(1, 10**6), delta_selection=F(1, 10**6))
-    assert over_windows(selecting, F(1, 100), 2)[1] > F(2, 10**6)
+    assert convert_over_windows(selecting, F(1, 100), 2)[1] > F(2, 10**6)
 
 
 # -- which windows a plan could touch --------------------------------------------------------------------------------

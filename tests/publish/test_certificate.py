@@ -20,8 +20,8 @@ from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.ledger.reports import Reports
 from dither.publish import seal
-from dither.publish.certificate import body_of, number, rounded_up
-from dither.publish.signing import known_keys, signing_key
+from dither.publish.certificate import format_exact, format_rounded_up, write_body
+from dither.publish.signing import ensure_signing_key, list_known_keys
 from dither.state import State
 from tests.datasets import clinic
 
@@ -53,7 +53,7 @@ def made(tmp_path_factory):
         release = kernel.release(Request(steps, Price(rho=F(1, 10)), "board"))
         pots = {pot.name: pot for pot in Reports.of(kernel.ledger).pots()}
         way = (pots["board"], pots["total"])
-        body = body_of(
+        body = write_body(
             release,
             "SELECT ...",
             ["at most 3 rows per person", "cost clamped"],
@@ -108,7 +108,7 @@ def test_it_holds_no_value_no_count_of_rows_no_duration(made):
     body, release, _, way = made
     other = replace(release, values=tuple(tuple(cell + 10**6 for cell in step) for step in release.values))
     assert (
-        body_of(other, "SELECT ...", ["at most 3 rows per person", "cost clamped"], way, ()) == body
+        write_body(other, "SELECT ...", ["at most 3 rows per person", "cost clamped"], way, ()) == body
     )  # not a function of the values
     text = json.dumps(body)
     for value in (900, 7.13, 713):
@@ -117,7 +117,7 @@ def test_it_holds_no_value_no_count_of_rows_no_duration(made):
 
 
 def test_a_certificate_verifies_with_the_public_key_alone(certificate):
-    verdict = seal.check(seal.to_text(certificate), [PUBLIC])
+    verdict = seal.check(seal.write_certificate(certificate), [PUBLIC])
     assert (verdict.intact, verdict.has_known_key, verdict.problems) == (True, True, ())
 
 
@@ -147,26 +147,26 @@ def flipped(value):
 
 
 def test_every_flipped_field_is_named(certificate):
-    fields = dict(seal.leaves(certificate["body"]))
+    fields = dict(seal.list_leaves(certificate["body"]))
     assert len(fields) > 50
     for path, value in fields.items():
         changed = copy.deepcopy(certificate)
         set_at(changed["body"], path, flipped(value))
-        verdict = seal.check(seal.to_text(changed), [PUBLIC])
+        verdict = seal.check(seal.write_certificate(changed), [PUBLIC])
         assert not verdict.intact
         assert any(path in problem for problem in verdict.problems), path
 
 
 def test_every_removed_field_is_named(certificate):
-    for path in dict(seal.leaves(certificate["body"])):
+    for path in dict(seal.list_leaves(certificate["body"])):
         changed = copy.deepcopy(certificate)
         set_at(changed["body"], path, None, remove=True)
-        assert f"{path}: was removed" in seal.check(seal.to_text(changed), [PUBLIC]).problems
+        assert f"{path}: was removed" in seal.check(seal.write_certificate(changed), [PUBLIC]).problems
 
 
 def test_an_added_field_is_named(certificate):
     certificate["body"]["unit"]["badge"] = "verified"
-    signature, added = seal.check(seal.to_text(certificate), [PUBLIC]).problems
+    signature, added = seal.check(seal.write_certificate(certificate), [PUBLIC]).problems
     assert signature.startswith("signature") and added == "unit.badge: was added"
 
 
@@ -177,20 +177,22 @@ def test_a_field_moved_to_another_place_is_noticed(certificate):
     body["board"]["cap"], body["board"]["ceiling"] = body["board"]["ceiling"], body["board"]["cap"]
     digests["pots.board.cap"], digests["pots.board.ceiling"] = (
         digests["pots.board.ceiling"], digests["pots.board.cap"])  # fmt: skip
-    problems = seal.check(seal.to_text(certificate), [PUBLIC]).problems
+    problems = seal.check(seal.write_certificate(certificate), [PUBLIC]).problems
     assert "pots.board.cap: was changed" in problems and problems[0].startswith("signature")
 
 
 def test_a_changed_field_with_its_digest_still_breaks_the_signature(certificate):
     forged = seal.sign(certificate["body"] | {"context": "dev"}, KEY)
     certificate["body"], certificate["header"] = forged["body"], forged["header"]
-    assert [p.split(":")[0] for p in seal.check(seal.to_text(certificate), [PUBLIC]).problems] == ["signature"]
+    assert [p.split(":")[0] for p in seal.check(seal.write_certificate(certificate), [PUBLIC]).problems] == [
+        "signature"
+    ]
 
 
 @pytest.mark.parametrize(("field", "value"), [("format", "other"), ("v", 3), ("algorithm", "none")])
 def test_the_header_is_covered(certificate, field, value):
     certificate["header"][field] = value
-    assert any(f"header.{field}" in p for p in seal.check(seal.to_text(certificate), [PUBLIC]).problems)
+    assert any(f"header.{field}" in p for p in seal.check(seal.write_certificate(certificate), [PUBLIC]).problems)
 
 
 def test_every_bit_of_the_signature_counts(certificate):
@@ -199,12 +201,12 @@ def test_every_bit_of_the_signature_counts(certificate):
         flip = bytearray(signature)
         flip[bit // 8] ^= 1 << bit % 8
         certificate["signature"] = flip.hex()
-        assert not seal.check(seal.to_text(certificate), [PUBLIC]).intact
+        assert not seal.check(seal.write_certificate(certificate), [PUBLIC]).intact
 
 
 def test_signed_again_by_another_key_it_is_intact_but_not_known(certificate):
     other = Ed25519PrivateKey.from_private_bytes(bytes(32))
-    forged = seal.to_text(seal.sign(certificate["body"] | {"context": "dev"}, other))
+    forged = seal.write_certificate(seal.sign(certificate["body"] | {"context": "dev"}, other))
     assert "header.public_key" in seal.check(forged, [PUBLIC]).problems[0]
     unasked = seal.check(forged)
     assert unasked.intact and not unasked.has_known_key
@@ -217,7 +219,7 @@ def test_what_is_no_certificate_is_said_to_be_none(text):
 
 def test_a_key_written_twice_or_a_float_is_refused(certificate):
     """Two readers must not see two certificates in one file."""
-    text = seal.to_text(certificate)
+    text = seal.write_certificate(certificate)
     twice = text.replace('"context": "prod"', '"context": "dev", "context": "prod"')
     assert twice != text
     assert seal.check(twice, [PUBLIC]).problems == ("this is not a certificate of dither",)
@@ -233,29 +235,29 @@ def test_a_key_that_is_none_is_refused():
 class TestSigningKey:
     def test_it_is_made_once_in_secret_and_its_public_half_is_known_here(self, made):
         place = made[2]
-        first = signing_key(place)
-        assert signing_key(place).private_bytes_raw() == first.private_bytes_raw()
+        first = ensure_signing_key(place)
+        assert ensure_signing_key(place).private_bytes_raw() == first.private_bytes_raw()
         file = place.root / "signing.key"
         assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
         public = seal.public_hex(first.public_key())
         assert (place.root / "signing.pub").read_text().strip() == public
-        assert public in known_keys()
+        assert public in list_known_keys()
 
     def test_two_at_once_get_the_same_key(self, made):
         place = made[2]
         (place.root / "signing.key").unlink(missing_ok=True)
         with ThreadPoolExecutor(8) as pool:
-            keys = {key.private_bytes_raw() for key in pool.map(lambda _: signing_key(place), range(8))}
+            keys = {key.private_bytes_raw() for key in pool.map(lambda _: ensure_signing_key(place), range(8))}
         assert len(keys) == 1
 
     def test_a_broken_key_and_no_registration_are_messages(self, made, tmp_path):
         with pytest.raises(DitherError, match="nothing is registered"):
-            signing_key(State(tmp_path / "none.dither"))
+            ensure_signing_key(State(tmp_path / "none.dither"))
         place = State(tmp_path)
         (tmp_path / "id").write_text("a" * 32)
         (tmp_path / "signing.key").write_bytes(b"short")
         with pytest.raises(DitherError, match="no signing key"):
-            signing_key(place)
+            ensure_signing_key(place)
 
 
 class TestPlantedBugs:
@@ -263,13 +265,13 @@ class TestPlantedBugs:
 
     def test_comparing_only_the_fields_that_are_there_misses_removals(self, certificate):
         del certificate["body"]["unprotected"]
-        naive = [p for p, v in seal.leaves(certificate["body"])
-                 if seal._digest(p, v) != certificate["header"]["digests"].get(p)]  # fmt: skip
-        assert naive == [] and not seal.check(seal.to_text(certificate), [PUBLIC]).intact
+        naive = [p for p, v in seal.list_leaves(certificate["body"])
+                 if seal._hash_field(p, v) != certificate["header"]["digests"].get(p)]  # fmt: skip
+        assert naive == [] and not seal.check(seal.write_certificate(certificate), [PUBLIC]).intact
 
     def test_trusting_the_key_in_the_file_accepts_a_forgery(self, certificate):
         other = Ed25519PrivateKey.from_private_bytes(bytes(32))
-        forged = seal.to_text(seal.sign(certificate["body"] | {"context": "dev"}, other))
+        forged = seal.write_certificate(seal.sign(certificate["body"] | {"context": "dev"}, other))
         assert seal.check(forged).intact and not seal.check(forged, [PUBLIC]).intact
 
 
@@ -278,10 +280,10 @@ class TestPlantedBugs:
     [(F(1, 2), "0.5"), (F(3), "3"), (F(-1, 8), "-0.125"), (F(1, 3), "1/3"), (F(1, 10**6), "0.000001"), (F(0), "0")],
 )
 def test_numbers_are_exact_texts(value, text):
-    assert number(value) == text and F(text) == value
+    assert format_exact(value) == text and F(text) == value
 
 
 @pytest.mark.parametrize("value", [F(1, 3), F(10**9 + 1, 7), F(1, 3 * 10**12), F(2), F(123456789, 10**8)])
 def test_rounding_is_against_us(value):
-    text = F(rounded_up(value))
+    text = F(format_rounded_up(value))
     assert value <= text <= value * (1 + F(1, 10**5))

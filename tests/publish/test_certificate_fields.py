@@ -68,7 +68,7 @@ WRONG = [
 def test_a_body_with_other_fields_is_refused_though_it_is_signed(path, value, problem):
     body = change(path, value)
     assert find_field_problems(body, 2) == find_field_problems(body, 1) == [problem]
-    assert seal.check(seal.to_text(sign_version_one(body)), [PUBLIC]).problems == (problem,)
+    assert seal.check(seal.write_certificate(sign_version_one(body)), [PUBLIC]).problems == (problem,)
     with pytest.raises(DitherError, match="would not verify"):
         seal.sign(body, KEY)
 
@@ -76,7 +76,7 @@ def test_a_body_with_other_fields_is_refused_though_it_is_signed(path, value, pr
 @pytest.mark.parametrize("path", ABSENT_IN_VERSION_ONE)
 def test_version_one_may_lack_what_it_did_not_have_from_the_start(path):
     body = change(path.replace(".", "/"), ...)
-    assert seal.check(seal.to_text(sign_version_one(body)), [PUBLIC]).intact
+    assert seal.check(seal.write_certificate(sign_version_one(body)), [PUBLIC]).intact
     assert find_field_problems(body, 2) == [f"{path}: is missing"]
 
 
@@ -105,7 +105,7 @@ def test_every_loss_has_its_shape(loss):
 def test_an_absurd_number_in_a_text_is_shown_not_computed():
     body = change("guarantee/epsilon", "1e-99999999")
     body["price"]["loss"]["epsilon"] = "1e-99999999"
-    verdict = seal.check(seal.to_text(seal.sign(body, KEY)), [PUBLIC])
+    verdict = seal.check(seal.write_certificate(seal.sign(body, KEY)), [PUBLIC])
     assert verdict.body is not None and verdict.body["guarantee"]["epsilon"] == "1e-99999999"
 
 

@@ -31,7 +31,7 @@ def write_with(path: tuple[str, ...], raw: str) -> str:
     for key in path[:-1]:
         target = target[key]
     target[path[-1]] = "MARK"
-    return seal.to_text(certificate).replace('"MARK"', raw, 1)
+    return seal.write_certificate(certificate).replace('"MARK"', raw, 1)
 
 
 PLACES = [("body", "dataset", "version"), ("header", "v"), ("header", "public_key"), ("signature",)]
@@ -86,7 +86,7 @@ def test_the_bounds_leave_room_for_every_certificate():
     body = sample_body()
     body["release"]["sql"] = "SELECT " + "x" * 100_000
     body["bounds"]["visits.ward"]["values"] = [f"{number:03x}" for number in range(250_000)]
-    assert len(seal.to_text(sign_sample() | {"body": body})) < MAX_CHARACTERS
+    assert len(seal.write_certificate(sign_sample() | {"body": body})) < MAX_CHARACTERS
 
 
 # -- the command -----------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_a_stranger_cannot_draw_on_the_terminal(tmp_path, options):
     body = sample_body()
     body["guarantee"]["stated"] = HOSTILE
     signed = seal.sign(body, STRANGER)
-    (tmp_path / "theirs.json").write_text(seal.to_text(signed))
+    (tmp_path / "theirs.json").write_text(seal.write_certificate(signed))
     code, shown = verify(tmp_path / "theirs.json", *options)
     assert code == 3 and not UNPRINTABLE & set(shown)
     if not options:
@@ -123,7 +123,7 @@ def test_a_stranger_cannot_draw_on_the_terminal(tmp_path, options):
 def test_the_file_itself_holds_nothing_that_does_not_print(tmp_path):
     body = sample_body()
     body["release"]["sql"] = HOSTILE
-    text = seal.to_text(seal.sign(body, KEY))
+    text = seal.write_certificate(seal.sign(body, KEY))
     assert not UNPRINTABLE & set(text) and "Zürich" in text
     assert seal.check(text, [PUBLIC]).body == body
 
@@ -131,10 +131,10 @@ def test_the_file_itself_holds_nothing_that_does_not_print(tmp_path):
 def test_what_is_shown_is_the_document_that_was_checked(tmp_path, monkeypatch):
     """The file is read once: what replaces it while the check runs is not shown."""
     file = tmp_path / "certificate.json"
-    file.write_text(seal.to_text(sign_sample()))
+    file.write_text(seal.write_certificate(sign_sample()))
     forged = sample_body()
     forged["guarantee"]["stated"] = "epsilon 0.001 at delta 0, for one person (add_remove)"
-    forged_text = seal.to_text(seal.sign(forged, STRANGER))
+    forged_text = seal.write_certificate(seal.sign(forged, STRANGER))
     check = seal.check
 
     def check_and_replace(text: str, trusted: Any = ()) -> seal.SealVerdict:
@@ -169,7 +169,7 @@ def test_a_long_list_of_problems_is_cut_on_the_terminal_and_whole_in_json(tmp_pa
 
 @pytest.mark.parametrize("key", ["x" * 5000, "a\x00b", ".", "no-such-file", "a" * 63])
 def test_what_is_no_key_is_said_to_be_none(tmp_path, key):
-    (tmp_path / "certificate.json").write_text(seal.to_text(sign_sample()))
+    (tmp_path / "certificate.json").write_text(seal.write_certificate(sign_sample()))
     code, shown = verify(tmp_path / "certificate.json", "--key", key)
     assert code == 1 and "64 hex digits" in shown
 
@@ -225,7 +225,7 @@ def test_values_in_another_shape_are_refused(text):
 def test_the_command_says_that_only_the_columns_are_signed(tmp_path):
     body = sample_body()
     body["values"]["commitment"] = PROMISED
-    (tmp_path / "certificate.json").write_text(seal.to_text(seal.sign(body, KEY)))
+    (tmp_path / "certificate.json").write_text(seal.write_certificate(seal.sign(body, KEY)))
     values = tmp_path / "values.json"
     values.write_text(write_values(info={"charged": "0/1"}))
     code, shown = verify(tmp_path / "certificate.json", "--key", PUBLIC, "--values", values)

@@ -14,7 +14,7 @@ from dither import ParameterError
 from dither.privacy.ledger import Rule
 from dither.privacy.ledger.pots import opened
 from dither.privacy.losses import DiscreteLaplace, Gaussian, RandomizedResponse
-from dither.publish.interpret import Meaning, interpret, of_loss, of_pot
+from dither.publish.interpret import Meaning, interpret, interpret_loss, interpret_pot
 
 PERSON = {"unit": "person", "neighbours": "add_remove"}
 PURPOSE = {"question": "How many visits are urgent, by age?", "population": "residents of the county in 2026",
@@ -60,7 +60,7 @@ def test_power_bounds_every_test_on_a_grid_of_laws():
 
 
 def test_power_of_a_gaussian_comes_from_its_own_curve():
-    told = of_loss(Gaussian(1, **PERSON), "1e-6")
+    told = interpret_loss(Gaussian(1, **PERSON), "1e-6")
     exact = 1 - norm.cdf(norm.ppf(0.95) - 1)  # 0.2595
     crude = Meaning(told.epsilon, told.delta, "person", "add_remove").power(0.05)
     assert exact <= told.power(0.05) < exact + 0.03 < crude
@@ -90,7 +90,7 @@ def test_a_household_of_four():
 
 
 def test_a_group_under_a_loss_is_stated_at_the_same_delta():
-    told = of_loss(Gaussian(3, **PERSON), "1e-6")
+    told = interpret_loss(Gaussian(3, **PERSON), "1e-6")
     four = told.together(4)
     assert four.delta == told.delta
     with mp.workdps(30):  # Balle and Wang 2018: delta(eps) of a Gaussian with sensitivity 4
@@ -127,9 +127,9 @@ def test_epsilon_is_never_printed_without_delta_and_a_unit(unit, neighbours, del
 
 def test_a_pot_is_read_at_its_ceiling():
     pot = opened("total", 1, 2, **PERSON, **PURPOSE)
-    assert of_pot(pot).epsilon == 2
+    assert interpret_pot(pot).epsilon == 2
     rho = opened("total", "0.1", "0.2", **PERSON, **PURPOSE, rule=Rule("zcdp", delta_conversion=F(1, 10**6)))
-    told = of_pot(rho)
+    told = interpret_pot(rho)
     assert told.delta == F(1, 10**6)
     assert 3 < told.epsilon < 0.2 + 2 * math.sqrt(0.2 * math.log(1e6))
     four = told.together(4)  # rho grows with the square: 3.2, at the same delta
@@ -146,10 +146,10 @@ def test_numbers_in_words_are_rounded_against_us():
 
 def test_laplace_and_response_agree_with_the_closed_form():
     """At the corner both attain the pure bound: the curve may not be below what the mechanism really leaks."""
-    told = of_loss(DiscreteLaplace(1, 1, **PERSON), "1e-9")
+    told = interpret_loss(DiscreteLaplace(1, 1, **PERSON), "1e-9")
     a = float(1 / (1 + math.e))  # P(noise >= 1) = e^-1 / (1 + e^-1)
     assert told.power(a) >= 1 - a - 1e-9
-    assert of_loss(RandomizedResponse(1, neighbours="replace", unit="person"), "1e-9").neighbours == "replace"
+    assert interpret_loss(RandomizedResponse(1, neighbours="replace", unit="person"), "1e-9").neighbours == "replace"
 
 
 @pytest.mark.parametrize("bad", [{"epsilon": -1}, {"delta": 2}, {"unit": ""}])

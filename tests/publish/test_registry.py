@@ -20,9 +20,9 @@ from dither.privacy.ledger.pots import opened
 from dither.privacy.ledger.reports import Record
 from dither.privacy.losses import DiscreteLaplace
 from dither.publish.deployment import Deployment
-from dither.publish.hazards import hazards
-from dither.publish.registry import PROMPT, entry, problems, prompts, read_entry
-from dither.publish.statement import statement
+from dither.publish.hazards import find_hazards
+from dither.publish.registry import PROMPT, fill_entry, find_problems, list_prompts, read_entry
+from dither.publish.statement import write_statement
 from tests.datasets import clinic
 
 PERSON = {"unit": "person", "neighbours": "add_remove"}
@@ -44,11 +44,11 @@ def deployed(**changes) -> Deployment:
 
 
 def names(of: Deployment) -> set[str]:
-    return {hazard.name for hazard in hazards(of)}
+    return {hazard.name for hazard in find_hazards(of)}
 
 
 def test_what_the_ledger_knows_is_filled_and_the_rest_is_a_prompt():
-    filled = entry(deployed())
+    filled = fill_entry(deployed())
     loss = filled["deployment"]["privacy_loss"]
     assert loss["privacy_parameters"] == {"epsilon": "2", "delta": "0"}
     assert loss["privacy_unit"] == "person" and "3 rows of visits" in loss["privacy_unit_details"]
@@ -56,9 +56,9 @@ def test_what_the_ledger_knows_is_filled_and_the_rest_is_a_prompt():
     assert filled["deployment"]["basic"]["publication_date"] == "2026-03-01"
     assert "discrete_laplace" in filled["deployment"]["implementation"]["mechanisms"]
     assert "tariff" in filled["deployment"]["implementation"]["preprocessing_and_hyperparameter_tuning"]
-    left = dict(prompts(filled))
+    left = dict(list_prompts(filled))
     assert "deployment.implementation.justification" in left and len(left) < 10
-    assert [line for line in problems(filled) if "PLEASE WRITE" not in line] == []
+    assert [line for line in find_problems(filled) if "PLEASE WRITE" not in line] == []
 
 
 def complete(found):
@@ -70,9 +70,9 @@ def complete(found):
 
 
 def test_a_completed_entry_is_complete_also_after_yaml():
-    done = complete(entry(deployed()))
-    assert problems(done) == []
-    assert problems(yaml.safe_load(yaml.safe_dump(done))) == []
+    done = complete(fill_entry(deployed()))
+    assert find_problems(done) == []
+    assert find_problems(yaml.safe_load(yaml.safe_dump(done))) == []
 
 
 AMBIGUOUS = {
@@ -96,7 +96,7 @@ def test_an_entry_that_two_readers_could_read_differently_is_refused(text):
 
 
 def test_an_entry_is_read_as_yaml_writes_it():
-    done = complete(entry(deployed()))
+    done = complete(fill_entry(deployed()))
     assert read_entry(yaml.safe_dump(done)) == done
 
 
@@ -115,7 +115,7 @@ def fields(tree, path=()):
 
 
 def test_every_missing_field_is_named_and_none_can_be_added():
-    done = complete(entry(deployed()))
+    done = complete(fill_entry(deployed()))
     optional = {"epsilon", "delta", "rho", "notes", "sources", "data_product_sector"}
     for path in fields(done):
         broken = copy.deepcopy(done)
@@ -123,10 +123,10 @@ def test_every_missing_field_is_named_and_none_can_be_added():
         for key in path[:-1]:
             at = at[key]
         del at[path[-1]]
-        told = [line for line in problems(broken) if ".".join(path) in line]
+        told = [line for line in find_problems(broken) if ".".join(path) in line]
         assert bool(told) != (path[-1] in optional), path
     done["deployment"]["basic"]["badge"] = "verified"
-    assert problems(done) == ["deployment.basic.badge: no such field"]
+    assert find_problems(done) == ["deployment.basic.badge: no such field"]
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_every_missing_field_is_named_and_none_can_be_added():
      ("deployment.privacy_loss.privacy_parameters.delta", float("nan"))],
 )  # fmt: skip
 def test_a_wrong_value_is_named(path, value):
-    done = complete(entry(deployed()))
+    done = complete(fill_entry(deployed()))
     at = done
     *way, last = path.split(".")
     for key in way:
         at = at[key]
     at[last] = value
-    assert len(problems(done)) == 1 and problems(done)[0].startswith(path)
+    assert len(find_problems(done)) == 1 and find_problems(done)[0].startswith(path)
 
 
 @pytest.mark.parametrize(
@@ -180,12 +180,12 @@ def test_each_hazard_is_found_where_it_is_and_not_where_it_is_not(changes, hazar
 
 
 def test_unused_columns_are_named():
-    (told,) = [h for h in hazards(deployed()) if h.name == "over-collection"]
+    (told,) = [h for h in find_hazards(deployed()) if h.name == "over-collection"]
     assert "visits.score" in told.message and "visits.cost" not in told.message
 
 
 def test_the_statement_has_every_point_and_claims_nothing():
-    text = statement(deployed())
+    text = write_statement(deployed())
     for point in "abcdefghijk":
         assert f"## {point}. " in text
     assert "## Hazards to look at" in text
@@ -197,10 +197,10 @@ def test_the_statement_has_every_point_and_claims_nothing():
 
 def test_nothing_opened_and_nothing_released_still_makes_an_entry():
     bare = deployed(pots=(), releases=())
-    assert [line for line in problems(entry(bare)) if "PLEASE WRITE" not in line] == []
-    assert "no budget" in statement(bare)
+    assert [line for line in find_problems(fill_entry(bare)) if "PLEASE WRITE" not in line] == []
+    assert "no budget" in write_statement(bare)
 
 
 def test_separate_groups_say_what_is_assumed():
     apart = replace(POT, policy="separate")
-    assert "assumed not to share" in str(entry(deployed(pots=(apart,))))
+    assert "assumed not to share" in str(fill_entry(deployed(pots=(apart,))))

@@ -17,9 +17,9 @@ from dither.cli.main import app
 from dither.pages.charts import ChartPoint, draw_dots, draw_meter, draw_signed_bar, format_number
 from dither.plan.algebra import Cells, Count, Scan, Sum
 from dither.publish.harms import FORBIDDEN, HARMS
-from dither.publish.report import AnsweredQuestion, Paid, ReportPage, Staged, page
+from dither.publish.report import AnsweredQuestion, Paid, ReportPage, Staged, write_report
 from dither.state import State
-from dither.steward.stages import stages, truth_of
+from dither.steward.stages import measure_stages, measure_truth
 from tests.datasets import clinic
 
 VOID = {"meta", "line", "circle", "rect", "br", "link", "img"}
@@ -75,19 +75,19 @@ def report(**changes) -> ReportPage:
 
 
 def test_a_page_is_whole_escaped_and_fetches_nothing():
-    text = page(report())
+    text = write_report(report())
     checked(text)
     assert "T &lt;script&gt;" in text and "no &lt;more&gt;" in text and "&lt;b&gt;" in text
 
 
 def test_empty_sections_are_left_out():
-    text = page(report(questions=(), staged=(), paid=None, meaning=()))
+    text = write_report(report(questions=(), staged=(), paid=None, meaning=()))
     checked(text)
     assert "What was paid" not in text and "What was asked" not in text
 
 
 def test_every_harm_of_the_matrix_is_shown_and_few_are_covered():
-    text = page(report())
+    text = write_report(report())
     for harm in HARMS:
         assert harm.harm in text
     assert {h.family for h in HARMS} == {"collection", "processing", "dissemination", "invasion"}
@@ -137,7 +137,7 @@ class TestStages:
     def test_changes_are_those_of_the_hand(self, place):
         steward.register(place / "clinic.yaml", dev=True)
         query = Cells(Scan("visits"), ("ward",), (Count(), Sum("cost")))
-        ((raw, clamped, limited),) = stages(State(place / "clinic.dither"), place / "clinic.yaml", query)
+        ((raw, clamped, limited),) = measure_stages(State(place / "clinic.dither"), place / "clinic.yaml", query)
         assert [stage.name for stage in (raw, clamped, limited)] == ["file", "clamps", "limits"]
         assert raw.cells[(), 0] == (5, 50000) and raw.cells[(), 1] == (2, 900000)
         assert clamped.cells[(), 0] == (5, 50000) and clamped.cells[(), 1] == (2, 50000)
@@ -149,10 +149,10 @@ class TestStages:
         steward.open_pot(state, done.catalog, "total", epsilon="2", ceiling="2", purpose=clinic.PURPOSE)
         query = Cells(Scan("visits"), ("ward",), (Count(),))
         with pytest.raises(RefusedError, match="dev lineages only"):
-            stages(state, place / "clinic.yaml", query)
+            measure_stages(state, place / "clinic.yaml", query)
         release = connect(place / "clinic.yaml").sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)._release
         with pytest.raises(RefusedError, match="dev lineages only"):
-            truth_of(state, release)
+            measure_truth(state, release)
 
 
 def test_the_demonstration_writes_a_page_that_holds_together(tmp_path, monkeypatch):

@@ -53,12 +53,12 @@ class Alternative:
 
 
 class _TooMany(Exception):
-    """A formula has more alternatives than are told apart."""
+    """Raised where a formula has more alternatives than are told apart."""
 
 
 @lru_cache(maxsize=256)
 def list_alternatives(formula: Formula) -> tuple[Alternative, ...]:
-    """All that the formula may show; empty where there are more than 64, whose intervals are not made."""
+    """List all values that a formula may show; empty above 64, where no intervals are made."""
     splitter = _Splitter()
     try:
         shown = splitter.split(formula)
@@ -72,7 +72,7 @@ def list_alternatives(formula: Formula) -> tuple[Alternative, ...]:
 
 
 def list_noisy_values(formula: Formula) -> dict[Formula, tuple[Alternative, ...]]:
-    """The different estimates that the formula may show, each with the alternatives that show it."""
+    """List the different estimates that a formula may show, each with its alternatives."""
     by_value: dict[Formula, tuple[Alternative, ...]] = {}
     for alternative in list_alternatives(formula):
         if alternative.is_noisy:
@@ -87,7 +87,7 @@ def is_chosen_by_noise(formula: Formula) -> bool:
 
 
 def select_rows(conditions: Conditions, inputs: FormulaInputs, rows: int) -> NDArray[np.bool_]:
-    """Which rows meet all conditions."""
+    """Select the rows that meet all conditions, as a mask."""
     kept = np.ones(rows, np.bool_)
     for condition, is_true in conditions:
         kept &= np.broadcast_to((evaluate(condition, inputs) == 1) == is_true, (rows,))
@@ -95,7 +95,7 @@ def select_rows(conditions: Conditions, inputs: FormulaInputs, rows: int) -> NDA
 
 
 def group_rows(formula: Formula, inputs: FormulaInputs, rows: int) -> list[tuple[Alternative, NDArray[np.int64]]]:
-    """Every alternative with the rows that show it; each condition is evaluated once."""
+    """List every alternative with the rows that show it. Each condition is evaluated once."""
     shown = list_alternatives(formula)
     conditions = dict.fromkeys(condition for alternative in shown for condition, _ in alternative.conditions)
     true = {condition: select_rows(((condition, True),), inputs, rows) for condition in conditions}
@@ -114,7 +114,7 @@ _Shown = list[tuple[Formula, _Chosen]]
 
 
 class _Splitter:
-    """Splits one formula. Conditions have numbers, since comparing long formulas over and over takes long."""
+    """Splits one formula. Conditions are numbered: comparing long formulas again and again is slow."""
 
     def __init__(self) -> None:
         self.numbers: dict[Formula, int] = {}

@@ -24,7 +24,7 @@ class Share:
 class Arranged:
     """A recipe with one query per noise, in the order of the request's steps, and what each noise is for.
 
-    The places of its grouping sets say in which step an atom is released, and as which number of a cell there.
+    `places` of its grouping sets say in which step an atom is released, and as which number of a cell there.
     """
 
     recipe: Recipe
@@ -48,7 +48,7 @@ def arrange_together(recipe: Recipe, most: int = MOST_TOGETHER) -> Arranged | No
 
 
 def find_positions(alone: Arranged, together: Arranged) -> list[tuple[int, int]]:
-    """For each number that has a noise of its own: its step among those that share one, and its place there."""
+    """For each number that has a noise of its own: its step among those that share one, and its position there."""
     steps = _list_steps(together.shares)
     return [steps[share.query, None if share.columns is None else share.columns[0]] for share in alone.shares]
 
@@ -95,7 +95,7 @@ def _arrange_shares(recipe: Recipe, shares: tuple[Share, ...]) -> Arranged:
 
 
 def _list_steps(shares: tuple[Share, ...]) -> dict[tuple[int, int | None], tuple[int, int]]:
-    """Where each number is released: (step, place in a cell of it)."""
+    """List where each number is released: (step, position in a cell of that step)."""
     return {
         (share.query, column): (step, position)
         for step, share in enumerate(shares)
@@ -110,7 +110,7 @@ def _narrow(query: Query, columns: tuple[int, ...] | None) -> Query:
 
 
 def _divide(columns: list[int | None], most: int = MOST_TOGETHER) -> list[list[int | None]]:
-    """As few runs as there can be, as equal as they can be.
+    """Divide a sequence into as few runs as possible, of sizes as equal as possible.
 
     >>> _divide([0, 1, 2, 3, 4]), _divide([7])
     ([[0, 1, 2], [3, 4]], [[7]])

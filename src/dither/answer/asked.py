@@ -59,7 +59,7 @@ def read_question(
     within: Number | dict[str, Number] | None = None,
     weights: Mapping[str, Number] | None = None,
 ) -> Asked:
-    """The question and its terms; refused where a term has no meaning. Reads neither ledger nor catalog."""
+    """Read a question and its terms. Terms without a meaning are refused. Reads neither ledger nor catalog."""
     read_text(sql)
     if within is not None and (epsilon is not None or rho is not None):
         raise ParameterError("within= finds the price: leave epsilon= and rho= out")
@@ -73,7 +73,7 @@ def read_question(
 
 
 def bind_question(question: Asked, key: tuple[Any, ...], catalog: Catalog, facts: Facts) -> Bound:
-    """The queries and output columns of a question. Reads the catalog and its public facts, no data."""
+    """Find the queries and output columns of a question. Reads the catalog and its public facts, no data."""
     dialect = read_dialect(question.sql)
     _check_unit(dialect, catalog)
     limits = [limit for limit in (question.max_groups, dialect.max_groups) if limit is not None]
@@ -88,7 +88,7 @@ def bind_question(question: Asked, key: tuple[Any, ...], catalog: Catalog, facts
 
 
 def read_price(question: Asked, dialect: DialectQuestion) -> Price:
-    """The price of the arguments, or that in the question's own OPTIONS(epsilon=...)."""
+    """Read the price from the arguments, or from the question's own OPTIONS(epsilon=...)."""
     epsilon = question.epsilon
     if dialect.epsilon is not None:
         if epsilon is not None or question.rho is not None:
@@ -109,7 +109,7 @@ def read_rho(rho: Number | None) -> Fraction | None:
 
 
 def _check_unit(dialect: DialectQuestion, catalog: Catalog) -> None:
-    """A question may name the unit, as GoogleSQL does; it cannot choose another."""
+    """Refuse a question that names another unit than the catalog's."""
     owners = {name for table in catalog.private_tables for name in owner_names(catalog, table)}
     if dialect.unit is not None and dialect.unit.lower() not in {name.lower() for name in owners}:
         protected = ", ".join(sorted(owners)) or "each row by itself"

@@ -36,7 +36,7 @@ class Block:
 
 
 def make_blocks(recipe: Recipe, values: tuple[Any, ...]) -> tuple[Block, ...]:
-    """The rows of every grouping set of a release."""
+    """Make the block of rows of every grouping set of a release."""
     return tuple(_make_block(recipe, of, values) for of in recipe.sets)
 
 
@@ -53,7 +53,7 @@ def _make_block(recipe: Recipe, of: GroupingSet, values: tuple[Any, ...]) -> Blo
 
 
 def list_keys(key: KeyColumn) -> list[Key]:
-    """What a person sees for each code of a declared key, in order."""
+    """List what a person sees for each code of a declared key, in order."""
     labels = list_shown_keys(key.domain)
     if not key.dated:
         return labels
@@ -61,20 +61,20 @@ def list_keys(key: KeyColumn) -> list[Key]:
 
 
 def count_cells(recipe: Recipe, of: GroupingSet) -> int | None:
-    """How many rows a grouping set has; None if its keys are selected from the data."""
+    """Count the rows of a grouping set; None if its keys are selected from the data."""
     if of.selection is not None:
         return None
     return math.prod(len(list_keys(recipe.keys[key])) for key in of.keys)
 
 
 def count_numbers(recipe: Recipe, query: int) -> int:
-    """How many numbers a query releases for each cell."""
+    """Count the numbers that a query releases for each cell."""
     released_query = recipe.queries[query]
     return released_query.width if isinstance(released_query, Quantiles) else len(released_query.columns)  # type: ignore[union-attr]
 
 
 def _read_column(recipe: Recipe, values: tuple[Any, ...], query: int, column: int, rows: int) -> NDArray[Any]:
-    """One number per row; int64, or Python integers where they do not fit."""
+    """Read one number per row, as int64, or as Python integers where they do not fit."""
     flat = values[query][column :: count_numbers(recipe, query)]
     if len(flat) != rows:
         raise AssertionError(f"query {query} released {len(flat)} cells for {rows} rows")

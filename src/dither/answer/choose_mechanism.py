@@ -20,7 +20,7 @@ from dither.answer.quantile_intervals import (
     find_bought_level,
     read_quantile_grids,
 )
-from dither.answer.split import compute_demands, join_demands, predict_loss, split, weigh_steps
+from dither.answer.split import compute_demands, join_demands, make_equal_steps, predict_loss, weigh_steps
 from dither.errors import DitherError
 from dither.laws import find_error_law
 from dither.plan.facts import NO_FACTS, Facts
@@ -45,7 +45,7 @@ class Offered:
 
 
 def read_facts(kernel: Kernel) -> Facts:
-    """The public facts of the registered version."""
+    """Read the public facts of the registered version."""
     facts = getattr(kernel.at, "facts", NO_FACTS)
     return facts if isinstance(facts, Facts) else NO_FACTS
 
@@ -59,7 +59,7 @@ def choose_mechanisms(
     weights: Mapping[str, Fraction],
     ends: Ends | None = None,
 ) -> Offered:
-    """The priced request for a recipe, by what the ledger says; quantiles are asked for with such ends, if any."""
+    """Make the priced request of a recipe from what the ledger says. Quantiles get the given ends, if any."""
     plain = read_quantile_grids(recipe, kernel.at.analyses)
     if not plain.cells or ends is None:
         return Offered(*_choose_cheapest(kernel, view, recipe, recipe, price, pot, weights), plain)
@@ -92,7 +92,7 @@ def _choose_cheapest(
     pot: str,
     weights: Mapping[str, Fraction],
 ) -> tuple[Recipe, Priced]:
-    """Of the families that the price can buy from this pot, the one with the smaller error.
+    """Choose the family with the smallest error among those that the price can buy from this pot.
 
     `wide` is the recipe with the ends of its quantiles, which is what is asked for.
     """
@@ -109,7 +109,7 @@ def _choose_cheapest(
 
     for family in list_families(view, price):
         try:
-            _, equal = calibrate_all(split(wide.queries, alone.shares, family, adds_epsilons))
+            _, equal = calibrate_all(make_equal_steps(wide.queries, alone.shares, family, adds_epsilons))
             wanted = compute_demands(plain, equal, family, weights)
             steps = weigh_steps(wide.queries, alone.shares, wanted, family, weights, adds_epsilons)
             request, mechanisms = calibrate_all(steps)
@@ -133,14 +133,14 @@ def _choose_cheapest(
 
 
 def adds_up_epsilons(view: LedgerView) -> bool:
-    """Whether every pot on the way up adds up epsilons: families of which only the epsilon is known are for these."""
+    """Whether every pot on the path adds up epsilons. Families of which only the epsilon is known need that."""
     return all(pot.rule in ("pure", "approx") for pot in view.path)
 
 
 def list_families(view: LedgerView, price: Price) -> list[Family]:
-    """Laplace noise is priced in epsilon; Gaussian noise in rho, or in epsilon where the pot states a delta.
+    """List the noise families that a price can buy: Laplace for epsilon; Gaussian for rho, or with a delta.
 
-    A pure pot cannot pay for Gaussian noise, wherever it stands on the way up.
+    A pure pot cannot pay for Gaussian noise, wherever it is on the path.
     """
     path = view.path
     measures: set[Measure] = {"rho"} if price.epsilon is None else {"epsilon"}

@@ -26,7 +26,7 @@ TOO_MANY = f"more than {MOST_ALTERNATIVES} alternatives, chosen by noisy values:
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """What stands in one column, and how it came about."""
+    """A column of a result: its name, role, noise, limits and notes."""
 
     name: str
     role: Literal["key", "value", "low", "high"]
@@ -51,7 +51,7 @@ def describe_column(
     selection: IntervalSelection,
     bands: Bands = NO_BANDS,
 ) -> ResultColumn:
-    """What is said about a column: its noise if it is one released number, its atoms in any case."""
+    """Describe a column: its noise if it is one released number, and the steps that it reads."""
     name = output.names[0]
     if role == "key":
         return ResultColumn(name, role)
@@ -88,7 +88,7 @@ def describe_column(
 
 
 def _list_marginals(output: Output, recipe: Recipe, release: Release) -> list[tuple[AdditiveErrorLaw, Sensitivity]]:
-    """The law and the sensitivity of a column that is one count or sum, in every grouping set; none for others."""
+    """List law and sensitivity of a column that is one count or sum, for every grouping set; else nothing."""
     if not isinstance(output.formula, Noisy):
         return []
     marginals = []
@@ -103,7 +103,7 @@ def _list_marginals(output: Output, recipe: Recipe, release: Release) -> list[tu
 
 
 def _write_choice_notes(output: Output, selection: IntervalSelection, level: Fraction) -> list[str]:
-    """What noisy values chose to show, and what that does to intervals."""
+    """Say what noisy values chose to show, and what that does to intervals."""
     shown = list_alternatives(output.formula)
     if not shown:
         return [TOO_MANY]

@@ -36,7 +36,7 @@ _NEXT_TO_NOTHING = 1e-6
 
 
 def raise_negative_values(result: Result, columns: tuple[str, ...]) -> Result:
-    """Values below 0, and ends of intervals, become 0.
+    """Set values below 0, and ends of intervals below 0, to 0.
 
     An interval covers as often as before, since the exact answer is not negative. The value is biased upwards: at an
     exact answer n by (b/2) e^(-n/b) under Laplace noise of scale b, by s phi(n/s) - n Phi(-n/s) under Gaussian noise of
@@ -136,7 +136,7 @@ def _level_of_dependent(rows: Rows, confidence: Fraction) -> Fraction:
 
 
 def _find_finest(recipe: Recipe) -> int:
-    """The set that all others are totals of."""
+    """Find the grouping set that all others are totals of."""
     if len(recipe.sets) < 2:
         raise RefusedError("consistent() needs totals beside parts: GROUP BY ROLLUP", rule=PrivacyRule.ADDITIVE_FIT)
     everything = {key for of in recipe.sets for key in of.keys}
@@ -191,7 +191,7 @@ def _fit_cells(
 
 
 def _make_totals(fine: Block, coarse: Block) -> Any:
-    """Which finest cells add up to each coarse cell."""
+    """Make the matrix that adds finest cells up to coarse cells."""
     kept = sorted(coarse.keys)
     names = list(zip(*(fine.keys[key] for key in kept), strict=True)) if kept else [()] * fine.rows
     row_by_name = {name: row for row, name in enumerate(_list_row_names(coarse))}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dither import wire
-from dither.answer.preview import Amounts, Balance, Preview, PreviewColumn
+from dither.answer.preview import Amounts, Balance, Preview
+from dither.answer.preview_columns import PreviewColumn
 
 PREVIEW_TYPES: tuple[type, ...] = (Amounts, Balance, Preview, PreviewColumn)
 

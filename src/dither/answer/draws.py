@@ -53,7 +53,7 @@ class NoiseLaw:
 
 @lru_cache(maxsize=256)
 def make_noise_law(error: AdditiveErrorLaw) -> NoiseLaw:
-    """The error law of a mechanism's number, with its deviation."""
+    """Make the noise law of a number from the error law of its mechanism."""
     return NoiseLaw(error, math.sqrt(error.variance))
 
 
@@ -70,7 +70,7 @@ def make_points(count: int, dimension: int, start: int = 0) -> Floats:
 
 
 def count_points(level: float, rows: int, work: int = 1 << 21) -> int:
-    """How many points: thousands where rows are few, at least twenty beyond each end; 0 where that is out of reach."""
+    """Count the points needed: thousands for few rows, at least twenty beyond each end; 0 if out of reach."""
     if 1 - level < 2 * FEWEST_IN_TAIL / MOST:
         return 0
     least = 2 * math.ceil(FEWEST_IN_TAIL / (1 - level))
@@ -79,7 +79,7 @@ def count_points(level: float, rows: int, work: int = 1 << 21) -> int:
 
 
 def count_size_points(level: float) -> int:
-    """How many points for the size of a sum: at least 160 beyond its bound; 0 where that is out of reach."""
+    """Count the points needed for the size of a sum: at least 160 beyond its bound; 0 if out of reach."""
     least = FEWEST_BEYOND / max(1 - level, 1e-300)
     return 0 if least > MOST_SIZES else max(1 << 13, 2 * math.ceil(least / 2))
 
@@ -156,5 +156,5 @@ def find_size_quantile(sums: Floats, level: float) -> float:
 
 
 def raise_level(level: float) -> float:
-    """The level with a fiftieth of its miss taken off, for what the points cannot resolve."""
+    """Raise a level by a fiftieth of its miss, for what the points cannot resolve."""
     return 1 - (1 - level) * 0.98

@@ -51,19 +51,19 @@ class FormulaInputs:
 
 
 def scale_integers(atom: Atom, integers: Array) -> Array:
-    """Released integers in the atom's own units, as float64."""
+    """Scale released integers to the units of their atom, as float64."""
     scaled = integers.astype(np.float64) * atom.unit.numerator / atom.unit.denominator
     return scaled + float(atom.offset) if atom.offset else scaled
 
 
 def make_inputs(recipe: Recipe, block: Block) -> FormulaInputs:
-    """A block of rows as a formula reads it."""
+    """Make the inputs of a formula from a block of rows."""
     atoms = tuple(scale_integers(atom, released) for atom, released in zip(recipe.atoms, block.atoms, strict=True))
     return FormulaInputs(atoms, *read_keys(recipe, block))
 
 
 def read_keys(recipe: Recipe, block: Block) -> tuple[dict[int, Array], dict[int, float]]:
-    """The keys of a block as arrays, and for each key of the question whether the block leaves it out."""
+    """Read the keys of a block as arrays, and for each key of the question whether the block leaves it out."""
     keys = {}
     for key in range(len(recipe.keys)):
         values: list[Any] = block.keys.get(key, [None] * block.rows)
@@ -81,7 +81,7 @@ def _make_objects(values: list[Any]) -> Array:
 
 
 def evaluate(formula: Formula, inputs: FormulaInputs) -> Array:
-    """The formula for every row (and draw)."""
+    """Evaluate a formula for every row (and draw)."""
     with np.errstate(all="ignore"):
         result = _evaluate(formula, inputs)
     if result.dtype != object:
@@ -119,7 +119,7 @@ def _divide(above: Array, below: Array, guarded: bool) -> Array:
 
 
 def _to_numbers(value: Array) -> Array:
-    """A float64 array: dates count days, times seconds, texts are no number."""
+    """Convert an array to float64: dates count days, times seconds, texts are no number."""
     if value.dtype != object:
         return value
     return np.array([_to_number(element) for element in value.ravel()], np.float64).reshape(value.shape)
@@ -138,7 +138,7 @@ def _numeric(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def round_half_away(value: Array, decimals: Array | float = 0.0) -> Array:
-    """Half away from zero, as SQL rounds."""
+    """Round half away from zero, as SQL does."""
     scale = np.power(10.0, decimals)
     result: Array = np.sign(value) * np.floor(np.abs(value) * scale + 0.5) / scale
     return result
@@ -154,7 +154,7 @@ def is_null(value: Array) -> Array:
 
 
 def _align_kinds(*values: Array) -> tuple[Array, ...]:
-    """All as objects if any is: NaN becomes None there, numbers stay numbers."""
+    """Convert all arrays to objects if one of them is. NaN becomes None, numbers stay numbers."""
     if all(value.dtype != object for value in values):
         return values
     return tuple(value if value.dtype == object else _to_objects(value) for value in values)
@@ -223,7 +223,7 @@ def _compare_values(a: Any, b: Any, name: str) -> float:
 
 
 def _read(value: Any, beside: Any) -> float | None:
-    """A text beside a date or a time is read as one; beside a number as a number."""
+    """Read a text as a date or a time beside one, and as a number beside a number."""
     if not isinstance(value, str):
         return _to_number(value)
     try:
@@ -247,7 +247,7 @@ def _or(*values: Array) -> Array:
 
 
 def _extreme(keep: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    """LEAST and GREATEST leave nulls out."""
+    """Make LEAST or GREATEST, which leave nulls out."""
 
     def keep_extreme(*values: Array) -> Array:
         first, *others = (_to_numbers(value) for value in values)

@@ -30,7 +30,7 @@ from dither.plan.algebra import (
 from dither.plan.analysed_query import Analyses
 from dither.privacy.kernel.calibrate import Calibrated
 from dither.privacy.kernel.kernel import Priced
-from dither.publish.text import as_text
+from dither.publish.text import render_text
 from dither.question.recipe import Recipe
 from dither.surfaces import make_rich_cell, make_rich_text
 
@@ -41,7 +41,7 @@ _AGGREGATES = {"Count", "CountValues", "CountDistinct", "CountUnits", "Sum", "Mi
 
 
 def strip_explain_prefix(sql: str) -> str | None:
-    """The question inside EXPLAIN PRIVACY; None if the text is no such thing.
+    """Strip EXPLAIN PRIVACY from a question; None if the text does not start with it.
 
     >>> strip_explain_prefix("explain privacy SELECT COUNT(*) FROM visits")
     ' SELECT COUNT(*) FROM visits'
@@ -66,7 +66,7 @@ class ExplainedStep:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Everything that is known before data is read."""
+    """What is known about a question before data is read: its steps, and its preview."""
 
     sql: str
     steps: tuple[ExplainedStep, ...]
@@ -94,11 +94,11 @@ class Explanation:
         return write_element("pre", str(self))
 
     def __str__(self) -> str:
-        return as_text(self)
+        return render_text(self)
 
 
 def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses: Analyses) -> Explanation:
-    """The explanation of a priced question."""
+    """Explain a priced question."""
     total = sum((calibrated.step.weight for calibrated in priced.steps), Fraction(0))
     steps = []
     for calibrated in priced.steps:
@@ -120,7 +120,7 @@ def explain(sql: str, recipe: Recipe, priced: Priced, preview: Preview, analyses
 
 
 def _describe_sensitivity(calibrated: Calibrated) -> str:
-    """How far one unit moves a step, in the terms of its mechanism."""
+    """Say how far one unit moves a step, in the terms of its mechanism."""
     words = calibrated.mechanism.describe_sensitivity()
     if not isinstance(calibrated.step.query, Quantiles):
         return words
@@ -133,7 +133,7 @@ def _scale(parameters: Mapping[str, Fraction]) -> float | None:
 
 
 def describe_query(query: Query) -> str:
-    """A query in words."""
+    """Describe a query in words."""
     by = f" by {', '.join(query.keys)}" if query.keys else ""
     if isinstance(query, Keys):
         return f"the values of {', '.join(query.keys)}"
@@ -150,7 +150,7 @@ def _describe_aggregate(aggregate: Any) -> str:
 
 
 def describe_plan(plan: Any, depth: int = 0) -> list[str]:
-    """A plan as indented lines, the outermost node first."""
+    """Describe a plan as indented lines, the outermost node first."""
     inner = sources_of(plan)
     settings = [
         f"{setting.name}={_shorten(getattr(plan, setting.name))}"
@@ -171,7 +171,7 @@ def _shorten(value: Any) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """A part of a plan as a person would write it."""
+    """Write an expression or a condition of a plan as a person would."""
     match value:
         case Named(name, of):
             return name if of == Column(name) else f"{name}: {describe_value(of)}"
@@ -195,7 +195,7 @@ def describe_value(value: Any) -> str:
 
 
 def describe_stability(query: Query, analyses: Analyses) -> str:
-    """How far one unit reaches into the rows that the query reads."""
+    """Say how far one unit reaches into the rows that a query reads."""
     node = analyses.analyse_rows(query.plan).node
     bounds = [
         f"{attribute.name} {getattr(node, attribute.name)}"

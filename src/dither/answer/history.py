@@ -16,7 +16,7 @@ from dither.privacy.kernel.kernel import refuse_shared_pots
 from dither.privacy.kernel.release import Values, from_bytes
 from dither.privacy.ledger.pots import price_text
 from dither.privacy.ledger.reports import Reports
-from dither.publish.text import as_text
+from dither.publish.text import render_text
 from dither.rules import PrivacyRule
 from dither.surfaces import make_rich_cell
 
@@ -74,11 +74,11 @@ class History:
         return write_element("pre", str(self))
 
     def __str__(self) -> str:
-        return as_text(self, width=160)
+        return render_text(self, width=160)
 
 
 def read_history(ledger: Reports, pot: str) -> History:
-    """What the pot paid for.
+    """Read the releases that a pot paid for.
 
     Where windows pay, the total shows what each of them paid: what it paid itself is what the dearest grew by, which
     tells of charges that were under way (rule settled-figures-only).
@@ -109,7 +109,7 @@ def read_history(ledger: Reports, pot: str) -> History:
 
 
 def describe_request(request: dict[str, Any]) -> str:
-    """A stored request in words."""
+    """Describe a stored request in words."""
     aggregates = []
     tables = []
     keys = []

@@ -29,7 +29,7 @@ MONOTONE: dict[str, Callable[[Floats], Floats]] = {
 
 
 def open_ends(ends: Ends) -> Ends:
-    """No bound as an infinite one."""
+    """Replace missing ends by infinite ones."""
     low, high = ends
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 

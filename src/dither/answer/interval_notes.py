@@ -11,7 +11,7 @@ from typing import Any
 
 from dither.answer.alternatives import list_noisy_values
 from dither.answer.interval_shapes import BaseFacts, find_base_level, has_interval, list_quantiles_used
-from dither.answer.quantile_intervals import Bands, rank_laws
+from dither.answer.quantile_intervals import Bands, list_rank_laws
 from dither.question.expressions import Formula
 from dither.question.recipe import Recipe
 from dither.question.shapes import affine, atoms_of
@@ -23,7 +23,7 @@ SOME_WITHOUT = "some of its values have no interval: nothing bounds them at this
 def find_usable_quantiles(
     recipe: Recipe, quantiles: frozenset[int], level: Fraction, bought_level: Fraction
 ) -> frozenset[int]:
-    """The quantiles whose ends, bought at a level, can bound a column of the answer at the level asked for."""
+    """Find the quantiles whose ends, bought at a level, bound a column at the level asked for."""
     usable: frozenset[int] = frozenset()
     for output in recipe.outputs:
         if output.role == "value":
@@ -40,10 +40,10 @@ def _list_used(formula: Formula, base_facts: BaseFacts, level: Fraction, bought_
 
 
 def write_interval_notes(formula: Formula, bands: Bands, level: Fraction, mechanisms: Sequence[Any]) -> list[str]:
-    """What a reader must know about the quantiles of a column, and whether it has an interval at all."""
+    """Write what a reader must know about the quantiles of a column, and whether it has an interval."""
     base_facts = BaseFacts(frozenset(atom for atom, _ in bands.cells))
     values = list(list_noisy_values(formula))
-    laws = [law for mechanism in mechanisms for law in rank_laws(mechanism)]
+    laws = [law for mechanism in mechanisms for law in list_rank_laws(mechanism)]
     notes = []
     for atom in atoms_of(formula):
         bounded = [value for value in values if atom in list_quantiles_used(value, base_facts)]

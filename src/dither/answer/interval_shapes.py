@@ -28,7 +28,7 @@ _TWO = Constant(Fraction(2))
 
 @dataclass(frozen=True)
 class BaseFacts:
-    """What decides about bases: which atoms are quantiles, and the deviation of an affine function's noise.
+    """The facts that decide what a base is: which atoms are quantiles, and how large noises are.
 
     Without `deviation` (before anything is priced) every statistic counts as one of the measured.
     """
@@ -47,7 +47,7 @@ def is_base(formula: Formula, base_facts: BaseFacts) -> bool:
 
 
 def list_base_events(formula: Formula, base_facts: BaseFacts) -> frozenset[Hashable]:
-    """The different noises whose bounds must hold at once: an equal share of the miss goes to each."""
+    """List the noises whose bounds must hold at once. Each gets an equal share of the miss."""
     if not atoms_of(formula):
         return frozenset()
     if is_base(formula, base_facts):
@@ -57,12 +57,12 @@ def list_base_events(formula: Formula, base_facts: BaseFacts) -> frozenset[Hasha
 
 
 def find_base_level(formula: Formula, base_facts: BaseFacts, level: Fraction) -> Fraction:
-    """The level that each base of a formula needs, so that all hold at once (union bound)."""
+    """Find the level that each base of a formula needs for all to hold at once (union bound)."""
     return 1 - (1 - level) / max(1, len(list_base_events(formula, base_facts)))
 
 
 def list_inner_values(formula: Formula) -> tuple[Formula, ...]:
-    """The values whose ends the ends of a formula are made of."""
+    """List the inner values from whose ends the ends of a formula follow."""
     if not isinstance(formula, Apply):
         return ()
     if formula.name in COMPARISONS:
@@ -122,7 +122,7 @@ def has_interval(formula: Formula, base_facts: BaseFacts, covered: frozenset[int
 
 
 def list_quantiles_used(formula: Formula, base_facts: BaseFacts) -> frozenset[int]:
-    """The quantiles whose ends the ends of a formula are made of."""
+    """List the quantiles from whose ends the ends of a formula follow."""
     if not has_interval(formula, base_facts, base_facts.quantiles):
         return frozenset()
     if is_base(formula, base_facts):

@@ -59,9 +59,9 @@ from dither.answer.interval_shapes import (
     read_truncation,
 )
 from dither.answer.quantile_intervals import NO_BANDS, Bands
-from dither.answer.ratios import FEW, ratio_ends
+from dither.answer.ratios import FEW, find_ratio_ends
 from dither.answer.selection import split_pieces
-from dither.answer.sums import sum_bound
+from dither.answer.sums import find_sum_bound
 from dither.canonical import Number, exact, number_text
 from dither.errors import ParameterError
 from dither.laws import AdditiveErrorLaw, HasErrorTerms, find_error_law
@@ -71,7 +71,7 @@ from dither.question.shapes import Affine, affine, atoms_of, ratio
 
 
 def read_level(confidence: Number) -> Fraction:
-    """A confidence level, checked."""
+    """Read a confidence level; refused where it lies outside (0, 1)."""
     level = exact(confidence, "confidence")
     if not 0 < level < 1 or not 0.0 < float(level) < 1.0:
         raise ParameterError(f"confidence must lie in (0, 1), got {number_text(level)}: choose e.g. 0.95")
@@ -110,11 +110,11 @@ class Noises:
     def base_facts(self) -> BaseFacts:
         """What decides which inner values have intervals of their own."""
         quantiles = frozenset(atom for atom, law in enumerate(self.laws) if law is None)
-        return BaseFacts(quantiles, lambda whole: noise_deviation(whole, self))
+        return BaseFacts(quantiles, lambda whole: find_noise_deviation(whole, self))
 
 
 def compute_interval(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """Both ends for every row, in the units of the formula; NaN where there is no bound, or no value."""
+    """Compute both ends for every row, in the units of the formula; NaN for no bound or no value."""
     value = evaluate(formula, inputs)
     rows = int(np.prod(value.shape))
     low = np.full(value.shape, np.nan)
@@ -146,7 +146,7 @@ def _compute_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level
     if whole is not None and noises.base_facts.quantiles & set(atoms_of(formula)):
         return _read_band(whole, inputs, noises, level) or no_ends()
     if whole is not None:
-        half = affine_half(whole, noises, level)
+        half = find_affine_half(whole, noises, level)
         return value - half, value + half
     quotient = ratio(formula)
     return (
@@ -171,13 +171,13 @@ def _weigh_positions(of: Affine, noises: Noises) -> dict[tuple[int, int], tuple[
     return by_position
 
 
-def noise_deviation(of: Affine, noises: Noises) -> float:
+def find_noise_deviation(of: Affine, noises: Noises) -> float:
     """The standard deviation of the noise of an affine function of atoms."""
     squares = [(weight * law.deviation) ** 2 for weight, law in _weigh_positions(of, noises).values()]
     return math.sqrt(sum(squares))
 
 
-def affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
+def find_affine_half(of: Affine, noises: Noises, level: Fraction) -> float:
     """The half-width of an affine function of atoms: the same for every cell."""
     return _compute_half(tuple(_weigh_positions(of, noises).values()), level)
 
@@ -189,7 +189,7 @@ def _compute_half(terms: tuple[tuple[float, NoiseLaw], ...], level: Fraction) ->
     count = draws.count_size_points(float(level))
     is_joint = len(terms) > 1 and any(law.joint is not None for law in laws)
     if not is_joint or not count or len(terms) > FEW:  # points fill a cube of few dimensions, and few tails
-        return sum_bound(laws, weights, level, 1 << 13 if len(terms) <= FEW else 0)
+        return find_sum_bound(laws, weights, level, 1 << 13 if len(terms) <= FEW else 0)
     return draws.find_size_quantile(draws.draw_sizes(laws, count) @ np.array(weights), float(level))
 
 
@@ -214,7 +214,7 @@ def _read_band(of: Affine, inputs: FormulaInputs, noises: Noises, level: Fractio
 def _compute_ratio_ends(above: Affine, below: Affine, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
     top = _weigh_positions(above, noises)
     bottom = _weigh_positions(below, noises)
-    return ratio_ends(top, bottom, _evaluate_affine(above, inputs), _evaluate_affine(below, inputs), level)
+    return find_ratio_ends(top, bottom, _evaluate_affine(above, inputs), _evaluate_affine(below, inputs), level)
 
 
 def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
@@ -228,7 +228,7 @@ def _evaluate_affine(of: Affine, inputs: FormulaInputs) -> Floats:
 
 
 def _apply_function(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """Interval arithmetic: the ends of the inner values, which hold together, through the function around them."""
+    """Apply the outer function to the ends of its inner values, which hold at once (interval arithmetic)."""
     ends = [open_ends(_compute_ends(inner, inputs, noises, level)) for inner in list_inner_values(formula)]
     if read_remainder(formula) is not None:
         return remainder_ends(ends[0], ends[1][0])
@@ -295,7 +295,7 @@ def _combine(name: str, arguments: tuple[Formula, ...], ends: list[Ends]) -> End
 
 
 def _draw_ends(formula: Formula, inputs: FormulaInputs, noises: Noises, level: Fraction) -> Ends:
-    """Equal tails of the formula over released minus noise, at fixed points."""
+    """Take equal tails of the formula over released minus noise, at fixed points."""
     value = evaluate(formula, inputs)
     rows = max((inputs.atoms[atom].shape[-1] for atom in atoms_of(formula)), default=1)
     count = draws.count_points(float(level), rows) or draws.count_block_points(float(level), rows)

@@ -29,7 +29,7 @@ class Foreseen:
 
 
 def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
-    """The level that a column's intervals have at most, and what a reader of the preview must know."""
+    """Find the highest level that a column's intervals may need, and what to say about it."""
     by_formula = is_chosen_by_noise(formula)
     if not list_alternatives(formula):
         return Foreseen(None, (TOO_MANY,))
@@ -48,7 +48,7 @@ def foresee(recipe: Recipe, formula: Formula, level: Fraction) -> Foreseen:
 
 
 def count_fewest_shown(recipe: Recipe, formula: Formula) -> IntervalSelection:
-    """The fewest intervals that a column over declared keys may show, and from how many candidates."""
+    """Count the fewest intervals that a column over declared keys may show, and the candidates."""
     candidates = _count_candidates(recipe, formula)
     is_fixed = not atoms_of(recipe.having) and all(alternative.is_noisy for alternative in list_alternatives(formula))
     shown = limit_rows(recipe, count_listed_rows(recipe)) if is_fixed else 1
@@ -72,20 +72,20 @@ def _keeps_all(recipe: Recipe) -> bool:
 
 
 def count_listed_rows(recipe: Recipe) -> int:
-    """How many rows are listed: all declared keys, less those that a public condition leaves out."""
+    """Count the rows listed: all declared keys, less those that a public condition leaves out."""
     if not any(not atoms_of(condition) for condition in list_conjuncts(recipe.having)):
         return sum(count_cells(recipe, of) or 0 for of in recipe.sets)
     return choose_rows(recipe, _make_empty_cells(recipe)).of
 
 
 def limit_rows(recipe: Recipe, rows: int) -> int:
-    """How many of the rows OFFSET and LIMIT leave."""
+    """Count the rows that OFFSET and LIMIT leave."""
     rows = max(0, rows - recipe.offset)
     return rows if recipe.limit is None else min(rows, recipe.limit)
 
 
 def _make_empty_cells(recipe: Recipe) -> tuple[tuple[int, ...], ...]:
-    """The release of a table without rows, without noise: its keys are all that is read."""
+    """Make the release of an empty table without noise. Only its keys are read."""
     return tuple(_make_zeros(recipe, query) for query in range(len(recipe.queries)))
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dither.answer.alternatives import list_noisy_values
-from dither.answer.preview import PreviewColumn
+from dither.answer.preview_columns import PreviewColumn
 from dither.answer.preview_selection import foresee
 from dither.canonical import Number, positive, quote
 from dither.errors import ParameterError
@@ -20,7 +20,7 @@ from dither.question.shapes import affine, atoms_of
 
 
 def read_widths(within: Any, recipe: Recipe, group_size: int | None) -> dict[str, float]:
-    """Half-widths by column: one number for all value columns, or one for each that is named."""
+    """Read half-widths by column: one number for all value columns, or one for each that is named."""
     names = [output.name for output in recipe.outputs if output.role == "value"]
     widths = within if isinstance(within, dict) else dict.fromkeys(names, within)
     for name in widths:
@@ -60,7 +60,7 @@ def _is_quantile(recipe: Recipe, formula: Formula) -> bool:
 
 
 def find_least_price(meets: Callable[[Fraction], bool], largest: Fraction = Fraction(1000)) -> Fraction:
-    """The least price, to three digits and rounded up, that meets the wish; errors fall as the price rises.
+    """Find the least price, rounded up to three digits, that meets the wish. Errors fall as it rises.
 
     >>> find_least_price(lambda price: price >= Fraction(1, 3))
     Fraction(167, 500)
@@ -85,7 +85,7 @@ def _round_up(price: Fraction) -> Fraction:
 
 
 def meets_widths(columns: Sequence[PreviewColumn], wanted: dict[str, float]) -> bool:
-    """Whether every column, in all grouping sets, is at least as narrow as wished."""
+    """Whether every column is at least as narrow as wanted, in all grouping sets."""
     for column in columns:
         if column.name in wanted and (column.half_width is None or column.half_width > wanted[column.name]):
             return False

@@ -35,7 +35,7 @@ class Ends:
 
 
 def read_ends(how: bool | Number, level: Fraction) -> Ends | None:
-    """What `quantile_intervals=` says: True for an eighth of the price, False for none, or the share itself.
+    """Read `quantile_intervals=`: True for an eighth of the price, False for none, or the share itself.
 
     >>> read_ends(True, Fraction(9, 10)), read_ends(False, Fraction(9, 10))
     (Ends(level=Fraction(9, 10), price_share=Fraction(1, 8)), None)
@@ -107,7 +107,7 @@ NO_BANDS = Bands()
 
 
 def list_quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
-    """Atoms that are quantiles, whichever set they are answered in."""
+    """List the atoms that are quantiles, in any grouping set."""
     return tuple(
         atom
         for atom in range(len(recipe.atoms))
@@ -116,7 +116,7 @@ def list_quantile_atoms(recipe: Recipe) -> tuple[int, ...]:
 
 
 def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
-    """The grids of the quantiles asked for."""
+    """Read the grids of the quantiles that a recipe asks for."""
     cells = []
     coarse = []
     for atom in list_quantile_atoms(recipe):
@@ -128,27 +128,27 @@ def read_quantile_grids(recipe: Recipe, analyses: Analyses) -> Bands:
     return Bands(tuple(cells), coarse=tuple(coarse))
 
 
-def rank_laws(mechanism: Any) -> list[RankErrorLaw]:
+def list_rank_laws(mechanism: Any) -> list[RankErrorLaw]:
     """The error laws of all quantiles that a mechanism chooses; none where it chooses no quantiles."""
     if not isinstance(find_error_law(mechanism), RankErrorLaw):
         return []
     return [find_error_law(mechanism, column) for column in range(len(mechanism.shares))]
 
 
-def rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
-    """By how many rows the rank of any answer is off at most, all choices on the way counted, at this level."""
-    return max(law.rows(cells, level) for law in rank_laws(mechanism))
+def count_rank_rows(mechanism: Any, cells: int, level: Fraction) -> int:
+    """Count the rows by which the rank of any answer is off at most, over all choices, at this level."""
+    return max(law.rows(cells, level) for law in list_rank_laws(mechanism))
 
 
 def find_bought_level(ends: Ends) -> Fraction:
-    """The level at which ends are bought: the one asked for or 95 %, whichever is higher."""
+    """Find the level at which ends are bought: the one asked for or 95 %, whichever is higher."""
     return max(ends.level, _USUAL)
 
 
 def add_quantile_ends(
     recipe: Recipe, plain: Bands, ends: Ends, usable: frozenset[int] | None = None
 ) -> tuple[Recipe, Bands]:
-    """The recipe with two ends for every quantile of a query with a usable one; None: all are usable."""
+    """Add two ends to every quantile of a query with a usable one; None: all are usable."""
     level = find_bought_level(ends)
     price_share = ends.price_share
     chosen = [atom for atom in list_quantile_atoms(recipe) if usable is None or atom in usable]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dither.answer import draws
 from dither.answer.draws import NoiseLaw
-from dither.answer.sums import sum_bound, union_bound
+from dither.answer.sums import find_sum_bound, find_union_bound
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
@@ -33,30 +33,32 @@ _TURNING = Fraction(1, 50)
 """The part of the miss that pays for angles between those of the table."""
 
 
-def ratio_ends(top: Weights, bottom: Weights, y: Floats, x: Floats, level: Fraction) -> Ends:
+def find_ratio_ends(top: Weights, bottom: Weights, y: Floats, x: Floats, level: Fraction) -> Ends:
     """All r whose |N - r D| its own noise explains, for numerators y and denominators x."""
     positions = sorted({*top, *bottom})
     laws = tuple((top.get(position) or bottom[position])[1] for position in positions)
     upper = np.array([top[position][0] if position in top else 0.0 for position in positions])
     lower = np.array([bottom[position][0] if position in bottom else 0.0 for position in positions])
     deviations = np.array([law.deviation for law in laws])
-    size_below = _size(lower * deviations, x)
-    size_above = _size(upper * deviations, y)
-    bounds = _bounds(laws, tuple(upper / size_above), tuple(lower / size_below), level)
-    return _inverted(x / size_below, y / size_above, bounds, size_above / size_below)
+    size_below = _find_unit(lower * deviations, x)
+    size_above = _find_unit(upper * deviations, y)
+    bounds = _tabulate_bounds(laws, tuple(upper / size_above), tuple(lower / size_below), level)
+    return _invert_test(x / size_below, y / size_above, bounds, size_above / size_below)
 
 
-def _size(deviations: Floats, values: Floats) -> float:
+def _find_unit(deviations: Floats, values: Floats) -> float:
     """The unit of one side of a ratio. Any will do; one far below the values would leave no digits to the angles."""
     return max(float(np.linalg.norm(deviations)), _DIGITS * float(np.abs(values).max(initial=0.0))) or 1.0
 
 
-def _angles() -> Floats:
+def _make_angles() -> Floats:
     return np.linspace(-math.pi / 2, math.pi / 2, _ANGLES + 1)
 
 
 @lru_cache(maxsize=64)
-def _bounds(laws: tuple[NoiseLaw, ...], above: tuple[float, ...], below: tuple[float, ...], level: Fraction) -> Floats:
+def _tabulate_bounds(
+    laws: tuple[NoiseLaw, ...], above: tuple[float, ...], below: tuple[float, ...], level: Fraction
+) -> Floats:
     """At every angle a size that the noise of cos(phi) N - sin(phi) D keeps with this probability.
 
     Between two angles the larger of their sizes holds: for certain where noises are independent, about where several
@@ -67,15 +69,15 @@ def _bounds(laws: tuple[NoiseLaw, ...], above: tuple[float, ...], below: tuple[f
     upper = np.array(above)
     lower = np.array(below)
     turning = (1 - level) * _TURNING
-    sizes = _sizes(laws, upper, lower, level + turning)
+    sizes = _tabulate_sizes(laws, upper, lower, level + turning)
     turn = math.pi / (4 * _ANGLES)
-    added = turn * union_bound(laws, tuple(np.hypot(upper, lower)), 1 - turning)
+    added = turn * find_union_bound(laws, tuple(np.hypot(upper, lower)), 1 - turning)
     around = np.concatenate([sizes[-2:-1], sizes, sizes[1:2]])  # half a turn further is the same line
     largest: Floats = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])[::2]
     return largest + added
 
 
-def _sizes(laws: tuple[NoiseLaw, ...], upper: Floats, lower: Floats, level: Fraction) -> Floats:
+def _tabulate_sizes(laws: tuple[NoiseLaw, ...], upper: Floats, lower: Floats, level: Fraction) -> Floats:
     """The size of the noise at twice as many angles, from one quarter turn to the other."""
     angles = np.linspace(-math.pi / 2, math.pi / 2, 2 * _ANGLES + 1)
     weights = np.outer(np.cos(angles), upper) - np.outer(np.sin(angles), lower)
@@ -86,27 +88,27 @@ def _sizes(laws: tuple[NoiseLaw, ...], upper: Floats, lower: Floats, level: Frac
         drawn = draws.draw_sizes(laws, count)
         sizes = np.array([draws.find_size_quantile(drawn @ angle_weights, float(level)) for angle_weights in kept])
     else:
-        sizes = np.array([sum_bound(laws, tuple(angle_weights), level, _CELLS) for angle_weights in kept])
+        sizes = np.array([find_sum_bound(laws, tuple(angle_weights), level, _CELLS) for angle_weights in kept])
     return np.concatenate([sizes[:0:-1], sizes]) if is_mirrored else sizes
 
 
-def _inverted(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
+def _invert_test(x: Floats, y: Floats, bounds: Floats, unit: float) -> Ends:
     """Outermost kept angles on both sides of the released one; no bound if the vertical (D = 0) is kept."""
     x, y = np.broadcast_arrays(x, y)
     starts = range(0, max(1, len(x)), _ROWS)
-    ends = [_outermost(x[start : start + _ROWS], y[start : start + _ROWS], bounds) for start in starts]
+    ends = [_find_outermost(x[start : start + _ROWS], y[start : start + _ROWS], bounds) for start in starts]
     low, high = (unit * np.tan(np.concatenate(side)) for side in zip(*ends, strict=True))
     bounded = np.abs(x) > max(bounds[0], bounds[-1])
     return np.where(bounded, low, np.nan), np.where(bounded, high, np.nan)
 
 
-def _outermost(x: Floats, y: Floats, bounds: Floats) -> Ends:
+def _find_outermost(x: Floats, y: Floats, bounds: Floats) -> Ends:
     """The least and the largest phi with |y cos(phi) - x sin(phi)| <= s, where s is constant on each segment of angles.
 
     The left side is r |sin(phi - centre)|: on a segment the kept angles are those within asin(s/r) of the centre, or of
     the centre and half a turn, which is the same line.
     """
-    edges = _angles()
+    edges = _make_angles()
     segment = np.maximum(bounds[:-1], bounds[1:])
     size = np.hypot(x, y)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):

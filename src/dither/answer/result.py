@@ -34,9 +34,9 @@ from dither.laws import HasErrorTerms
 from dither.pages.html import Html, join, join_lines, write_element
 from dither.plan.algebra import Keys
 from dither.privacy.kernel.kernel import Release
-from dither.publish.commitment import commitment, fresh_nonce, plain
-from dither.publish.seal import to_text
-from dither.publish.text import as_text
+from dither.publish.commitment import commitment, make_nonce, plain
+from dither.publish.seal import write_certificate
+from dither.publish.text import render_text
 from dither.question.recipe import Output, Recipe
 from dither.surfaces import escape_json, escape_label, escape_lines, make_rich_cell, make_rich_text
 
@@ -58,7 +58,7 @@ class Result:
     _bands: Bands = field(default=NO_BANDS, repr=False)
     notes: tuple[str, ...] = ()
     _certify: Certify | None = field(default=None, repr=False, compare=False)
-    _nonce: str = field(default_factory=fresh_nonce, repr=False, compare=False)
+    _nonce: str = field(default_factory=make_nonce, repr=False, compare=False)
     _derived: tuple[Callable[[Result], Result], ...] = field(default=(), repr=False, compare=False)
     _changed: pa.Table | None = field(default=None, repr=False)
     """The table of a derived result."""
@@ -78,7 +78,7 @@ class Result:
 
     @cached_property
     def columns(self) -> tuple[ResultColumn, ...]:
-        """What stands in every column of the table."""
+        """Every column of the table: its role, noise, limits and notes."""
         columns: list[ResultColumn] = []
         for output in self._recipe.outputs:
             role: Literal["key", "value"] = "key" if output.role == "key" else "value"
@@ -119,7 +119,7 @@ class Result:
         return table.replace_schema_metadata({b"dither": dumps(self.info).encode()})
 
     def _values(self) -> pa.Table:
-        """Without intervals, which are not made for it."""
+        """The table without intervals, which are then not computed."""
         if self._changed is None and "table" not in self.__dict__:
             return self._build_table(intervals=False)
         return self.table.select([output.names[0] for output in self._recipe.outputs])
@@ -167,7 +167,7 @@ class Result:
         promised = commitment(self.to_dict(), self._nonce)
         signed = self._certify(self._release, self._recipe, self.notes, promised)
         if file is not None:
-            Path(file).write_text(to_text(signed), encoding="utf-8")
+            Path(file).write_text(write_certificate(signed), encoding="utf-8")
         return signed
 
     def opening(self, file: str | Path | None = None) -> dict[str, Any]:
@@ -206,12 +206,12 @@ class Result:
         return plot(self, column, ax)
 
     def explain(self) -> str:
-        """In words: what stands in every column, what was done to the rows before, and what is unprotected."""
+        """Explain in words what each column holds, what was done to the rows, and what is unprotected."""
         lines = [f"Question: {self.info['sql'].strip()}", *self._paid(), ""]
         for column in self.columns:
             if column.role in ("low", "high"):
                 continue
-            lines.append(f"{column.name}: " + ("a key" if column.role == "key" else _words(column)))
+            lines.append(f"{column.name}: " + ("a key" if column.role == "key" else _describe_noise(column)))
             lines += [f"  {note}" for note in (*column.limits, *column.notes)]
         lines += ["", *self.notes, _COVERED]
         unprotected = "; ".join(self.info.get("unprotected", ()))
@@ -222,10 +222,10 @@ class Result:
             yield f"Paid: {self._price()}; neighbours {self.info['neighbours']}"
 
     def _price(self) -> str:
-        """Never an epsilon alone: with its delta, and for whom."""
+        """The price with its delta and whom it protects: never an epsilon alone."""
         info = self.info
         delta = info.get("charges", {}).get(info["pot"], ("0", "0"))[1]
-        paid = f"{info['measure']} {_number(info['charged'])}, delta {_number(delta)}"
+        paid = f"{info['measure']} {_format_number(info['charged'])}, delta {_format_number(delta)}"
         return f"{paid}, for one {info['unit']}, from pot {info['pot']}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -234,7 +234,7 @@ class Result:
             if column.role in ("key", "value"):
                 shown.add_column(make_rich_cell(column.name), justify="right" if column.role == "value" else "left")
             elif column.role == "low" and column.confidence is not None:
-                shown.add_column(_percent(column), justify="right")
+                shown.add_column(_write_level(column), justify="right")
         for row in self.table.to_pylist():
             shown.add_row(*map(make_rich_cell, self._cells(row)))
         yield shown
@@ -251,49 +251,49 @@ class Result:
     def _cells(self, row: dict[str, Any]) -> Iterator[str]:
         for index, column in enumerate(self.columns):
             if column.role == "low":
-                yield f"{_text(row[column.name])} … {_text(row[self.columns[index + 1].name])}"
+                yield f"{_format_value(row[column.name])} … {_format_value(row[self.columns[index + 1].name])}"
             elif column.role != "high":
-                yield _text(row[column.name])
+                yield _format_value(row[column.name])
 
     def _repr_html_(self) -> str:
         """A table for notebooks: intervals in small grey type beside their values."""
         names = [column.name for column in self.columns if column.role in ("key", "value")]
-        head = write_element("tr", *(write_element("th", _label(name)) for name in names))
+        head = write_element("tr", *(write_element("th", _format_label(name)) for name in names))
         rows = [write_element("tr", *self._html_cells(row)) for row in self.table.to_pylist()]
         table = write_element("table", write_element("thead", head), write_element("tbody", *rows))
-        level = next((_percent(column) for column in self.columns if column.role == "low"), "")
+        level = next((_write_level(column) for column in self.columns if column.role == "low"), "")
         notes = [*([f"small: {level}"] if level else []), *self._footnotes()]
         return join([table, write_element("small", join_lines(notes))])
 
     def _html_cells(self, row: dict[str, Any]) -> Iterator[Html]:
         for index, shown in enumerate(self.columns):
-            value = _label(row[shown.name])
+            value = _format_label(row[shown.name])
             if shown.role == "key":
                 yield write_element("td", value)
             elif shown.role == "value":
-                low, high = (_label(row[end.name]) for end in self.columns[index + 1 : index + 3])
+                low, high = (_format_label(row[end.name]) for end in self.columns[index + 1 : index + 3])
                 ends = write_element("small", f"{low} … {high}", style="color:gray")
                 yield write_element("td", value, write_element("br"), ends, style="text-align:right")
 
     def __str__(self) -> str:
-        return as_text(self)
+        return render_text(self)
 
 
-def _percent(column: ResultColumn) -> str:
+def _write_level(column: ResultColumn) -> str:
     assert column.confidence is not None
     return f"{float(column.confidence) * 100:.6g}% interval"
 
 
-def _number(text: str) -> str:
+def _format_number(text: str) -> str:
     return f"{float(Fraction(text)):g}"
 
 
-def _words(column: ResultColumn) -> str:
+def _describe_noise(column: ResultColumn) -> str:
     noise = f", {column.mechanism} with scale {float(column.scale):g}" if column.scale is not None else ""
-    return f"{column.aggregate}{noise}" + ("" if column.confidence is None else f", {_percent(column)} beside it")
+    return f"{column.aggregate}{noise}" + ("" if column.confidence is None else f", {_write_level(column)} beside it")
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
@@ -303,20 +303,20 @@ def _text(value: Any) -> str:
     return f"{value:,}"
 
 
-def _label(value: Any) -> str:
+def _format_label(value: Any) -> str:
     """A value on one line."""
-    return escape_label(_text(value))
+    return escape_label(_format_value(value))
 
 
 def build_result(
     release: Release, recipe: Recipe, confidence: Number, info: dict[str, Any], bands: Bands = NO_BANDS
 ) -> Result:
-    """The result of a release by its recipe."""
+    """Build the result of a release from its recipe."""
     return Result(info, release, recipe, read_level(confidence), bands)
 
 
 def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
-    """The public width of each atom: of its own number in a cell."""
+    """List the public width of each atom, that of its own number in a cell."""
     positions_by_atom = zip(*(of.places for of in recipe.sets), strict=True)
     own = [getattr(calibrated, "widths", ()) for calibrated in steps]
     return [
@@ -326,7 +326,7 @@ def _list_widths(recipe: Recipe, steps: Sequence[Any]) -> list[int]:
 
 
 def list_noises(recipe: Recipe, mechanisms: Sequence[HasErrorTerms], bands: Bands = NO_BANDS) -> list[Noises]:
-    """The noise of every grouping set."""
+    """List the noises of every grouping set."""
     return [Noises.of(recipe.atoms, mechanisms, of.places, bands) for of in recipe.sets]
 
 
@@ -349,7 +349,7 @@ def make_raw_table(release: Release) -> pa.Table:
 
 
 def find_column(result: Result, name: str | None, role: str = "value") -> ResultColumn:
-    """A column of a result, or the first of its role."""
+    """Find a column of a result by its name, or the first of its role."""
     for column in result.columns:
         if column.role == role and (name is None or column.name == name):
             return column
@@ -358,6 +358,6 @@ def find_column(result: Result, name: str | None, role: str = "value") -> Result
 
 
 def list_names(result: Result, column: ResultColumn) -> tuple[str, str, str]:
-    """A value column and the ends of its interval, which the question may have named otherwise."""
+    """List the names of a value column and of the ends of its interval."""
     value, low, high = next(output.names for output in result._recipe.outputs if output.names[0] == column.name)
     return value, low, high

@@ -63,7 +63,7 @@ class Piece:
 
 
 def split_pieces(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Piece]:
-    """The rows by what they show. A constant or a key that noisy values chose is no estimate: it has no ends."""
+    """Split rows by what they show. A constant or key that noisy values chose is no estimate and has no ends."""
     shown = list_alternatives(formula)
     if not shown:
         return [Piece(formula, rows, has_ends=False)]
@@ -77,7 +77,7 @@ def split_pieces(formula: Formula, inputs: FormulaInputs, rows: int) -> list[Pie
 
 
 def count_shown(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
-    """How many rows show an estimate: a value that is made of released numbers, and is not null."""
+    """Count the rows that show an estimate: a value made of released numbers that is not null."""
     shown = 0
     for piece in split_pieces(formula, inputs, rows):
         if not piece.has_ends or not atoms_of(piece.value):
@@ -91,7 +91,7 @@ def count_shown(formula: Formula, inputs: FormulaInputs, rows: int) -> int:
 
 
 def count_candidates(formula: Formula, recipe: Recipe, block: Block) -> int:
-    """How many estimates the rows of a block might show: different noisy values that public conditions allow."""
+    """Count the estimates that a block might show: different noisy values that public conditions allow."""
     count = 0
     for same in list_noisy_values(formula).values():
         conditions = [alternative.public_conditions() for alternative in same]

@@ -11,7 +11,7 @@ Key = str | int | bool | float | datetime.date | datetime.datetime | None
 
 
 def list_shown_keys(domain: Domain) -> list[Key]:
-    """What a person sees for each code of a key, in order."""
+    """List what a person sees for each code of a key, in order."""
     keys = list_keys("key", domain)
     shown: list[Key] = [_shown(domain, keys.first + code) for code in range(keys.size)]
     return [*shown, None] if domain.nullable else shown

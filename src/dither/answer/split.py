@@ -42,23 +42,23 @@ MOST_WEIGHT = 10**30
 _DIGITS = 10_000
 
 
-def split(
+def make_equal_steps(
     queries: Sequence[Query], shares: Sequence[Share], family: Family = "laplace", allow_permute_and_flip: bool = False
 ) -> tuple[Step, ...]:
-    """Equal weights: what sensitivities are read from before the shares of the price are known."""
-    return tuple(_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares)
+    """Make steps of equal weights. Sensitivities are read from them before the weights are known."""
+    return tuple(_make_step(queries, share, family, Fraction(1), allow_permute_and_flip) for share in shares)
 
 
-def _step(
+def _make_step(
     queries: Sequence[Query], share: Share, family: Family, weight: Fraction, allow_permute_and_flip: bool
 ) -> Step:
     """The step that releases the numbers of one noise, by the family that can."""
     measured = queries[share.query]
     step = Step(measured, family, weight, share.columns)
-    return replace(step, family=family_of(step.query, family, allow_permute_and_flip))
+    return replace(step, family=find_family(step.query, family, allow_permute_and_flip))
 
 
-def family_of(query: Query, family: Family, allow_permute_and_flip: bool = False) -> Family:
+def find_family(query: Query, family: Family, allow_permute_and_flip: bool = False) -> Family:
     """The family that answers a query where counts and sums are answered by `family`.
 
     `allow_permute_and_flip`: only epsilons are added up, so that one quantile may be chosen by permute-and-flip, which
@@ -71,7 +71,7 @@ def family_of(query: Query, family: Family, allow_permute_and_flip: bool = False
 
 
 def check_weights(weights: Mapping[str, Number] | None, recipe: Recipe) -> dict[str, Fraction]:
-    """Weights by the name of an output; refused where there is no such column."""
+    """Check weights by the name of an output; refused where there is no such column."""
     values = [output.name for output in recipe.outputs if output.role == "value"]
     allowed = {name.lower(): name for name in [*values, "keys"]}
     shares = {}
@@ -99,7 +99,7 @@ def weigh_steps(
     weights: Mapping[str, Fraction],
     allow_permute_and_flip: bool = False,
 ) -> tuple[Step, ...]:
-    """Steps whose parts of the price make the loss least; `wanted` are the demands of the shares."""
+    """Weigh the steps so that the loss is least; `wanted` are the demands of the shares."""
     power = 1 / (1 + FAMILIES[family].variance_power)
     step_weights = [demand**power for demand in wanted]
     selections = [i for i, share in enumerate(shares) if isinstance(queries[share.query], Keys)]
@@ -109,7 +109,7 @@ def weigh_steps(
         step_weights[i] = key_weight * rest * float(KEYS_SHARE / (1 - KEYS_SHARE)) / len(selections)
     largest = max(step_weights)
     return tuple(
-        _step(
+        _make_step(
             queries,
             share,
             family,
@@ -121,7 +121,7 @@ def weigh_steps(
 
 
 def join_demands(wanted: Sequence[float], positions: Sequence[tuple[int, int]], family: Family = "box") -> list[float]:
-    """The demands of queries that were put together, from those of the queries before."""
+    """Join the demands of queries that share a noise into one demand each."""
     joint_demand = FAMILIES[family].joint_demand
     assert joint_demand is not None
     totals = [0.0] * (1 + max(query for query, _ in positions))
@@ -134,7 +134,7 @@ def join_demands(wanted: Sequence[float], positions: Sequence[tuple[int, int]], 
 def compute_demands(
     recipe: Recipe, mechanisms: Sequence[Any], family: Family, weights: Mapping[str, Fraction]
 ) -> list[float]:
-    """A_i of every query: how much of the loss its noise makes."""
+    """Compute A_i of every query: how much of the loss its noise makes."""
     wanted = [0.0] * len(recipe.queries)
     read: set[int] = set()
     formulas = [(o.formula, float(weights.get(o.name, Fraction(1)))) for o in recipe.outputs if o.role == "value"]
@@ -142,15 +142,15 @@ def compute_demands(
         read.update(atoms_of(formula))
         for atoms, error_share in _split_error(formula, recipe, weight):
             for of in recipe.sets:
-                _add(wanted, recipe, mechanisms, family, of.places, atoms, error_share)
+                _add_demand(wanted, recipe, mechanisms, family, of.places, atoms, error_share)
     for of in recipe.sets:  # atoms that only HAVING or ORDER BY reads
         for atom in set(range(len(recipe.atoms))) - read:
-            _add(wanted, recipe, mechanisms, family, of.places, (atom,), 1.0)
+            _add_demand(wanted, recipe, mechanisms, family, of.places, (atom,), 1.0)
     return [demand or 1e-9 for demand in wanted]
 
 
 def _split_error(formula: Formula, recipe: Recipe, weight: float) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Atoms whose errors add up in their own units, and their part of the output's error.
+    """Split the error of an output over atoms whose errors add up in their own units.
 
     In a ratio that a person wrote nothing is known of the derivatives: numerator and denominator count alike, relative
     to what one unit can move them. (Of AVG and the like the importances are known.)
@@ -164,7 +164,7 @@ def _split_error(formula: Formula, recipe: Recipe, weight: float) -> Iterator[tu
     yield atoms_of(formula), weight
 
 
-def _add(
+def _add_demand(
     wanted: list[float],
     recipe: Recipe,
     mechanisms: Sequence[Any],
@@ -173,13 +173,13 @@ def _add(
     atoms: tuple[int, ...],
     weight: float,
 ) -> None:
-    moved = {atom: _moved(recipe, mechanisms[positions[atom][0]], atom, family) for atom in atoms}
+    moved = {atom: _square_sensitivity(recipe, mechanisms[positions[atom][0]], atom, family) for atom in atoms}
     total = sum(square for square in moved.values())
     for atom, square in moved.items():
         wanted[positions[atom][0]] += weight * (square / total if total else 1 / len(moved))
 
 
-def _moved(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
+def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Family) -> float:
     """(importance times sensitivity)^2 of an atom, in its own units; a quantile stands for itself."""
     sensitivity = mechanism.column_sensitivity()
     if sensitivity is None:
@@ -194,17 +194,17 @@ def predict_loss(
     weights: Mapping[str, Fraction],
     laws: Sequence[ErrorLaw] | None = None,
 ) -> float:
-    """The loss of calibrated mechanisms, comparable between families: noise over the L1 sensitivity.
+    """Predict the loss of calibrated mechanisms, comparable between families: noise over L1 sensitivity.
 
     `laws`, where the noise is that of others than the mechanisms that tell the sensitivities.
     """
     wanted = compute_demands(recipe, mechanisms, "laplace", weights)
     own = [find_error_law(mechanism) for mechanism in mechanisms] if laws is None else laws
-    errors = [_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
+    errors = [_square_error(mechanism, law) for mechanism, law in zip(mechanisms, own, strict=True)]
     return sum(demand * error for demand, error in zip(wanted, errors, strict=True))
 
 
-def _error(mechanism: Any, law: ErrorLaw) -> float:
+def _square_error(mechanism: Any, law: ErrorLaw) -> float:
     """The squared error of one number: noise over the L1 sensitivity, or rows of a quantile; none for keys."""
     if isinstance(law, AdditiveErrorLaw):
         return float(law.variance) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2

@@ -21,7 +21,7 @@ from dither.plan.algebra import Call, Column, Count, Named, PerUnit, Plan, Proje
 from dither.plan.domain import declared_domain
 from dither.plan.facts import Facts
 from dither.plan.grids import points_between
-from dither.publish.text import as_text
+from dither.publish.text import render_text
 from dither.question.expressions import Noisy
 from dither.question.recipe import Atom, GroupingSet, Output, Recipe
 from dither.surfaces import make_rich_text
@@ -62,8 +62,8 @@ class Suggestion:
         """What to paste into the catalog."""
         if self.what == "bounds":
             low = Fraction(0) if self.low is None else self.low
-            return f"bounds: [{_plain(low)}, {_plain(self.high)}], provenance: {self.provenance!r}"
-        return f"{self.what}: {_plain(self.high)}  # {self.provenance}"
+            return f"bounds: [{_format_number(low)}, {_format_number(self.high)}], provenance: {self.provenance!r}"
+        return f"{self.what}: {_format_number(self.high)}  # {self.provenance}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lines = (f"{self.what} of {self.of}: {self.sentence}", f"  {self.catalog_text}", f"  {self.rank}")
@@ -73,21 +73,21 @@ class Suggestion:
     def sentence(self) -> str:
         share = f"{float(self.keep) * 100:.4g}%"
         if self.what == "bounds":
-            low = "" if self.low is None else f"{_plain(self.low)} to "
-            return f"{low}{_plain(self.high)} keeps about {share} of the rows as they are; the rest is clamped"
+            low = "" if self.low is None else f"{_format_number(self.low)} to "
+            return f"{low}{_format_number(self.high)} keeps about {share} of the rows as they are; the rest is clamped"
         noun = "rows" if self.what == "rows_per_unit" else "groups"
-        return f"{_plain(self.high)} keeps all {noun} of about {share} of the people; others lose some"
+        return f"{_format_number(self.high)} keeps all {noun} of about {share} of the people; others lose some"
 
     def __str__(self) -> str:
-        return as_text(self)
+        return render_text(self)
 
 
-def _plain(value: Fraction) -> str:
+def _format_number(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.10g}"
 
 
 def read_wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) -> Wish:
-    """The question behind a suggestion; refused where nothing of the kind is declared."""
+    """Read a wish into the question behind it; refused where nothing of the kind is declared."""
     share = exact(keep, "keep")
     if not 0 < share < 1 or not 0.0 < float(share) < 1.0:
         raise ParameterError(f"keep must lie in (0, 1), got {number_text(share)}: choose e.g. 0.99")
@@ -101,29 +101,29 @@ def read_wish(what: str, of: str, keep: Number, catalog: Catalog, facts: Facts) 
     if private_table.kind != "private":
         raise ParameterError(f"{table} is public: its bounds can be read off it")
     if what == "bounds":
-        return _bounds(of, private_table, name, share, facts)
+        return _wish_bounds(of, private_table, name, share, facts)
     if what == "rows_per_unit":
         plan: Plan = PerUnit(Scan(private_table.name), (), (Named(COUNTED, Count()),))
-        return Wish("rows_per_unit", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
+        return Wish("rows_per_unit", of, share, _make_recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
     if what == "max_groups":
         if not name:
             raise ParameterError("max_groups of which column? say table.column, as in 'visits.county'")
-        _column(private_table, name)
+        _find_column(private_table, name)
         once = PerUnit(Scan(private_table.name), (name,), (Named("rows_of_group", Count()),))
         plan = PerUnit(once, (), (Named(COUNTED, Count()),))
-        return Wish("max_groups", of, share, _recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
+        return Wish("max_groups", of, share, _make_recipe(of, plan, COUNTED, (share,), Fraction(1), Fraction(0)))
     raise ParameterError(f"suggest what? 'bounds', 'rows_per_unit' or 'max_groups', got {quote(what)}")
 
 
-def _column(table: Table, name: str) -> Any:
+def _find_column(table: Table, name: str) -> Any:
     try:
         return table.column(name)
     except KeyError:
         raise ParameterError(f"no column {shorten(name)!r} in {table.name}") from None
 
 
-def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> Wish:
-    column = _column(table, name) if name else None
+def _wish_bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> Wish:
+    column = _find_column(table, name) if name else None
     if not isinstance(column, Bounded) or isinstance(column, (Boolean, Date, Timestamp)):
         raise ParameterError(f"{of} is no number with declared bounds: bounds are bought inside wide declared ones")
     domain = declared_domain(table.column(name), table, facts)
@@ -132,18 +132,18 @@ def _bounds(of: str, table: Table, name: str, keep: Fraction, facts: Facts) -> W
     one_sided = domain.low == 0
     shares = (keep,) if one_sided else ((1 - keep) / 2, (1 + keep) / 2)
     if points.step <= _COARSEST:
-        recipe = _recipe(of, Scan(table.name), name, shares, domain.step, Fraction(0))
+        recipe = _make_recipe(of, Scan(table.name), name, shares, domain.step, Fraction(0))
         return Wish("bounds", of, keep, recipe, None, declared, one_sided)
     thresholds = list_magnitudes(domain.low, domain.high)
-    terms = tuple(_above(name, threshold * domain.step) for threshold in thresholds)
-    magnitude = Project(Scan(table.name), (Named("magnitude", _added(terms)),))
-    recipe = _recipe(of, magnitude, "magnitude", shares, Fraction(1), Fraction(0))
+    terms = tuple(_compare_threshold(name, threshold * domain.step) for threshold in thresholds)
+    magnitude = Project(Scan(table.name), (Named("magnitude", _add_terms(terms)),))
+    recipe = _make_recipe(of, magnitude, "magnitude", shares, Fraction(1), Fraction(0))
     edges = (declared[0], *(threshold * domain.step for threshold in thresholds), declared[1])
     return Wish("bounds", of, keep, recipe, edges, declared, one_sided)
 
 
 def list_magnitudes(low: int, high: int) -> tuple[int, ...]:
-    """Zero and the powers of two on both sides of it, between two bounds, in order.
+    """List zero and the powers of two on both sides of it, between two bounds, in order.
 
     >>> list_magnitudes(-3, 9)
     (-2, -1, 0, 1, 2, 4, 8)
@@ -154,7 +154,7 @@ def list_magnitudes(low: int, high: int) -> tuple[int, ...]:
     )
 
 
-def _added(terms: tuple[Call, ...]) -> Call:
+def _add_terms(terms: tuple[Call, ...]) -> Call:
     """Their sum; `add` takes at most fifty arguments."""
     while len(terms) > 1:
         groups = [terms[i : i + 40] for i in range(0, len(terms), 40)]
@@ -162,11 +162,13 @@ def _added(terms: tuple[Call, ...]) -> Call:
     return terms[0]
 
 
-def _above(name: str, threshold: Fraction) -> Call:
+def _compare_threshold(name: str, threshold: Fraction) -> Call:
     return Call("to_number", (Call("gt", (Column(name), Value("number", threshold))),))
 
 
-def _recipe(of: str, plan: Plan, column: str, shares: tuple[Fraction, ...], unit: Fraction, offset: Fraction) -> Recipe:
+def _make_recipe(
+    of: str, plan: Plan, column: str, shares: tuple[Fraction, ...], unit: Fraction, offset: Fraction
+) -> Recipe:
     query = Quantiles(plan, (), column, shares)
     atoms = tuple(
         Atom(f"QUANTILE({column}, {float(share):g})", unit, offset, "integer" if unit == 1 else "number")
@@ -178,7 +180,7 @@ def _recipe(of: str, plan: Plan, column: str, shares: tuple[Fraction, ...], unit
 
 
 def make_suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any], rank: str) -> Suggestion:
-    """What was bought, from the released quantiles; bounds are rounded outwards to two digits."""
+    """Make the suggestion from the released quantiles. Bounds are rounded outwards to two digits."""
     quantiles = [wished.recipe.atoms[i].unit * value for i, value in enumerate(values)]
     low: Fraction | None = None
     if wished.what == "bounds":
@@ -195,7 +197,8 @@ def make_suggestion(wished: Wish, values: tuple[int, ...], info: dict[str, Any],
     else:
         high = max(Fraction(1), quantiles[-1])
     delta = Fraction(info["charges"].get(info["pot"], ("0", "0"))[1])
-    paid = f"{info['price_in']} {_plain(Fraction(info['price_asked']))}, delta {float(delta):g}, for one {info['unit']}"
+    price = f"{info['price_in']} {_format_number(Fraction(info['price_asked']))}"
+    paid = f"{price}, delta {float(delta):g}, for one {info['unit']}"
     provenance = f"bought: release {info['release_id']}, {paid}, {float(wished.keep) * 100:.4g}% quantile"
     return Suggestion(wished.what, wished.of, low, high, wished.keep, provenance, info, rank)
 

@@ -9,7 +9,7 @@ Proof: docs/proofs/intervals.md#one-number-and-affine-functions.
 >>> from dither.answer.draws import make_noise_law
 >>> from dither.laws import LaplaceErrorLaw
 >>> law = make_noise_law(LaplaceErrorLaw(Fraction(1000)))
->>> half = sum_bound((law, law), (1.0, 1.0), Fraction(999_999, 1_000_000))
+>>> half = find_sum_bound((law, law), (1.0, 1.0), Fraction(999_999, 1_000_000))
 >>> law.half_width(Fraction(999_999, 1_000_000)) < half < 2 * law.half_width(Fraction(1_999_999, 2_000_000))
 True
 """
@@ -31,17 +31,17 @@ _CUT = Fraction(1, 40)
 _MANY = 16
 
 
-def union_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction) -> float:
-    """Every noise inside its own, wider bound."""
+def find_union_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction) -> float:
+    """A bound of the sum by the union bound: every noise lies inside its own, wider bound."""
     own_level = 1 - (1 - level) / max(1, len(laws))
     return sum(abs(weight) * law.half_width(own_level) for law, weight in zip(laws, weights, strict=True))
 
 
 @lru_cache(maxsize=256)
-def sum_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction, cells: int = 0) -> float:
+def find_sum_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fraction, cells: int = 0) -> float:
     """A w with P(|sum of weight * noise| <= w) at least the level; the union bound where that is smaller."""
     terms = [(law, abs(weight)) for law, weight in zip(laws, weights, strict=True) if weight]
-    most = union_bound(laws, weights, level)
+    most = find_union_bound(laws, weights, level)
     miss = float(1 - level)
     if len(terms) <= 1 or miss < _LEAST_MISS * len(terms) or any(law.joint is not None for law, _ in terms):
         return most
@@ -55,16 +55,16 @@ def sum_bound(laws: tuple[NoiseLaw, ...], weights: tuple[float, ...], level: Fra
     for (law, weight), size in zip(terms, sizes, strict=True):
         key = (law, weight, size)
         if key not in transforms:
-            transforms[key] = np.fft.rfft(_rounded_up(law, weight, step, size), length)
+            transforms[key] = np.fft.rfft(_round_law_up(law, weight, step, size), length)
         product *= transforms[key]
     mass = np.maximum(np.fft.irfft(product, length), 0)
-    beyond = np.cumsum(mass[::-1])[::-1]  # P(sum >= (place - sum(sizes)) * step)
+    beyond = np.cumsum(mass[::-1])[::-1]  # P(sum >= (index - sum(sizes)) * step)
     room = miss / 2 * float(1 - _CUT) - _FLOAT_ERROR * len(terms)
-    index = int(np.argmax(beyond <= room)) - 1  # the last place whose tail is too heavy: the bound itself
+    index = int(np.argmax(beyond <= room)) - 1  # the last index whose tail is too heavy: the bound itself
     return float(min(most, max(0, index - sum(sizes)) * step))
 
 
-def _rounded_up(law: NoiseLaw, weight: float, step: float, size: int) -> Floats:
+def _round_law_up(law: NoiseLaw, weight: float, step: float, size: int) -> Floats:
     """P(noise rounded up = k step) for k = -size..size; all below counts as the lowest, all above is left out."""
     edges = np.arange(-size - 1, size + 1, dtype=np.float64) * step / weight
     more = law.error.above(np.floor(edges - np.abs(edges) * 1e-15 - 1e-9))

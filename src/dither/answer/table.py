@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dither.answer.alternatives import list_alternatives
 from dither.answer.blocks import Block, make_blocks
 from dither.answer.evaluate import Array, FormulaInputs, evaluate, is_null, make_inputs
-from dither.answer.intervals import Noises, affine_half, compute_interval
+from dither.answer.intervals import Noises, compute_interval, find_affine_half
 from dither.answer.selection import IntervalSelection, Piece, count_candidates, count_shown, split_pieces
 from dither.question.expressions import Apply, Formula, Noisy
 from dither.question.kinds import infer_kind
@@ -46,7 +46,7 @@ _FLOAT = 1e-9
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows to show: for each grouping set which of its rows, and where they stand in the answer."""
+    """The rows to show: for each grouping set its chosen rows, and their positions in the answer."""
 
     chosen: tuple[tuple[Block, NDArray[np.int64]], ...]
     shown: int
@@ -68,7 +68,7 @@ class Rows:
 
 
 def choose_rows(recipe: Recipe, values: tuple[Any, ...]) -> Rows:
-    """HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values."""
+    """Choose the rows to show: HAVING, then ORDER BY, then OFFSET and LIMIT, on noisy values."""
     all_blocks = make_blocks(recipe, values)
     kept = [np.flatnonzero(_check_conditions(list_conjuncts(recipe.having), recipe, block)) for block in all_blocks]
     of_block = np.repeat(np.arange(len(all_blocks)), [len(rows) for rows in kept])
@@ -101,7 +101,7 @@ def chooses_rows_by_noise(recipe: Recipe) -> bool:
 
 
 def count_selection(recipe: Recipe, output: Output, rows: Rows) -> IntervalSelection:
-    """How many intervals a column shows, and from how many noisy values chose them."""
+    """Count the intervals that a column shows, and the candidates that noisy values chose from."""
     shown = sum(
         count_shown(output.formula, inputs, block.rows)
         for (block, _), inputs in zip(rows.chosen, rows.inputs, strict=True)
@@ -111,7 +111,7 @@ def count_selection(recipe: Recipe, output: Output, rows: Rows) -> IntervalSelec
 
 
 def list_conjuncts(formula: Formula | None) -> list[Formula]:
-    """The conditions that must all hold."""
+    """List the conditions that must all hold."""
     if formula is None:
         return []
     if isinstance(formula, Apply) and formula.name == "and":
@@ -127,7 +127,7 @@ def _check_conditions(conditions: list[Formula], recipe: Recipe, block: Block) -
 
 
 def _order_rows(recipe: Recipe, kept_blocks: list[Block], rows: int) -> NDArray[np.int64]:
-    """A stable order: ties keep the order of the keys."""
+    """Order the rows; ties keep the order of the keys."""
     order = np.arange(rows)
     for sort_key in reversed(recipe.order):
         values = [
@@ -143,7 +143,7 @@ def _order_rows(recipe: Recipe, kept_blocks: list[Block], rows: int) -> NDArray[
 
 
 def _rank_values(values: Array) -> NDArray[np.int64]:
-    """Dense ranks, -1 for null; whatever kinds stand beside each other."""
+    """Rank values densely, -1 for null, also where kinds are mixed."""
     empty = is_null(values)
     if values.dtype != object:
         return np.where(empty, -1, np.unique(np.where(empty, 0.0, values), return_inverse=True)[1])
@@ -182,7 +182,7 @@ def make_column(
     level: Fraction,
     ends: bool = True,
 ) -> Triple:
-    """One output for all rows shown, with the `ends` of its interval where it is a value and they are asked for."""
+    """Make one output column for all rows shown, with the ends of its interval if it is a value and `ends`."""
     kind = find_kind(output.formula, recipe)
     count = 3 if output.role == "value" and ends else 1
     located_lists: list[tuple[NDArray[np.int64], list[list[Any]]]] = []
@@ -224,7 +224,11 @@ def _compute_floats(
         return [*lists, [None] * piece.count, [None] * piece.count]
     low, high = compute_interval(piece.value, inputs, noise, level)
     low, high = (np.where(is_null(values), np.nan, np.broadcast_to(end, (piece.count,))) for end in (low, high))
-    return [*lists, _capped(show_values(low, kind, math.floor)), _capped(show_values(high, kind, math.ceil))]
+    return [
+        *lists,
+        _cap_integers(show_values(low, kind, math.floor)),
+        _cap_integers(show_values(high, kind, math.ceil)),
+    ]
 
 
 def _join_lists(
@@ -256,7 +260,7 @@ def _compute_whole(recipe: Recipe, block: Block, of: Affine, noises: Noises, lev
         total = [subtotal + weight * number for subtotal, number in zip(total, numbers, strict=True)]
     if any(noises.laws[atom] is None for atom, _ in of.weights):
         return [[_within(int(value), _LARGEST) for value in total], *([None] * block.rows for _ in range(2))]
-    half = math.floor(affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT)  # the error is a whole number too
+    half = math.floor(find_affine_half(of, noises, level) * (1 + _FLOAT) + _FLOAT)  # the error is a whole number too
     return [[_within(int(value) + shift, _LARGEST) for value in total] for shift in (0, -half, half)]
 
 
@@ -264,7 +268,7 @@ def _within(value: int | None, width: int) -> int | None:
     return value if value is None or -width <= value <= width else max(-width, min(width, value))
 
 
-def _capped(values: list[Any]) -> list[Any]:
+def _cap_integers(values: list[Any]) -> list[Any]:
     """Whole numbers saturate at 64 bits."""
     return [_within(value, _INT64) if type(value) is int else value for value in values]
 
@@ -293,7 +297,7 @@ def _read_integers(block: Block, atom: int, of: Atom) -> list[int]:
 
 
 def show_values(values: Array, kind: Shown, rounding: Any = round) -> list[Any]:
-    """A column as a person sees it: None for null; ends of intervals are rounded outward where they must be whole."""
+    """Show a column as a person sees it: None for null; whole ends of intervals are rounded outward."""
     listed: list[Any] = values.tolist()
     if values.dtype == object:
         return listed
@@ -318,7 +322,7 @@ def _show_value(value: float, kind: Shown, rounding: Any) -> Any:
 
 
 def find_kind(formula: Formula, recipe: Recipe) -> Shown:
-    """What a column holds, from the recipe alone."""
+    """Find the kind of a column from the recipe alone."""
     kind = infer_kind(formula, recipe)
     whole = affine(formula)
     if kind == "number" and whole is not None and _is_whole(whole, recipe):

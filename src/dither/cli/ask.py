@@ -64,8 +64,8 @@ def preview(
     """Show price and error of a question. Reads no data and spends nothing."""
     con = connect(catalog, pot=pot, state=state)
     answer_preview = con.preview(
-        question, epsilon=epsilon, rho=rho, within=_widths(within), confidence=confidence, group_size=group_size,
-        quantile_intervals=quantile_intervals, max_groups=max_groups, weights=_weights(weight),
+        question, epsilon=epsilon, rho=rho, within=_read_widths(within), confidence=confidence, group_size=group_size,
+        quantile_intervals=quantile_intervals, max_groups=max_groups, weights=_read_weights(weight),
     )  # fmt: skip
     if as_json:
         print_json(_preview_document(answer_preview))
@@ -93,18 +93,18 @@ def _preview_document(shown: Preview) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _weights(texts: list[str] | None) -> dict[str, str | float] | None:
-    return _by_column(texts or [], "a weight is written COLUMN=SHARE, e.g. --weight n=2") or None
+def _read_weights(texts: list[str] | None) -> dict[str, str | float] | None:
+    return _read_columns(texts or [], "a weight is written COLUMN=SHARE, e.g. --weight n=2") or None
 
 
-def _widths(texts: list[str] | None) -> str | dict[str, Any] | None:
+def _read_widths(texts: list[str] | None) -> str | dict[str, Any] | None:
     """One width for all columns, or one for each that is named."""
     if texts and len(texts) == 1 and "=" not in texts[0]:
         return texts[0]
-    return _by_column(texts or [], "say one --within for all columns, or --within COLUMN=WIDTH for each") or None
+    return _read_columns(texts or [], "say one --within for all columns, or --within COLUMN=WIDTH for each") or None
 
 
-def _by_column(texts: list[str], remedy: str) -> dict[str, Any]:
+def _read_columns(texts: list[str], remedy: str) -> dict[str, Any]:
     pairs = [text.rpartition("=") for text in texts]
     if any(not name or not value for name, _, value in pairs) or len({name for name, _, _ in pairs}) < len(pairs):
         raise ParameterError(remedy)
@@ -142,13 +142,13 @@ def sql(
         raise ParameterError("a dry run is about nobody and has no certificate")
     con = connect(catalog, pot=pot, state=state)
     terms: dict[str, Any] = {
-        "confidence": confidence, "group_size": group_size, "max_groups": max_groups, "weights": _weights(weight),
+        "confidence": confidence, "group_size": group_size, "max_groups": max_groups, "weights": _read_weights(weight),
         "quantile_intervals": quantile_intervals,
     }  # fmt: skip
     price: dict[str, Any] = {"epsilon": epsilon, "rho": rho}
     if within:  # the least price that the preview finds; whether the pot can pay is decided by asking
         answer_preview = con.preview(
-            strip_explain_prefix(question) or question, within=_widths(within), **price, **terms
+            strip_explain_prefix(question) or question, within=_read_widths(within), **price, **terms
         )
         price = {answer_preview.measure: answer_preview.price}
     result = con.sql(question, fresh=fresh, dry_run=dry_run, **price, **terms)
@@ -192,7 +192,7 @@ def reissue(
 ) -> None:
     """For the steward: answer again what was answered wrongly, out of the reserve inside the pot's ceiling."""
     con = connect(catalog, pot=pot, state=state)
-    request = con.request(question, epsilon=epsilon, rho=rho, max_groups=max_groups, weights=_weights(weight))
+    request = con.request(question, epsilon=epsilon, rho=rho, max_groups=max_groups, weights=_read_weights(weight))
     done = steward.reissue(State.beside(catalog, state), request, release, note)
     if as_json:
         print_json({"release": done.release_id, "supersedes": release, "pot": pot})

@@ -84,20 +84,20 @@ def mechanisms(
     )
     table.columns[0].no_wrap = True
     for verdict in verdicts:
-        table.add_row(*_row(verdict))
+        table.add_row(*_make_row(verdict))
     console.print(table)
     console.print("epsilon claimed, epsilon shown at least, and the most that so many runs could show", style="dim")
-    _limits(console)
+    _show_limits(console)
     if report is not None:
         head = ("mechanism", "claimed epsilon", "delta", "shown at least", "ceiling", "runs", "verdict")
         text = (f"A mechanism that keeps its claim is accused with probability at most {alpha:g} for each test.",)
-        rows = tuple(_row(verdict) for verdict in verdicts)
-        _wrote(
+        rows = tuple(_make_row(verdict) for verdict in verdicts)
+        _say_written(
             console,
             write(report, "Audit of the mechanisms", [Section("Mechanisms", text, head, rows, tuple(verdicts))]),
         )
     accused = [verdict.name for verdict in verdicts if verdict.violated]
-    console.print(_summary(accused, len(verdicts), alpha), soft_wrap=True)
+    console.print(_summarise(accused, len(verdicts), alpha), soft_wrap=True)
     if as_json:
         documents = [verdict.to_json() for verdict in verdicts]
         print_json(finite({"accused": accused, "alpha": alpha, "verdicts": documents}))
@@ -127,20 +127,20 @@ def zoo(
     ]
     accused = [verdict.name for verdict in verdicts if verdict.violated]
     escaped = [bug.name for bug, catch in catches if not catch.caught]
-    _limits(console)
+    _show_limits(console)
     if report is not None:
-        rows = tuple(_catch_row(bug, catch) for bug, catch in catches)
+        rows = tuple(_make_catch_row(bug, catch) for bug, catch in catches)
         catch_verdicts = tuple(catch.verdict for _, catch in catches if catch.verdict is not None)
         sections = [
             Section("Planted bugs", ("Every bug keeps its real parameters.",), _CATCH_HEAD, rows, catch_verdicts),
-            Section("Our own mechanisms", (_summary(accused, len(verdicts), ALPHA),), verdicts=tuple(verdicts)),
+            Section("Our own mechanisms", (_summarise(accused, len(verdicts), ALPHA),), verdicts=tuple(verdicts)),
         ]
-        _wrote(console, write(report, "Audit zoo", sections))
+        _say_written(console, write(report, "Audit zoo", sections))
     line = f"zoo: {len(catches) - len(escaped)} of {len(catches)} bugs caught"
     line += f" (escaped: {', '.join(escaped)})" if escaped else ""
-    console.print(f"{line}; {_summary(accused, len(verdicts), ALPHA)}" if own_mechanisms else line, soft_wrap=True)
+    console.print(f"{line}; {_summarise(accused, len(verdicts), ALPHA)}" if own_mechanisms else line, soft_wrap=True)
     if as_json:
-        bugs = [dict(zip(_CATCH_HEAD, _catch_row(bug, catch), strict=True)) for bug, catch in catches]
+        bugs = [dict(zip(_CATCH_HEAD, _make_catch_row(bug, catch), strict=True)) for bug, catch in catches]
         own_documents = [verdict.to_json() for verdict in verdicts]
         print_json(finite({"escaped": escaped, "accused": accused, "bugs": bugs, "verdicts": own_documents}))
     raise typer.Exit(1 if accused or escaped else 0)
@@ -161,7 +161,7 @@ def function(
 ) -> None:
     """Test a function of your own on two neighbours. Exit status 1 if its claim is refuted."""
     console = make_console(stderr=as_json)
-    mechanism = _load(where)
+    mechanism = _load_function(where)
     pair = (
         read_document(first, "the first input", allow_floats=True),
         read_document(second, "the second input", allow_floats=True),
@@ -169,10 +169,12 @@ def function(
     spend = Budget(runs, alpha if year is None else next_share(year, alpha))
     verdict = test(mechanism, *pair, epsilon, delta, budget=spend, name=where, progress=True)
     console.print(str(verdict), soft_wrap=True, highlight=False, markup=False)
-    _limits(console)
+    _show_limits(console)
     if report is not None:
         sentence = f"inputs {first} and {second}"
-        _wrote(console, write(report, f"Audit of {where}", [Section("Verdict", (sentence,), verdicts=(verdict,))]))
+        _say_written(
+            console, write(report, f"Audit of {where}", [Section("Verdict", (sentence,), verdicts=(verdict,))])
+        )
     if as_json:
         print_json(finite(verdict.to_json()))
     raise typer.Exit(1 if verdict.violated else 0)
@@ -227,7 +229,7 @@ def system(
     ]
     for line in lines:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
-    _limits(console)
+    _show_limits(console)
     if report is not None:
         rows = tuple((kind, str(count)) for kind, count in findings.answered.most_common())
         refused = tuple((words, str(count)) for words, count in findings.refused.most_common(30))
@@ -235,7 +237,7 @@ def system(
             Section("What was asked", tuple(lines), ("kind", "questions"), rows, tuple(findings.verdicts[:20])),
             Section("Refused alike on both sides", (), ("words", "times"), refused),
         ]
-        _wrote(console, write(report, "Audit of the whole path", sections))
+        _say_written(console, write(report, "Audit of the whole path", sections))
     state = "no fault" if not findings.faults else f"{len(findings.faults)} FAULTS"
     console.print(f"system: {state} in {findings.pairs:,} pairs", soft_wrap=True)
     if as_json:
@@ -296,7 +298,7 @@ class _DevDataset:
         shutil.rmtree(self._state.root.parent, ignore_errors=True)
 
 
-def _row(verdict: Verdict) -> tuple[str, ...]:
+def _make_row(verdict: Verdict) -> tuple[str, ...]:
     numbers = (
         f"{verdict.epsilon:.4g}",
         f"{verdict.delta:.3g}",
@@ -311,8 +313,8 @@ _CATCH_HEAD = (
 )  # fmt: skip
 
 
-def _catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
-    drawn = (f"{catch.runs:,}", f"{catch.alpha:g}", _power(catch.power)) if catch.runs else ("-", "-", "certain")
+def _make_catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
+    drawn = (f"{catch.runs:,}", f"{catch.alpha:g}", _format_power(catch.power)) if catch.runs else ("-", "-", "certain")
     return (
         bug.name,
         bug.what,
@@ -326,10 +328,10 @@ def _catch_row(bug: Bug, catch: Catch) -> tuple[str, ...]:
     )
 
 
-def _power(power: float) -> str:
+def _format_power(power: float) -> str:
     """Four digits, or as many nines as there are.
 
-    >>> _power(0.99312), _power(1 - 2e-11), _power(1.0)
+    >>> _format_power(0.99312), _format_power(1 - 2e-11), _format_power(1.0)
     ('0.9931', '0.99999999998', '1.0000')
     """
     return f"{power:.4f}" if power == 1 or power < 0.9999 else f"{math.floor(power * 1e11) / 1e11:.11f}"
@@ -340,7 +342,7 @@ def _show_catches(console: Console, catches: list[tuple[Bug, Catch]], *, why: bo
     names = ("bug", "detector", "claim", "runs", "alpha", "power", "black box needs", "caught")
     table = Table(*names)
     for bug, catch in catches:
-        row = dict(zip(_CATCH_HEAD, _catch_row(bug, catch), strict=True))
+        row = dict(zip(_CATCH_HEAD, _make_catch_row(bug, catch), strict=True))
         table.add_row(*(row[name] for name in names))
         if why or console.width < 140:
             runs = (
@@ -357,21 +359,21 @@ def _show_catches(console: Console, catches: list[tuple[Bug, Catch]], *, why: bo
         console.print(table)
 
 
-def _summary(accused: list[str], tested: int, alpha: float) -> str:
+def _summarise(accused: list[str], tested: int, alpha: float) -> str:
     rate = f"chance of any false alarm at most {min(1.0, alpha * tested):.2g}"
     named = f" (accused: {', '.join(accused)})" if accused else ""
     return f"{tested - len(accused)} of {tested} of our mechanisms not accused{named}, {rate}"
 
 
-def _limits(console: Console) -> None:
+def _show_limits(console: Console) -> None:
     console.print(LIMITS[0], style="dim", soft_wrap=True)
 
 
-def _wrote(console: Console, files: tuple[Path, Path]) -> None:
+def _say_written(console: Console, files: tuple[Path, Path]) -> None:
     console.print(f"wrote {files[0]} and {files[1]}", soft_wrap=True)
 
 
-def _load(where: str) -> Callable[..., Any]:
+def _load_function(where: str) -> Callable[..., Any]:
     """The function at file.py:name or module:name."""
     module_path, _, name = where.rpartition(":")
     if not module_path:

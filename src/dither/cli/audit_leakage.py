@@ -40,13 +40,13 @@ def leakage(
     """Estimate what outputs tell about a secret; without a file, print the book's tables against ours."""
     console = make_console(stderr=as_json)
     if pairs is None:
-        _book(console, full=full, runs=runs, as_json=as_json)
+        _show_book(console, full=full, runs=runs, as_json=as_json)
     else:
-        _pairs(console, pairs, alpha=alpha, as_json=as_json)
+        _show_pairs(console, pairs, alpha=alpha, as_json=as_json)
 
 
-def _book(console: Console, *, full: bool, runs: int, as_json: bool) -> None:
-    with _bar(console, full) as tick:
+def _show_book(console: Console, *, full: bool, runs: int, as_json: bool) -> None:
+    with _show_progress(console, full) as tick:
         systems = list(tables.reproduce(full=full, runs=runs, tick=tick))
         located_systems = list(places.reproduce(tick=tick)) if full else []
         uniform_risks = {nu: Plane(nu).bayes_risk for nu in (places.UNIFORM if full else (8,))}
@@ -61,7 +61,7 @@ def _book(console: Console, *, full: bool, runs: int, as_json: bool) -> None:
     table = Table(*_HEAD, title=f"examples needed: printed / ours (median of {runs})")
     for system in systems:
         for delta, own_counts in system.counts.items():
-            cells = _beside(system.experiment.counts[delta], own_counts)
+            cells = _pair_counts(system.experiment.counts[delta], own_counts)
             risks = f"{system.experiment.risk:.3f}", f"{system.risk:.6f}"
             odd = ", ".join(system.misses[delta]) or "-"
             table.add_row(system.experiment.table, system.experiment.name, *risks, f"{delta:g}", *cells, odd)
@@ -75,7 +75,7 @@ def _book(console: Console, *, full: bool, runs: int, as_json: bool) -> None:
             for delta, own_counts in located.counts.items():
                 name = f"{located.name}, nu = {located.nu}"
                 table.add_row(
-                    located.table, name, f"{located.risk:.5f}", f"{delta:g}", *_beside(printed[delta], own_counts)
+                    located.table, name, f"{located.risk:.5f}", f"{delta:g}", *_pair_counts(printed[delta], own_counts)
                 )
         console.print(table)
     table = Table("system", "R* spec", "R* ours", title="uniform prior, exact")
@@ -89,13 +89,13 @@ def _book(console: Console, *, full: bool, runs: int, as_json: bool) -> None:
     console.print(f"leakage: {judged - odd_rows} of {judged} rows of the book within tolerance", soft_wrap=True)
 
 
-def _beside(printed: tables.Counts, measured: tables.Counts) -> list[str]:
+def _pair_counts(printed: tables.Counts, measured: tables.Counts) -> list[str]:
     shown = [["X" if count is None else f"{count:,}" for count in row] for row in (printed, measured)]
     return [f"{printed_text} / {measured_text}" for printed_text, measured_text in zip(*shown, strict=True)]
 
 
 @contextmanager
-def _bar(console: Console, full: bool) -> Iterator[_Tick]:
+def _show_progress(console: Console, full: bool) -> Iterator[_Tick]:
     """A progress bar over all systems."""
     total = sum(full or experiment.quick is not None for experiment in tables.EXPERIMENTS) + (
         len(places.PRINTED) if full else 0
@@ -106,7 +106,7 @@ def _bar(console: Console, full: bool) -> Iterator[_Tick]:
         yield lambda name, done: bar.update(task, advance=done, description=name)
 
 
-def _pairs(console: Console, file: Path, *, alpha: float, as_json: bool) -> None:
+def _show_pairs(console: Console, file: Path, *, alpha: float, as_json: bool) -> None:
     with file.open(encoding="utf-8", newline="") as opened:
         rows = list(csv.reader(opened))[1:]
     estimate = from_pairs([row[0] for row in rows], np.array([[float(x) for x in row[1:]] for row in rows]))

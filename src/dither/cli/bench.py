@@ -30,10 +30,10 @@ def bench(
             raise ParameterError(f"no benchmark {name!r}: there are {', '.join(benchmarks)}")
     options = [*([] if full else ["--quick"]), *(["--json"] if as_json else [])]
     chosen = track(names or benchmarks, "measuring", console=make_console(stderr=True), transient=True, disable=as_json)
-    failed = [name for name in chosen if subprocess.run(_command(name, options), check=False).returncode]
+    failed = [name for name in chosen if subprocess.run(_make_command(name, options), check=False).returncode]
     if failed:
         raise DitherError(f"did not finish: {', '.join(failed)} (some peers need: pip install 'dither[bench]')")
 
 
-def _command(name: str, options: list[str]) -> list[str]:
+def _make_command(name: str, options: list[str]) -> list[str]:
     return [sys.executable, str(FOLDER / f"{name}.py"), *options]

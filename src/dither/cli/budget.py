@@ -84,7 +84,7 @@ def open_pot(
         ceiling=ceiling,
         rule=rule.value,
         purpose={"question": question, "population": population, "recipient": recipient},
-        relations=_relations(relation or []),
+        relations=_read_relations(relation or []),
         **terms,
     )
     _show(opened, as_json)
@@ -98,7 +98,7 @@ def _show(pot: Pot, as_json: bool) -> None:
         make_console().print(budget)
 
 
-def _relations(texts: list[str]) -> dict[str, str]:
+def _read_relations(texts: list[str]) -> dict[str, str]:
     pairs = [text.rpartition("=")[::2] for text in texts]
     if any(not lineage for lineage, _ in pairs):
         raise ParameterError("a relation is written LINEAGE=same, LINEAGE=disjoint or LINEAGE=unknown")

@@ -96,14 +96,18 @@ def write_clinic(folder: Path, people: int) -> None:
             raise ParameterError(f"{folder / name} exists already: choose an empty folder")
     folder.mkdir(parents=True, exist_ok=True)
     draw = Draws()
-    patients = _patients(draw, people)
-    visits = _visits(draw, patients)
+    patients = _draw_patients(draw, people)
+    visits = _draw_visits(draw, patients)
     (folder / "clinic.yaml").write_text(CATALOG)
-    _write(folder / "counties.csv", ("county", "beds"), zip(COUNTIES, BEDS, strict=True))
-    _write(folder / "patients.csv", ("patient_id", "sex", "age", "county", "smoker"), _patient_rows(draw, patients))
+    _write_csv(folder / "counties.csv", ("county", "beds"), zip(COUNTIES, BEDS, strict=True))
+    _write_csv(
+        folder / "patients.csv", ("patient_id", "sex", "age", "county", "smoker"), _list_patient_rows(draw, patients)
+    )
     names = ("visit_id", "patient_id", "doctor_id", "day", "ward", "age", "urgent", "wait", "cost")
-    _write(folder / "visits.csv", names, _visit_rows(draw, visits))
-    _write(folder / "prescriptions.csv", ("rx_id", "visit_id", "drug", "days", "price"), _rx_rows(draw, visits))
+    _write_csv(folder / "visits.csv", names, _list_visit_rows(draw, visits))
+    _write_csv(
+        folder / "prescriptions.csv", ("rx_id", "visit_id", "drug", "days", "price"), _list_rx_rows(draw, visits)
+    )
 
 
 class Draws:
@@ -128,7 +132,7 @@ class Draws:
         return np.asarray(np.searchsorted(steps, self.uniform(count) * steps[-1], side="right"), np.int64)
 
 
-def _patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
+def _draw_patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
     age = np.clip(44 + 23 * draw.normal(people), 0, 103).astype(np.int64)
     return {
         "age": age,
@@ -138,7 +142,7 @@ def _patients(draw: Draws, people: int) -> dict[str, NDArray[Any]]:
     }
 
 
-def _visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _draw_visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     people = len(patients["age"])
     age = patients["age"]
     mean = 0.6 + age / 35 + 0.7 * patients["smoker"]
@@ -159,7 +163,7 @@ def _visits(draw: Draws, patients: dict[str, NDArray[Any]]) -> dict[str, NDArray
     return {"who": who, "age": visit_age, "ward": ward, "cost": cost, "urgent": urgent, "wait": wait}
 
 
-def _patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
+def _list_patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
     people = len(patients["age"])
     lost = draw.uniform(people)
     sex = np.where(lost < 0.01, "", patients["sex"])
@@ -170,7 +174,7 @@ def _patient_rows(draw: Draws, patients: dict[str, NDArray[Any]]) -> Iterable[tu
     return zip(ids, sex.tolist(), age.tolist(), county.tolist(), smoker.tolist(), strict=True)
 
 
-def _visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
+def _list_visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
     count = len(visits["who"])
     lost = draw.uniform(count)
     day = np.datetime64("2025-01-01") + draw.below(365, count).astype("timedelta64[D]")
@@ -186,7 +190,7 @@ def _visit_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[
     return zip(ids, who, doctor, *(column.tolist() for column in columns), strict=True)
 
 
-def _rx_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
+def _list_rx_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any, ...]]:
     many = np.floor(-0.9 * np.log1p(-draw.uniform(len(visits["who"])))).astype(np.int64)
     visit = np.repeat(np.arange(len(many)), np.minimum(many, 9))
     count = len(visit)
@@ -201,7 +205,7 @@ def _rx_rows(draw: Draws, visits: dict[str, NDArray[Any]]) -> Iterable[tuple[Any
     return zip(ids, visit_ids, names.tolist(), days.tolist(), cost.tolist(), strict=True)
 
 
-def _write(file: Path, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+def _write_csv(file: Path, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
     with file.open("w", newline="", encoding="utf-8") as opened:
         writer = csv.writer(opened, lineterminator="\n")
         writer.writerow(names)

@@ -21,11 +21,11 @@ from dither.answer.preview import Preview
 from dither.answer.result import Result
 from dither.catalog.explain import guarantee
 from dither.cli.clinic import CATALOG, write_clinic
-from dither.cli.demo_report import DemoAnswer, covered, demo_report, points_of, truth_table
+from dither.cli.demo_report import DemoAnswer, count_covered, demo_report, list_points, list_truths
 from dither.cli.output import AsJson, make_console, print_json
 from dither.errors import BudgetError
 from dither.publish import seal
-from dither.publish.interpret import of_pot
+from dither.publish.interpret import interpret_pot
 from dither.session import Connection
 from dither.state import State
 
@@ -107,7 +107,7 @@ def demo(
         file = Path(folder) / "clinic" / "clinic.yaml"
         state = State(file.with_suffix(".dither"))
         try:
-            _Walk(console, file, state).go(people, report)
+            _Walk(console, file, state).run(people, report)
         finally:
             if state.id_file.exists():
                 steward.forget_head(state)
@@ -122,27 +122,27 @@ class _Walk:
     state: State
     answers: list[DemoAnswer] = field(default_factory=list)
 
-    def go(self, people: int, report: Path) -> None:
-        con = self._registered(people)
-        self._first(con)
-        self._dozen(con)
-        refusal = self._drained(con)
+    def run(self, people: int, report: Path) -> None:
+        con = self._register(people)
+        self._ask_first(con)
+        self._ask_dozen(con)
+        refusal = self._drain_pot(con)
         certificate = self.answers[0].result.certificate(self.file.parent / "certificate.json")
         self.console.rule("6. anyone can check it")
         key = certificate["header"]["public_key"]
         verdict = seal.check((self.file.parent / "certificate.json").read_text(), [key])
         self.console.print(f"certificate of the first answer: {'intact' if verdict.intact else 'CHANGED'}, key {key}")
         self.console.print(str(steward.verify_ledger(self.state)), highlight=False)
-        with _busy(self.console, "finding where the error comes from, and writing the page"):
+        with _show_progress(self.console, "finding where the error comes from, and writing the page"):
             text = demo_report(con, self.state, self.file, self.answers, refusal, certificate, people)
             report.write_text(text, encoding="utf-8")
         self.console.print(f"wrote {report}: open it in a browser", style="bold", highlight=False, soft_wrap=True)
 
-    def _registered(self, people: int) -> Connection:
+    def _register(self, people: int) -> Connection:
         self.console.rule("1. the steward declares who is protected, and registers")
-        with _busy(self.console, f"inventing {people:,} patients"):
+        with _show_progress(self.console, f"inventing {people:,} patients"):
             write_clinic(self.file.parent, people)
-        with _busy(self.console, "registering"):
+        with _show_progress(self.console, "registering"):
             done = steward.register(self.file, state=self.state, dev=True)
         self.console.print(guarantee(done.catalog), highlight=False, markup=False)
         self.console.rule("2. the steward opens a pot: what may ever be learned")
@@ -152,11 +152,11 @@ class _Walk:
         )  # fmt: skip
         con = connect(self.file, state=self.state.root)
         self.console.print(con.budget())
-        for line in of_pot(con.budget().pots[0]).lines()[1:4]:
+        for line in interpret_pot(con.budget().pots[0]).lines()[1:4]:
             self.console.print(f"  {line}", highlight=False)
         return con
 
-    def _first(self, con: Connection) -> None:
+    def _ask_first(self, con: Connection) -> None:
         title, most, sql = QUESTIONS[0]
         self.console.rule("3. the analyst sees price and error first; no data is read")
         self.console.print(Syntax(sql, "sql", background_color="default", word_wrap=True))
@@ -168,15 +168,15 @@ class _Walk:
         for label, value in answer.truth.items():
             self.console.print(f"  {label:<12}{value:>10,.0f}", highlight=False)
 
-    def _dozen(self, con: Connection) -> None:
+    def _ask_dozen(self, con: Connection) -> None:
         self.console.rule("5. a dozen questions, beside the truth")
-        with _busy(self.console, "asking") as say:
+        with _show_progress(self.console, "asking") as say:
             for title, most, sql in QUESTIONS[1:]:
                 say(title)
                 self._ask(con, title, most, sql)
         table = Table("question", "answers", "preview: ± at 95%", "intervals that hold the truth")
         for answer in self.answers:
-            inside, of = covered(answer)
+            inside, of = count_covered(answer)
             half = answer.preview.columns[0].half_width
             shown = "by group size" if half is None else f"{half:,.4g}"
             table.add_row(
@@ -188,12 +188,12 @@ class _Walk:
         preview: Preview = con.preview(sql, rho=PRICE)
         result = con.sql(sql, rho=PRICE)
         assert isinstance(result, Result)
-        truth = truth_table(self.state, result)
-        answer = DemoAnswer(title, most, sql, preview, result, truth, points_of(result, truth))
+        truth = list_truths(self.state, result)
+        answer = DemoAnswer(title, most, sql, preview, result, truth, list_points(result, truth))
         self.answers.append(answer)
         return answer
 
-    def _drained(self, con: Connection) -> str:
+    def _drain_pot(self, con: Connection) -> str:
         """Ask until the pot cannot pay; the refusal is free."""
         title, _, sql = QUESTIONS[0]
         for _ in range(100):
@@ -207,7 +207,7 @@ class _Walk:
 
 
 @contextmanager
-def _busy(console: Console, text: str) -> Iterator[Callable[[str], None]]:
+def _show_progress(console: Console, text: str) -> Iterator[Callable[[str], None]]:
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(text)

@@ -13,18 +13,18 @@ from dither.answer.preview import Preview
 from dither.answer.result import Result, build_result
 from dither.answer.shown_keys import list_shown_keys
 from dither.catalog.explain import UNPROTECTED, guarantee
-from dither.cli.registry import deployment
+from dither.cli.registry import read_deployment
 from dither.pages.charts import ChartPoint, draw_dots, format_number
 from dither.plan.algebra import Cells
 from dither.privacy.kernel.release import Release
 from dither.publish import seal
-from dither.publish.hazards import hazards
-from dither.publish.interpret import of_pot
-from dither.publish.report import AnsweredQuestion, Paid, ReportPage, Staged, page
+from dither.publish.hazards import find_hazards
+from dither.publish.interpret import interpret_pot
+from dither.publish.report import AnsweredQuestion, Paid, ReportPage, Staged, write_report
 from dither.question.recipe import Recipe
 from dither.session import Connection
 from dither.state import State
-from dither.steward.stages import Cell, Stage, stages, truth_of
+from dither.steward.stages import Cell, Stage, measure_stages, measure_truth
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,21 @@ class DemoAnswer:
     points: tuple[ChartPoint, ...]
 
 
-def truth_table(state: State, result: Result) -> dict[str, float]:
+def list_truths(state: State, result: Result) -> dict[str, float]:
     """The exact answer by the labels of its rows, for every key that the release selected."""
     release, recipe = _release_and_recipe(result)
-    exact = replace(release, values=truth_of(state, release))
+    exact = replace(release, values=measure_truth(state, release))
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
     table = build_result(exact, whole, Fraction(95, 100), result.info)
-    return {point.label: point.value for point in _points(table, {})}
+    return {point.label: point.value for point in _list_points(table, {})}
 
 
-def points_of(result: Result, truth: dict[str, float]) -> tuple[ChartPoint, ...]:
+def list_points(result: Result, truth: dict[str, float]) -> tuple[ChartPoint, ...]:
     """The answers of a question's first value column."""
-    return tuple(_points(result, truth))
+    return tuple(_list_points(result, truth))
 
 
-def _points(result: Result, truth: dict[str, float]) -> list[ChartPoint]:
+def _list_points(result: Result, truth: dict[str, float]) -> list[ChartPoint]:
     keys = [column.name for column in result.columns if column.role == "key"]
     value, low, high = next(
         (column.name, f"{column.name}_low", f"{column.name}_high")
@@ -63,19 +63,19 @@ def _points(result: Result, truth: dict[str, float]) -> list[ChartPoint]:
     )
     points = []
     for row in result.to_arrow().to_pylist():
-        label = " · ".join(_label(row[key]) for key in keys) or value
+        label = " · ".join(_format_label(row[key]) for key in keys) or value
         shown_value = math.nan if row[value] is None else float(row[value])
-        points.append(ChartPoint(label, shown_value, _float(row[low]), _float(row[high]), truth.get(label)))
+        points.append(ChartPoint(label, shown_value, _read_float(row[low]), _read_float(row[high]), truth.get(label)))
     return points
 
 
-def _label(value: Any) -> str:
+def _format_label(value: Any) -> str:
     if value is None:
         return "unknown"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _float(value: Any) -> float | None:
+def _read_float(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
@@ -83,7 +83,7 @@ def _release_and_recipe(result: Result) -> tuple[Release, Recipe]:
     return result._release, result._recipe
 
 
-def covered(answer: DemoAnswer) -> tuple[int, int]:
+def count_covered(answer: DemoAnswer) -> tuple[int, int]:
     """How many intervals hold the exact answer, of those that have both ends."""
     bounded = [p for p in answer.points if None not in (p.low, p.high, p.truth) and not math.isnan(p.value)]
     return sum(p.low <= p.truth <= p.high for p in bounded), len(bounded)  # type: ignore[operator]
@@ -100,9 +100,9 @@ def demo_report(
 ) -> str:
     """The page."""
     pot = con.budget().pots[0]
-    facts = deployment(state)
-    meaning = of_pot(pot)
-    inside = [covered(answer) for answer in answers]
+    facts = read_deployment(state)
+    meaning = interpret_pot(pot)
+    inside = [count_covered(answer) for answer in answers]
     hits = sum(a for a, _ in inside)
     of = sum(b for _, b in inside)
     releases = con.history().releases
@@ -120,21 +120,21 @@ def demo_report(
         context="dev",
         meaning=tuple(meaning.lines()),
         questions=tuple(map(_describe_question, answers)),
-        staged=_staged(state, file, answers[1], answers[9]),
+        staged=_describe_stages(state, file, answers[1], answers[9]),
         paid=balance,
         releases=tuple((paid.release_id, paid.asks, paid.paid) for paid in releases),
         unprotected=UNPROTECTED,
-        hazards=tuple(f"{hazard.name}: {hazard.message}" for hazard in hazards(facts)),
+        hazards=tuple(f"{hazard.name}: {hazard.message}" for hazard in find_hazards(facts)),
         certificate=certificate,
         verified=say_verdict(certificate),
         catalog=guarantee(con.catalog),
     )
-    return page(report)
+    return write_report(report)
 
 
 def say_verdict(certificate: dict[str, Any]) -> str:
     """The verdict on the certificate that the page shows, as a sentence for the page."""
-    verdict = seal.check(seal.to_text(certificate), [certificate["header"]["public_key"]])
+    verdict = seal.check(seal.write_certificate(certificate), [certificate["header"]["public_key"]])
     if not verdict.intact:
         return f"NOT what was signed: {'; '.join(verdict.problems)}"
     return "Checked with the public key alone: every field is as it was signed (dither verify certificate.json)."
@@ -154,11 +154,11 @@ def _describe_question(answer: DemoAnswer) -> AnsweredQuestion:
     paid = f"Paid {info['measure']} {format_number(float(Fraction(info['charged'])))}"
     return AnsweredQuestion(
         answer.title, answer.sql, paid, f"{expected[0].upper()}{expected[1:]}.", draw_dots(answer.points, answer.title),
-        (head, rows), _learned(answer), answer.points,
+        (head, rows), _state_finding(answer), answer.points,
     )  # fmt: skip
 
 
-def _learned(answer: DemoAnswer) -> str:
+def _state_finding(answer: DemoAnswer) -> str:
     """The finding in a sentence, as far as the intervals carry it."""
     points = [p for p in answer.points if not math.isnan(p.value) and p.label not in ("unknown", "other")]
     if not points:
@@ -175,22 +175,22 @@ def _learned(answer: DemoAnswer) -> str:
     )
 
 
-def _staged(state: State, file: Path, cost: DemoAnswer, drugs: DemoAnswer) -> tuple[Staged, ...]:
+def _describe_stages(state: State, file: Path, cost: DemoAnswer, drugs: DemoAnswer) -> tuple[Staged, ...]:
     """Two stories: sums that clamps and limits bias, and keys of which rare ones are suppressed."""
     queries = [
         next(query for query in _release_and_recipe(answer.result)[1].queries if isinstance(query, Cells))
         for answer in (cost, drugs)
     ]
-    first, second = stages(state, file, *queries)
-    return _wards(first, cost), _drugs(second, drugs)
+    first, second = measure_stages(state, file, *queries)
+    return _describe_wards(first, cost), _describe_drugs(second, drugs)
 
 
-def _wards(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
+def _describe_wards(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     """The cost of each ward from the file to the answer."""
     recipe = _release_and_recipe(demo_answer.result)[1]
     unit = float(recipe.atoms[0].unit)
     cells_by_stage = [{cell: values[0] * unit for cell, values in stage.cells.items()} for stage in of]
-    labels = [_label(key) for key in list_shown_keys(recipe.keys[0].domain)]
+    labels = [_format_label(key) for key in list_shown_keys(recipe.keys[0].domain)]
     answers = {p.label: p for p in demo_answer.points}
     rows = []
     for code, label in enumerate(labels):
@@ -205,13 +205,13 @@ def _wards(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     )  # fmt: skip
 
 
-def _drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
+def _describe_drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
     """Prescriptions: drugs that few people take are not shown at all."""
     release, recipe = _release_and_recipe(demo_answer.result)
     cells_by_stage = [{cell: float(values[0]) for cell, values in stage.cells.items()} for stage in of]
     whole = replace(recipe, order=(), limit=None, offset=0, having=None)
     answers = {
-        p.label: p for p in _points(build_result(release, whole, Fraction(95, 100), demo_answer.result.info), {})
+        p.label: p for p in _list_points(build_result(release, whole, Fraction(95, 100), demo_answer.result.info), {})
     }
     drugs = sorted(
         {cell for stage_cells in cells_by_stage for cell in stage_cells},
@@ -220,14 +220,14 @@ def _drugs(of: tuple[Stage, ...], demo_answer: DemoAnswer) -> Staged:
 
     def row(label: str, cells: Sequence[Cell]) -> tuple[str, float, tuple[float, ...], float, float]:
         raw, clamped, limited = (sum(stage_cells.get(cell, 0.0) for cell in cells) for stage_cells in cells_by_stage)
-        shown = [answers[_label(cell[0][0])] for cell in cells if _label(cell[0][0]) in answers]
-        kept = sum(cells_by_stage[2].get(cell, 0.0) for cell in cells if _label(cell[0][0]) in answers)
+        shown = [answers[_format_label(cell[0][0])] for cell in cells if _format_label(cell[0][0]) in answers]
+        kept = sum(cells_by_stage[2].get(cell, 0.0) for cell in cells if _format_label(cell[0][0]) in answers)
         value = sum(p.value for p in shown)
         half = math.sqrt(sum(((p.high or 0.0) - p.value) ** 2 for p in shown))
         changes = (clamped - raw, limited - clamped, kept - limited, value - kept)
         return label, raw, changes, value, half
 
-    rows = [row(_label(cell[0][0]), [cell]) for cell in drugs[:4]]
+    rows = [row(_format_label(cell[0][0]), [cell]) for cell in drugs[:4]]
     rows.append(row(f"the other {len(drugs) - 4}", drugs[4:]))
     return Staged(
         "Prescriptions by drug: from the file to the answer", ("clamps", "limits", "suppression", "noise"), tuple(rows),

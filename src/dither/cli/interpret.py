@@ -14,7 +14,7 @@ from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import StateFolder
 from dither.errors import ParameterError
 from dither.privacy.kernel.windows import horizon
-from dither.publish.interpret import Meaning, of_loss, of_pot
+from dither.publish.interpret import Meaning, interpret_loss, interpret_pot
 from dither.publish.interpret import interpret as meaning_of
 from dither.state import State
 
@@ -45,7 +45,7 @@ def interpret(
     state: StateFolder = None,
 ) -> None:
     """Say what epsilon and delta mean: belief before and after, what a test can find, households, rows, windows."""
-    meaning = _meaning(catalog, pot, epsilon, delta, unit, loss, neighbours, state)
+    meaning = _read_meaning(catalog, pot, epsilon, delta, unit, loss, neighbours, state)
     if catalog is not None and windows is None:
         windows = horizon(steward.registered_catalog(State.beside(catalog, state)))
     if as_json:
@@ -56,7 +56,7 @@ def interpret(
         console.print(f"- {line}", highlight=False, markup=False)
 
 
-def _meaning(
+def _read_meaning(
     catalog: Path | None,
     pot: str,
     epsilon: str | None,
@@ -73,7 +73,7 @@ def _meaning(
     if catalog is not None:
         ledger = steward.open_ledger(State.beside(catalog, state))
         try:
-            return of_pot(ledger.pot(pot))
+            return interpret_pot(ledger.pot(pot))
         finally:
             ledger.close()
     if delta is None or unit is None:
@@ -81,6 +81,6 @@ def _meaning(
             "an epsilon means nothing without its --delta and its --unit: give both (--delta 0 if pure)"
         )
     if loss is not None:
-        return of_loss(parse(loss, neighbours=neighbours.value, unit=unit), delta)
+        return interpret_loss(parse(loss, neighbours=neighbours.value, unit=unit), delta)
     assert epsilon is not None
     return meaning_of(epsilon, delta, unit=unit, neighbours=neighbours.value)

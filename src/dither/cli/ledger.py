@@ -112,7 +112,7 @@ def history(
     finally:
         ledger.close()
     if as_json:
-        print_json([_line(record, pots[record.pot]) for record in records])
+        print_json([_describe_record(record, pots[record.pot]) for record in records])
         return
     table = Table("release", "released at", "pot", "charge", "version", "links")
     for record in records:
@@ -127,7 +127,7 @@ def history(
     make_console().print(table)
 
 
-def _line(record: Record, pot: Pot) -> dict[str, Any]:
+def _describe_record(record: Record, pot: Pot) -> dict[str, Any]:
     taken = record.charges[record.pot]
     return {
         "release": record.seq,

@@ -104,14 +104,14 @@ def main() -> None:
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
         _end("error", f"{prefix}{error.strerror or type(error).__name__}", 1)
-    except Exception as error:  # its message may quote a row, so only its kind and place are told
+    except Exception as error:  # its message may quote a row, so only its kind and position are shown
         from dither.cli.output import BROKEN
 
         _end("fault of dither", f"{type(error).__name__} at {_locate_error(error)}; please report it", BROKEN)
 
 
 def _locate_error(error: BaseException) -> str:
-    """The last line of dither's own code on the way to an error; nothing of what it worked on."""
+    """Find the last line of dither's own code that an error passed; nothing of what it worked on."""
     home = Path(__file__).parents[1]
     frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(home)]
     return f"{Path(frames[-1].filename).relative_to(home)}:{frames[-1].lineno}" if frames else "an unknown place"

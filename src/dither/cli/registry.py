@@ -13,9 +13,9 @@ from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
 from dither.errors import DitherError
 from dither.publish.deployment import Deployment
-from dither.publish.hazards import hazards
-from dither.publish.registry import entry, problems, prompts, read_entry
-from dither.publish.statement import statement
+from dither.publish.hazards import find_hazards
+from dither.publish.registry import fill_entry, find_problems, list_prompts, read_entry
+from dither.publish.statement import write_statement
 from dither.state import State
 from dither.surfaces import escape_label
 
@@ -24,17 +24,20 @@ app = typer.Typer(
 )
 
 
-def deployment(state: State) -> Deployment:
+def read_deployment(state: State) -> Deployment:
     """The public facts of a dataset, from its registered catalog and its ledger."""
     catalog = steward.registered_catalog(state)
     ledger = steward.open_ledger(state)
     try:
         registered = ledger.registered()
         context = "prod" if registered is None else str(registered.public["context"])
-        found = (ledger.pots(under_way=False), ledger.history(), ledger.incidents())
+        pots = ledger.pots(under_way=False)
+        releases = tuple(ledger.history())
+        incidents = ledger.incidents()
     finally:
         ledger.close()
-    return Deployment(catalog, context, found[0], tuple(found[1]), found[2], steward.population_notes(state, catalog))
+    notes = steward.population_notes(state, catalog)
+    return Deployment(catalog, context, pots, releases, incidents, notes)
 
 
 @app.command()
@@ -48,19 +51,19 @@ def export(
 
     What catalog and ledger know is filled in; what only a person knows is left as a prompt. Warns of known hazards.
     """
-    facts = deployment(State.beside(catalog, state))
-    filled = entry(facts)
-    warned = hazards(facts)
-    left = prompts(filled)
-    wrong = [problem for problem in problems(filled) if "PLEASE WRITE" not in problem]
+    facts = read_deployment(State.beside(catalog, state))
+    filled = fill_entry(facts)
+    warned = find_hazards(facts)
+    left = list_prompts(filled)
+    wrong = [problem for problem in find_problems(filled) if "PLEASE WRITE" not in problem]
     if as_json:
         documents = [{"name": hazard.name, "message": hazard.message, "ask": hazard.ask} for hazard in warned]
-        print_json({"entry": filled, "statement": statement(facts), "hazards": documents, "problems": wrong,
+        print_json({"entry": filled, "statement": write_statement(facts), "hazards": documents, "problems": wrong,
                     "prompts": dict(left)})  # fmt: skip
         return
     to.mkdir(parents=True, exist_ok=True)
     (to / "registry.yaml").write_text(yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=100))
-    (to / "statement.md").write_text(statement(facts))
+    (to / "statement.md").write_text(write_statement(facts))
     console = make_console()
     console.print(f"wrote {to / 'registry.yaml'} and {to / 'statement.md'}", highlight=False, soft_wrap=True)
     for hazard in warned:
@@ -79,7 +82,7 @@ def check(
 ) -> None:
     """Check a register entry against the schema, and list the prompts that are left. Exit code 1 if any."""
     try:
-        open_problems = problems(read_entry(file.read_text(encoding="utf-8")))
+        open_problems = find_problems(read_entry(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
         raise DitherError(f"cannot read {file}: {error}") from None
     except (ValueError, RecursionError):  # a date that is none, an integer without end, lists in lists

@@ -11,13 +11,13 @@ from dither.answer.history import describe_request
 from dither.catalog.explain import UNPROTECTED, guarantee
 from dither.cli.output import AsJson, make_console, print_json
 from dither.cli.register import CatalogFile, StateFolder
-from dither.cli.registry import deployment
+from dither.cli.registry import read_deployment
 from dither.pages.charts import format_number
 from dither.privacy.ledger import Charge, Pot
 from dither.privacy.ledger.pots import price_text
-from dither.publish.hazards import hazards
-from dither.publish.interpret import of_pot
-from dither.publish.report import Paid, ReportPage, page
+from dither.publish.hazards import find_hazards
+from dither.publish.interpret import interpret_pot
+from dither.publish.report import Paid, ReportPage, write_report
 from dither.state import State
 
 
@@ -28,12 +28,13 @@ def report(
     state: StateFolder = None,
 ) -> None:
     """Write a page on what was asked and paid, what is promised and what is not. Reads no data and shows no value."""
-    facts = deployment(State.beside(catalog, state))
+    facts = read_deployment(State.beside(catalog, state))
     total = facts.total
     name = facts.catalog.dataset
     pots = {pot.name: pot for pot in facts.pots}
     releases = tuple(
-        (str(r.seq), describe_request(r.public.get("request", {})), _paid(r.charges, pots)) for r in facts.releases
+        (str(r.seq), describe_request(r.public.get("request", {})), _describe_payment(r.charges, pots))
+        for r in facts.releases
     )
     paid = None
     if total is not None:
@@ -43,14 +44,14 @@ def report(
         paid = Paid(
             total.name, total.filter.measure, format_number(float(total.spent)), f"{float(total.cap):g}",
             f"{float(total.ceiling):g}", charges,
-            f"Whatever is asked, all answers together stay within {of_pot(total).stated}",
+            f"Whatever is asked, all answers together stay within {interpret_pot(total).stated}",
             delta_and_unit=f", delta {float(total.delta_spent):g}, for one {total.unit}",
         )  # fmt: skip
     lead = (
         f"Lineage {facts.catalog.lineage}, population {facts.catalog.population}: {len(releases)} releases. Parameters "
         "only: values belong to those whose pots paid for them."
     )
-    text = page(
+    text = write_report(
         ReportPage(
             title=f"What was asked of {name}, and what it cost",
             lead=lead,
@@ -59,7 +60,7 @@ def report(
             paid=paid,
             releases=releases,
             unprotected=UNPROTECTED,
-            hazards=tuple(f"{hazard.name}: {hazard.message}" for hazard in hazards(facts)),
+            hazards=tuple(f"{hazard.name}: {hazard.message}" for hazard in find_hazards(facts)),
             catalog=guarantee(facts.catalog),
         )
     )
@@ -70,7 +71,7 @@ def report(
     make_console().print(f"wrote {to}: open it in a browser", highlight=False, soft_wrap=True)
 
 
-def _paid(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:
+def _describe_payment(charges: dict[str, Charge], pots: dict[str, Pot]) -> str:
     texts = (
         f"{name}: {price_text(pots[name].filter.measure, taken, pots[name].unit)}" for name, taken in charges.items()
     )

@@ -15,7 +15,7 @@ from dither.cli.register import StateFolder
 from dither.errors import DitherError, ParameterError
 from dither.publish import seal
 from dither.publish.commitment import MAX_VALUES, opens
-from dither.publish.signing import known_keys, signing_key
+from dither.publish.signing import ensure_signing_key, list_known_keys
 from dither.state import State
 from dither.strict_json import MAX_CHARACTERS
 from dither.surfaces import escape_label
@@ -46,7 +46,7 @@ def verify(
     Known keys are those given with --key, or else those of the datasets on this machine.
     """
     if show_key is not None:
-        shown = seal.public_hex(signing_key(State.beside(show_key, state)).public_key())
+        shown = seal.public_hex(ensure_signing_key(State.beside(show_key, state)).public_key())
         if as_json:
             print_json({"public_key": shown})
         else:
@@ -54,8 +54,8 @@ def verify(
         return
     if file is None:
         raise ParameterError("say which certificate to check: dither verify certificate.json")
-    verdict = seal.check(_read(file), [_key(text) for text in key] if key else ())
-    if not key and verdict.key in known_keys():
+    verdict = seal.check(_read_file(file), [_read_key(text) for text in key] if key else ())
+    if not key and verdict.key in list_known_keys():
         verdict = replace(verdict, has_known_key=True)
     if values is not None and verdict.body is not None:
         verdict = _check_values(verdict, verdict.body, values)
@@ -74,7 +74,7 @@ def verify(
 def _check_values(verdict: seal.SealVerdict, body: dict[str, Any], values: Path) -> seal.SealVerdict:
     """The verdict on certificate and values together."""
     promised = body["values"]["commitment"] if "values" in body else ""
-    if opens(_read(values, MAX_VALUES), promised):
+    if opens(_read_file(values, MAX_VALUES), promised):
         return verdict
     problem = "values: not the numbers that this certificate is of"
     return replace(verdict, problems=(problem,), body=None)
@@ -108,7 +108,7 @@ def _shorten(line: str) -> str:
     return line if len(line) <= _MOST_LETTERS else f"{line[:_MOST_LETTERS]} ..."
 
 
-def _read(file: Path, most_characters: int = MAX_CHARACTERS) -> str:
+def _read_file(file: Path, most_characters: int = MAX_CHARACTERS) -> str:
     """The text of a file, cut where it is seen to be too long; empty where it is no UTF-8."""
     try:
         with file.open("rb") as opened:
@@ -119,11 +119,11 @@ def _read(file: Path, most_characters: int = MAX_CHARACTERS) -> str:
         raise DitherError(f"cannot read {file}: {error.strerror}") from None
 
 
-def _key(text: str) -> str:
+def _read_key(text: str) -> str:
     """The key itself, or what the file of that name holds."""
     if re.fullmatch(r"[0-9A-Fa-f]{64}", text.strip()):
         return text
     try:
-        return _read(Path(text))
+        return _read_file(Path(text))
     except (DitherError, ValueError):  # no such file: the check says what a key is
         return text

@@ -12,7 +12,7 @@ from dither.version import __version__
 
 @dataclass(frozen=True)
 class PageSection:
-    """A heading and what stands under it; `anchor` is the name that links use, if any does."""
+    """A heading and the markup under it; `anchor` is the name that links use, if any does."""
 
     title: str
     body: Html

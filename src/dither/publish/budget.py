@@ -1,4 +1,4 @@
-"""Where the pots stand, in numbers that say what they are (rule ceiling-fixed).
+"""Balances of the pots, each number with what it means (rule ceiling-fixed).
 
 Running readings are exact sums of what was charged. The guarantee is stated for the ceiling, fixed before any answer
 was seen. A running sum converted to epsilon holds only as if one had stopped at a point fixed in advance, and says so.
@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 from dither.pages.html import write_element
 from dither.privacy.ledger import Pot, Rule
 from dither.privacy.ledger.pots import shown
-from dither.publish.text import as_text
+from dither.publish.text import render_text
 from dither.surfaces import make_rich_cell, make_rich_text
 
 Pair = tuple[Fraction, Fraction]
@@ -26,7 +26,7 @@ AS_IF = "as if stopped at a point fixed in advance"
 
 @dataclass(frozen=True)
 class LabelledGuarantee:
-    """One labelled number."""
+    """(epsilon, delta) for a unit, with a label that says what it is the guarantee of."""
 
     label: str
     epsilon: Fraction
@@ -39,7 +39,7 @@ class LabelledGuarantee:
 
 @dataclass(frozen=True)
 class PotBalances:
-    """Where the pots stand, in the order of their opening: the dataset's total first.
+    """Balances of the pots, in the order of their opening: the dataset's total first.
 
     `horizon` is the number of windows that one person may have rows in, for (person, window) units.
     """
@@ -77,7 +77,7 @@ class PotBalances:
             return None
         windows = next((pot for pot in self.pots if pot.is_windows), root)
         label = f"one person over all {self.horizon} windows, whatever is asked"
-        pair = over_windows(root.filter, min(root.ceiling, windows.ceiling), self.horizon)
+        pair = convert_over_windows(root.filter, min(root.ceiling, windows.ceiling), self.horizon)
         return LabelledGuarantee(label, *pair, root.unit.rpartition("_")[0])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -94,7 +94,7 @@ class PotBalances:
         yield from map(make_rich_text, self.lines())
 
     def lines(self) -> Iterator[str]:
-        """What the table does not say."""
+        """The sentences below the table."""
         for pot in self.shown():
             yield from (str(self.guarantee(pot)), str(self.so_far(pot)))
             if pot.filter.delta_cap:
@@ -122,26 +122,26 @@ class PotBalances:
         return write_element("pre", str(self))
 
     def __str__(self) -> str:
-        return as_text(self, width=160)
+        return render_text(self, width=160)
 
 
-def over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:
+def convert_over_windows(rule: Rule, amount: Fraction, windows: int) -> Pair:
     """(epsilon, delta) for all rows of a person with rows in W windows, by group privacy: docs/proofs/filters.md.
 
-    zCDP: W^2 rho, then converted, where no delta of key selection is in the way; else `steps_apart`.
+    zCDP: W^2 rho, then converted, where no delta of key selection is in the way; else `convert_steps`.
 
-    >>> over_windows(Rule("pure"), Fraction(1, 2), 12)
+    >>> convert_over_windows(Rule("pure"), Fraction(1, 2), 12)
     (Fraction(6, 1), Fraction(0, 1))
     """
     if rule.name == "zcdp" and not rule.delta_selection:
         return rule.guarantee(windows**2 * amount)
-    return steps_apart(rule.guarantee(amount), windows)
+    return convert_steps(rule.guarantee(amount), windows)
 
 
-def steps_apart(pair: Pair, steps: int) -> Pair:
+def convert_steps(pair: Pair, steps: int) -> Pair:
     """(epsilon, delta) for data that differ by so many steps: k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1).
 
-    >>> steps_apart((Fraction(1), Fraction(0)), 3)
+    >>> convert_steps((Fraction(1), Fraction(0)), 3)
     (Fraction(3, 1), Fraction(0, 1))
     """
     epsilon, delta = pair

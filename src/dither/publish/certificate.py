@@ -40,7 +40,7 @@ EMBEDDED = (
 )
 
 
-def body_of(
+def write_body(
     release: Release,
     sql: str,
     limits: Iterable[str],
@@ -50,7 +50,7 @@ def body_of(
     over_windows: LabelledGuarantee | None = None,
     commitment: str = "",
 ) -> dict[str, Any]:
-    """What a certificate says of a release; `way` is the pot that was asked and all it is inside of.
+    """Write the body of a release's certificate; `pot_path` is the paying pot and all pots around it.
 
     The pots stand as they do when the certificate is made, by what was released until then: what is under way does not
     show (rule release-times-only).
@@ -67,7 +67,7 @@ def body_of(
             "repeated": release.repeated,
             "sql": sql,
             "request_hash": priced.request.hash,
-            "plan_hash": plan_hash_of(release),
+            "plan_hash": hash_plan(release),
         },
         "dataset": {
             "name": catalog.dataset,
@@ -78,22 +78,24 @@ def body_of(
         },
         "context": version.context,
         "mode": {"name": "embedded", "not_promised": list(EMBEDDED)},
-        "guarantee": _guarantee(release, pot),
+        "guarantee": _state_guarantee(release, pot),
         "unit": {
             "protects": catalog.unit.label,
             "neighbours": catalog.neighbours,
             "not_protected": [f"{person.key}: {person.because}" for person in catalog.people if not person.protected],
-            "over_all_windows": "" if over_windows is None else _over_windows(over_windows),
+            "over_all_windows": "" if over_windows is None else _state_over_windows(over_windows),
         },
-        "mechanisms": [_mechanism(calibrated) for calibrated in priced.steps],
-        "bounds": _bounds(catalog, used_columns(release)),
-        "limits": sorted({*filter(_is_stated, limits), *_table_limits(catalog, release)}),
+        "mechanisms": [_describe_mechanism(calibrated) for calibrated in priced.steps],
+        "bounds": _list_bounds(catalog, list_used_columns(release)),
+        "limits": sorted({*filter(_is_stated, limits), *_list_table_limits(catalog, release)}),
         "price": {
-            "asked": f"{price.name} {number(price.value)}",
+            "asked": f"{price.name} {format_exact(price.value)}",
             "loss": priced.loss.to_json(),
-            "charges": {name: [number(taken.amount), number(taken.delta)] for name, taken in release.charges.items()},
+            "charges": {
+                name: [format_exact(taken.amount), format_exact(taken.delta)] for name, taken in release.charges.items()
+            },
         },
-        "pots": {pot_on_path.name: _pot(pot_on_path, release) for pot_on_path in pot_path},
+        "pots": {pot_on_path.name: _describe_pot(pot_on_path, release) for pot_on_path in pot_path},
         "post_processing": list(post_processing),
         "values": {"commitment": commitment},
         "unprotected": list(UNPROTECTED),
@@ -102,29 +104,29 @@ def body_of(
     }
 
 
-def _over_windows(guarantee: LabelledGuarantee) -> str:
+def _state_over_windows(guarantee: LabelledGuarantee) -> str:
     """The person-level figure of a (person, window) unit, over the windows that the catalog declares."""
-    pair = f"epsilon {rounded_up(guarantee.epsilon)} at delta {rounded_up(guarantee.delta)}"
+    pair = f"epsilon {format_rounded_up(guarantee.epsilon)} at delta {format_rounded_up(guarantee.delta)}"
     return f"{guarantee.label}: {pair}, for one {guarantee.unit}"
 
 
-def plan_hash_of(release: Release) -> str:
-    """The hash of the plan; of several queries, that of all of them in order."""
+def hash_plan(release: Release) -> str:
+    """Hash the plan of a release; of several queries, all of them in order."""
     hashes = [plan_hash(step.query) for step in release.priced.request.steps]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
-def number(value: Fraction) -> str:
-    """A fraction as the shortest decimal that is exact, else as p/q: what a reader and a machine both take."""
+def format_exact(value: Fraction) -> str:
+    """Format a fraction as its shortest exact decimal, else as p/q."""
     denominator = value.denominator
     twos = 0
     fives = 0
     while denominator % 2 == 0:
-        denominator = denominator // 2
-        twos = twos + 1
+        denominator //= 2
+        twos += 1
     while denominator % 5 == 0:
-        denominator = denominator // 5
-        fives = fives + 1
+        denominator //= 5
+        fives += 1
     decimals = max(twos, fives)
     if denominator != 1 or decimals > 12:
         return fraction_text(value)
@@ -133,14 +135,14 @@ def number(value: Fraction) -> str:
     return f"-{text}" if value < 0 else text
 
 
-def _guarantee(release: Release, pot: Pot) -> dict[str, Any]:
-    """Of this release alone: the rule's own parameters, and (epsilon, delta)."""
+def _state_guarantee(release: Release, pot: Pot) -> dict[str, Any]:
+    """State the guarantee of this release alone: the rule's own parameters, and (epsilon, delta)."""
     rule = pot.filter
     taken = release.charges.get(pot.name)
     priced = release.priced
     amount, delta = taken if taken is not None else charge_of(pot, priced.loss)
-    native = {rule.measure: number(amount), "delta": number(delta)}
-    native |= {"alpha": number(rule.alpha)} if rule.name == "rdp" else {}
+    native = {rule.measure: format_exact(amount), "delta": format_exact(delta)}
+    native |= {"alpha": format_exact(rule.alpha)} if rule.name == "rdp" else {}
     if rule.name in ("pure", "approx"):
         epsilon = amount
         total = delta
@@ -148,22 +150,21 @@ def _guarantee(release: Release, pot: Pot) -> dict[str, Any]:
         epsilon, total = rule.guarantee(amount)
         total = total - rule.delta_selection + delta
     unit = priced.at.catalog.unit.label
-    stated = (
-        f"epsilon {rounded_up(epsilon)} at delta {rounded_up(total)}, for one {unit} ({priced.at.catalog.neighbours})"
-    )
+    neighbours = priced.at.catalog.neighbours
+    stated = f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(total)}, for one {unit} ({neighbours})"
     return {
         "variant": VARIANTS[rule.name],
         "native": native,
-        "epsilon": number(epsilon),
-        "delta": number(total),
+        "epsilon": format_exact(epsilon),
+        "delta": format_exact(total),
         "stated": stated,
     }
 
 
-def rounded_up(value: Fraction) -> str:
-    """At most six significant digits, rounded against us.
+def format_rounded_up(value: Fraction) -> str:
+    """Format a number with at most six significant digits, rounded up.
 
-    >>> rounded_up(Fraction(1, 2)), rounded_up(Fraction(1, 3)), rounded_up(Fraction(1, 10**6))
+    >>> format_rounded_up(Fraction(1, 2)), format_rounded_up(Fraction(1, 3)), format_rounded_up(Fraction(1, 10**6))
     ('0.5', '0.333334', '1e-6')
     """
     up = Context(prec=6, rounding=ROUND_CEILING)
@@ -171,47 +172,47 @@ def rounded_up(value: Fraction) -> str:
     return f"{decimal:f}" if decimal == 0 or decimal >= Digits("1e-4") else f"{decimal:e}"
 
 
-def _pot(pot: Pot, release: Release) -> dict[str, Any]:
+def _describe_pot(pot: Pot, release: Release) -> dict[str, Any]:
     taken = release.charges.get(pot.name)
     epsilon, delta = pot.filter.guarantee(pot.ceiling)
     return {
         "kind": pot.kind,
-        "rule": {key: value if key == "name" else number(value) for key, value in pot.filter.to_body().items()},
+        "rule": {key: value if key == "name" else format_exact(value) for key, value in pot.filter.to_body().items()},
         "measure": pot.filter.measure,
-        "paid": number(taken.amount if taken else Fraction(0)),
-        "paid_delta": number(taken.delta if taken else Fraction(0)),
-        "cumulative": number(pot.spent),
-        "cap": number(pot.cap),
-        "ceiling": number(pot.ceiling),
-        "whatever_is_asked": {"epsilon": rounded_up(epsilon), "delta": number(delta)},
+        "paid": format_exact(taken.amount if taken else Fraction(0)),
+        "paid_delta": format_exact(taken.delta if taken else Fraction(0)),
+        "cumulative": format_exact(pot.spent),
+        "cap": format_exact(pot.cap),
+        "ceiling": format_exact(pot.ceiling),
+        "whatever_is_asked": {"epsilon": format_rounded_up(epsilon), "delta": format_exact(delta)},
         "purpose": {"question": pot.question, "population": pot.population, "recipient": pot.recipient},
     }
 
 
-def _mechanism(calibrated: Calibrated) -> dict[str, Any]:
+def _describe_mechanism(calibrated: Calibrated) -> dict[str, Any]:
     mechanism = calibrated.mechanism
     step = calibrated.step
     document: dict[str, Any] = {
         "mechanism": mechanism.stored_name,
         "family": step.family,
-        "share": number(step.weight),
+        "share": format_exact(step.weight),
         "answers": plan_json(step.query)["type"],
         "loss": calibrated.loss().to_json(),
     }
-    document |= {name: number(value) for name, value in mechanism.parameters.items()}
+    document |= {name: format_exact(value) for name, value in mechanism.parameters.items()}
     if sensitivity := mechanism.sensitivity_document():
         document["sensitivity"] = {
-            key: number(value) if isinstance(value, Fraction) else value for key, value in sensitivity.items()
+            key: format_exact(value) if isinstance(value, Fraction) else value for key, value in sensitivity.items()
         }
     return document
 
 
-def used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
-    """The columns that the plans name, by registered table: a name that appears anywhere in a plan counts."""
+def list_used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
+    """List the columns that the plans name, by registered table. A name anywhere in a plan counts."""
     used: dict[str, tuple[Column, ...]] = {}
     for calibrated in release.priced.steps:
         tree = plan_json(calibrated.step.query)
-        named = {text.lower() for text in _texts(tree)}
+        named = {text.lower() for text in _list_texts(tree)}
         for node in nodes_of(calibrated.step.query.plan):
             if isinstance(node, Scan):
                 table = release.at.catalog.table(node.table)
@@ -221,28 +222,28 @@ def used_columns(release: Release) -> dict[str, tuple[Column, ...]]:
     return used
 
 
-def _texts(tree: Any) -> Iterator[str]:
+def _list_texts(tree: Any) -> Iterator[str]:
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, dict):
         for value in tree.values():
-            yield from _texts(value)
+            yield from _list_texts(value)
     elif isinstance(tree, (list, tuple)):
         for value in tree:
-            yield from _texts(value)
+            yield from _list_texts(value)
 
 
-def _bounds(catalog: Catalog, used: dict[str, tuple[Column, ...]]) -> dict[str, Any]:
+def _list_bounds(catalog: Catalog, used: dict[str, tuple[Column, ...]]) -> dict[str, Any]:
     """Bounds, lists and null rules of the columns used, with where they came from."""
     bounds: dict[str, Any] = {}
     for table, columns in used.items():
         for column in columns:
-            if bound := _bound(column):
+            if bound := _describe_bound(column):
                 bounds[f"{table}.{column.name}"] = bound
     return bounds
 
 
-def _bound(column: Column) -> dict[str, Any]:
+def _describe_bound(column: Column) -> dict[str, Any]:
     if isinstance(column, Category):
         if isinstance(column.values, tuple):
             return {"values": list(column.values), "provenance": "listed in the catalog", "other": str(column.other)}
@@ -253,33 +254,33 @@ def _bound(column: Column) -> dict[str, Any]:
         return {}
     if isinstance(column, Boolean):
         return {"lower": "false", "upper": "true", "provenance": "the type"}
-    show: Callable[[Fraction], str] = number
+    show: Callable[[Fraction], str] = format_exact
     if isinstance(column, Date):
-        show = _day
+        show = _format_day
     elif isinstance(column, Timestamp):
-        show = _second
+        show = _format_second
     ends = {"lower": show(column.lower_grid * column.step), "upper": show(column.upper_grid * column.step)}
     provenance = str(getattr(column, "provenance", "the type"))
-    return ends | {"resolution": number(column.step), "nulls": column.nulls.rule, "provenance": provenance}
+    return ends | {"resolution": format_exact(column.step), "nulls": column.nulls.rule, "provenance": provenance}
 
 
-def _day(value: Fraction) -> str:
+def _format_day(value: Fraction) -> str:
     return days_text(int(value))
 
 
-def _second(value: Fraction) -> str:
+def _format_second(value: Fraction) -> str:
     return seconds_text(int(value), 0)
 
 
 def _is_stated(limit: str) -> bool:
-    """Not the recipe's own words for rows per unit: the limits of each table say it with the table's name."""
+    """Whether a limit is stated as it is: rows per unit are stated for each table instead, with its name."""
     return not re.fullmatch(r"at most \d+ rows? per \w+", limit)
 
 
-def _table_limits(catalog: Catalog, release: Release) -> set[str]:
-    """How much of one unit the registered tables hold."""
+def _list_table_limits(catalog: Catalog, release: Release) -> set[str]:
+    """List how many rows of one unit the registered tables hold."""
     limits = set()
-    for name in used_columns(release):
+    for name in list_used_columns(release):
         table = catalog.table(name)
         if table.kind == "private" and table.rows_per_unit is not None:
             limits.add(f"at most {table.rows_per_unit} rows of {table.name} per {catalog.unit.label}")

@@ -79,7 +79,7 @@ ABSENT_IN_VERSION_ONE = ("values", "unit.over_all_windows", "price.charges")
 
 
 def find_field_problems(body: dict[str, Any], version: int) -> list[str]:
-    """What a body has that a certificate has not, and what it lacks.
+    """List the fields of a body that no certificate has, and those that it lacks.
 
     >>> find_field_problems({**dict.fromkeys(BODY), "badge": "verified"}, 2)[0]
     'badge: no field of a certificate'

@@ -24,8 +24,8 @@ MAX_VALUES = 256 * 2**20
 """Characters of a file of values: a table may be far longer than a certificate."""
 
 
-def fresh_nonce() -> str:
-    """32 random bytes, in hex."""
+def make_nonce() -> str:
+    """Make 32 random bytes, in hex."""
     return fresh_bytes(NONCE_BYTES).hex()
 
 

@@ -12,12 +12,12 @@ from dither.privacy.kernel.windows import horizon
 from dither.privacy.ledger import Incident, Pot
 from dither.privacy.ledger.pot_tree import worst_case
 from dither.privacy.ledger.reports import Record
-from dither.publish.interpret import of_pot
+from dither.publish.interpret import interpret_pot
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """One dataset as the world may know it. Parameters and public facts, never a value."""
+    """The public facts of one dataset: catalog, pots, releases and incidents, never a value."""
 
     catalog: Catalog
     context: str
@@ -39,11 +39,11 @@ class Deployment:
         """The guarantee of the total in words; for (person, window) units over all declared windows."""
         if self.total is None:
             return ()
-        return tuple(of_pot(self.total).lines(windows=horizon(self.catalog)))
+        return tuple(interpret_pot(self.total).lines(windows=horizon(self.catalog)))
 
     def mechanisms(self) -> tuple[str, ...]:
         """The kinds of loss that were released, sorted."""
-        return tuple(sorted({kind for record in self.releases for kind in _kinds(record.loss)}))
+        return tuple(sorted({kind for record in self.releases for kind in _list_kinds(record.loss)}))
 
     def first_release(self) -> str | None:
         """The day of the first release."""
@@ -52,7 +52,7 @@ class Deployment:
 
     def unused_columns(self) -> tuple[str, ...]:
         """Columns of private tables that no released question named: candidates for not being held at all."""
-        named = {text.lower() for record in self.releases for text in _texts(record.public.get("request"))}
+        named = {text.lower() for record in self.releases for text in _list_texts(record.public.get("request"))}
         return tuple(
             f"{table.name}.{column.name}"
             for table in self.catalog.private_tables
@@ -67,20 +67,20 @@ class Deployment:
                 yield f"{table.name}.{column.name}", column
 
 
-def _kinds(loss: dict[str, Any]) -> Iterator[str]:
+def _list_kinds(loss: dict[str, Any]) -> Iterator[str]:
     inner_losses: Iterable[dict[str, Any]] = [*loss.get("losses", []), *([loss["loss"]] if "loss" in loss else [])]
     if not inner_losses:
         yield str(loss["type"])
     for inner_loss in inner_losses:
-        yield from _kinds(inner_loss)
+        yield from _list_kinds(inner_loss)
 
 
-def _texts(tree: Any) -> Iterator[str]:
+def _list_texts(tree: Any) -> Iterator[str]:
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, dict):
         for value in tree.values():
-            yield from _texts(value)
+            yield from _list_texts(value)
     elif isinstance(tree, list):
         for value in tree:
-            yield from _texts(value)
+            yield from _list_texts(value)

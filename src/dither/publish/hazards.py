@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dither.catalog import Category, Date, Decimal, Integer, Text, Timestamp, Undeclared
-from dither.publish.certificate import rounded_up
+from dither.publish.certificate import format_rounded_up
 from dither.publish.deployment import Deployment
 
 LARGE = Fraction(3)
@@ -34,18 +34,18 @@ class Hazard:
         return f"{'to answer' if self.ask else 'warning'} [{self.name}]: {self.message}"
 
 
-def hazards(of: Deployment) -> tuple[Hazard, ...]:
-    """Every hazard found, in the order of the draft's layers: parameters, unit, algorithms, trust, data."""
-    return (*_parameters(of), *_unit(of), *_algorithms(of), *_trust(of), *_collection(of))
+def find_hazards(of: Deployment) -> tuple[Hazard, ...]:
+    """Find all hazards, in the order of the draft's layers: parameters, unit, algorithms, trust, data."""
+    return (*_check_parameters(of), *_check_unit(of), *_check_algorithms(of), *_check_trust(of), *_check_collection(of))
 
 
-def _parameters(of: Deployment) -> Iterator[Hazard]:
+def _check_parameters(of: Deployment) -> Iterator[Hazard]:
     guarantee = of.guarantee()
     if guarantee is None:
         yield Hazard("no-budget", "no pot is open, so nothing bounds what may be learned: dither budget open")
         return
     epsilon, delta = guarantee
-    stated = f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)} for one {of.catalog.unit.label}"
+    stated = f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)} for one {of.catalog.unit.label}"
     if epsilon > EMPTY:
         yield Hazard("large-epsilon", f"{stated}: odds may move by more than 20,000; attach evidence from attacks")
     elif epsilon > LARGE:
@@ -66,7 +66,7 @@ def _parameters(of: Deployment) -> Iterator[Hazard]:
     )
 
 
-def _unit(of: Deployment) -> Iterator[Hazard]:
+def _check_unit(of: Deployment) -> Iterator[Hazard]:
     unit = of.catalog.unit
     if unit.kind == "row":
         yield Hazard(
@@ -87,7 +87,7 @@ def _unit(of: Deployment) -> Iterator[Hazard]:
             yield Hazard("unstructured", f"{name} is free text: it may speak of people who own no row", ask=True)
 
 
-def _algorithms(of: Deployment) -> Iterator[Hazard]:
+def _check_algorithms(of: Deployment) -> Iterator[Hazard]:
     yield Hazard(
         "implementation", "one implementation, not certified by others: run 'make test' and the audit", ask=True
     )
@@ -107,7 +107,7 @@ def _algorithms(of: Deployment) -> Iterator[Hazard]:
     yield Hazard("small-groups", "noise is the same for every group, so small groups have the largest relative error")
 
 
-def _trust(of: Deployment) -> Iterator[Hazard]:
+def _check_trust(of: Deployment) -> Iterator[Hazard]:
     yield Hazard("interactive", "questions are chosen after seeing answers: the budget is a filter, and ends")
     yield Hazard("trust", "the curator sees the rows: who runs it, and who could read its disk?", ask=True)
     yield Hazard("side-channels", "embedded mode makes no promise about time; answers should not be timed by outsiders")
@@ -121,7 +121,7 @@ def _trust(of: Deployment) -> Iterator[Hazard]:
         yield Hazard("dev", "this is a dev lineage: exact answers can be shown, so no real data may be in it")
 
 
-def _collection(of: Deployment) -> Iterator[Hazard]:
+def _check_collection(of: Deployment) -> Iterator[Hazard]:
     yield Hazard(
         "other-releases", "what else was published from the same data without noise adds to the risk", ask=True
     )

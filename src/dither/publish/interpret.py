@@ -4,8 +4,8 @@ Everything follows from one inequality, P(E) <= e^epsilon Q(E) + delta for every
 all answers together on two neighbouring databases. Nothing here depends on data, and nothing prints an epsilon without
 its delta and its unit. Formulas and their proofs: docs/reference/interpret.md.
 
->>> told = interpret(1, 0, unit="person", neighbours="add_remove")
->>> round(told.posterior(0.1)[1], 4), round(told.power(0.05), 4)
+>>> meaning = interpret(1, 0, unit="person", neighbours="add_remove")
+>>> round(meaning.posterior(0.1)[1], 4), round(meaning.power(0.05), 4)
 (0.232, 0.1359)
 """
 
@@ -26,7 +26,7 @@ from dither.pages.html import write_list
 from dither.privacy.ledger import Pot
 from dither.privacy.losses import RDP, ZCDP, Approx, Loss, Neighbours, Pure
 from dither.privacy.numbers import refuse_beyond_floats
-from dither.publish.certificate import rounded_up
+from dither.publish.certificate import format_rounded_up
 
 _UP = 1 + 1e-12
 PRIORS = (0.01, 0.1, 0.5)
@@ -46,7 +46,7 @@ class Meaning:
     @property
     def stated(self) -> str:
         """The guarantee in one phrase: never an epsilon alone."""
-        return _stated(self.epsilon, self.delta, f"for one {_words(self.unit)}", self.neighbours)
+        return _state_pair(self.epsilon, self.delta, f"for one {_describe_unit(self.unit)}", self.neighbours)
 
     def posterior(self, prior: float) -> tuple[float, float]:
         """How far all answers can move someone's belief: prior odds times at most e^epsilon either way.
@@ -55,9 +55,9 @@ class Meaning:
         """
         if not 0 < prior < 1:
             raise ParameterError(f"a prior lies in (0, 1), got {prior}: 0 and 1 are certainties that nothing moves")
-        factor = _exp(self.epsilon) * (2 if self.delta else 1) * _UP
+        factor = _raise_exp(self.epsilon) * (2 if self.delta else 1) * _UP
         odds = prior / (1 - prior)
-        return odds / factor / (1 + odds / factor), _share(odds * factor)
+        return odds / factor / (1 + odds / factor), _convert_odds(odds * factor)
 
     @property
     def exception(self) -> float:
@@ -71,7 +71,7 @@ class Meaning:
         """
         if not 0 <= false_positive <= 1:
             raise ParameterError(f"a false-positive rate lies in [0, 1], got {false_positive}")
-        e = _exp(self.epsilon)
+        e = _raise_exp(self.epsilon)
         d = float(self.delta)
         a = false_positive
         largest_share = min(e * a + d, 1 - (1 - d - a) / e) * _UP
@@ -88,7 +88,7 @@ class Meaning:
             raise ParameterError(f"a group has 1 or more members, got {quote(size)}")
         unit = self.unit if size == 1 else f"{size} x {self.unit}"
         epsilon = self.epsilon * size
-        delta = _group_delta(self.epsilon, self.delta, size)
+        delta = _compute_group_delta(self.epsilon, self.delta, size)
         loss = None
         if self.loss is not None:
             try:
@@ -103,13 +103,13 @@ class Meaning:
 
     def lines(self, *, household: int = 4, rows: int | None = None, windows: int | None = None) -> list[str]:
         """The meaning in sentences."""
-        who = _words(self.unit)
+        who = _describe_unit(self.unit)
         sentences = [f"The guarantee: {self.stated}."]
         sentences += [self._belief(prior, who) for prior in PRIORS]
         if self.delta:
             sentences.append(
-                f"That holds in all but {_rare(self.exception)} of cases; in those, nothing is promised. A delta far "
-                f"below 1 / number of people keeps this from being the whole story of anyone."
+                f"That holds in all but {_format_rare(self.exception)} of cases; in those, nothing is promised. "
+                "A delta far below 1 / number of people keeps this from being the whole story of anyone."
             )
         sentences += [self._test(rate, who) for rate in RATES]
         many = self.together(household)
@@ -145,36 +145,37 @@ class Meaning:
         """(epsilon, delta) of this meaning, said of `whom`; an empty guarantee says so."""
         if self.delta >= 1:
             return f"no guarantee {whom}: delta reaches 1"
-        return _stated(self.epsilon, self.delta, whom, self.neighbours)
+        return _state_pair(self.epsilon, self.delta, whom, self.neighbours)
 
     def _belief(self, prior: float, who: str) -> str:
         low, high = self.posterior(prior)
         fact = f"that one {who} is in the data" if self.neighbours == "add_remove" else f"some fact about one {who}"
         return (
-            f"Someone who holds it {_percent(prior)} likely {fact} can be led by all answers together to at most "
-            f"{_percent(high)}, and at least {_percent_down(low)}."
+            f"Someone who holds it {_format_percent(prior)} likely {fact} can be led by all answers together to "
+            f"at most {_format_percent(high)}, and at least {_format_percent_down(low)}."
         )
 
     def _test(self, rate: float, who: str) -> str:
-        return (
-            f"A test that wrongly names {_percent(rate)} of the absent finds at most {_percent(self.power(rate))} of "
-            f"the present, one {who} at a time."
-            if self.neighbours == "add_remove"
-            else f"A test that is wrong for {_percent(rate)} of one kind of {who} is right for at most "
-            f"{_percent(self.power(rate))} of another."
-        )
+        wrong = _format_percent(rate)
+        right = _format_percent(self.power(rate))
+        if self.neighbours == "add_remove":
+            return (
+                f"A test that wrongly names {wrong} of the absent finds at most {right} of the present, "
+                f"one {who} at a time."
+            )
+        return f"A test that is wrong for {wrong} of one kind of {who} is right for at most {right} of another."
 
     def to_json(self, **counts: Any) -> dict[str, Any]:
         """The same for programs; numbers are upper bounds as decimal text."""
         return {
-            "epsilon": rounded_up(self.epsilon),
-            "delta": rounded_up(self.delta),
+            "epsilon": format_rounded_up(self.epsilon),
+            "delta": format_rounded_up(self.delta),
             "unit": self.unit,
             "neighbours": self.neighbours,
             "posterior": {str(p): [f"{low:.6f}", f"{high:.6f}"] for p in PRIORS for low, high in [self.posterior(p)]},
             "posterior_except": f"{self.exception:.3g}",
             "power": {str(rate): f"{self.power(rate):.6f}" for rate in RATES},
-            "household": _pair(self.together(counts.get("household") or 4)),
+            "household": _describe_pair(self.together(counts.get("household") or 4)),
             "words": self.lines(**{key: value for key, value in counts.items() if value is not None}),
         }
 
@@ -196,16 +197,16 @@ def interpret(
 
 
 @refuse_beyond_floats
-def of_loss(loss: Loss, delta: Number) -> Meaning:
-    """The meaning of a workload fixed in advance, by its own curves."""
+def interpret_loss(loss: Loss, delta: Number) -> Meaning:
+    """Interpret a workload that was fixed in advance, by its own curves."""
     epsilon = curve_epsilon(loss, delta).upper
     if not math.isfinite(epsilon):
         raise ParameterError(f"there is no finite epsilon at delta {delta}: choose a larger delta")
     return interpret(Fraction(epsilon), delta, unit=loss.unit, neighbours=loss.neighbours, loss=loss)
 
 
-def of_pot(pot: Pot) -> Meaning:
-    """What a pot promises for all that it may ever pay for: the guarantee at its ceiling."""
+def interpret_pot(pot: Pot) -> Meaning:
+    """Interpret the guarantee of a pot at its ceiling: for all that it may ever pay for."""
     epsilon, delta = pot.filter.guarantee(pot.ceiling)
     towards: dict[str, Any] = {"neighbours": pot.neighbours, "unit": pot.unit}
     loss: Loss
@@ -218,7 +219,7 @@ def of_pot(pot: Pot) -> Meaning:
     return interpret(epsilon, delta, loss=loss, **towards)
 
 
-def _group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
+def _compute_group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
     """delta (1 + e^eps + ... + e^((k-1) eps)), rounded up, at most 1."""
     if delta == 0:
         return Fraction(0)
@@ -229,37 +230,41 @@ def _group_delta(epsilon: Fraction, delta: Fraction, size: int) -> Fraction:
     return min(Fraction(1), delta * Fraction(ratio))
 
 
-def _exp(epsilon: Fraction) -> float:
+def _raise_exp(epsilon: Fraction) -> float:
     return math.exp(min(float(epsilon), 700.0))
 
 
-def _share(odds: float) -> float:
+def _convert_odds(odds: float) -> float:
     return odds / (1 + odds)
 
 
-def _stated(epsilon: Fraction, delta: Fraction, whom: str, neighbours: str) -> str:
-    return f"epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}, {whom} ({neighbours})"
+def _state_pair(epsilon: Fraction, delta: Fraction, whom: str, neighbours: str) -> str:
+    return f"epsilon {format_rounded_up(epsilon)} at delta {format_rounded_up(delta)}, {whom} ({neighbours})"
 
 
-def _pair(meaning: Meaning) -> dict[str, str]:
-    return {"epsilon": rounded_up(meaning.epsilon), "delta": rounded_up(meaning.delta), "unit": meaning.unit}
+def _describe_pair(meaning: Meaning) -> dict[str, str]:
+    return {
+        "epsilon": format_rounded_up(meaning.epsilon),
+        "delta": format_rounded_up(meaning.delta),
+        "unit": meaning.unit,
+    }
 
 
-def _words(unit: str) -> str:
+def _describe_unit(unit: str) -> str:
     """person_month -> person in one month."""
     return f"person in one {unit.removeprefix('person_')}" if unit.startswith("person_") else unit
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     """Rounded up to three significant digits, and never to 100 unless it is."""
-    return _digits(share, math.ceil)
+    return _format_digits(share, math.ceil)
 
 
-def _percent_down(share: float) -> str:
-    return _digits(share, math.floor)
+def _format_percent_down(share: float) -> str:
+    return _format_digits(share, math.floor)
 
 
-def _digits(share: float, to: Any) -> str:
+def _format_digits(share: float, to: Any) -> str:
     if share >= 1:
         return "100%"
     if share <= 0:
@@ -274,5 +279,5 @@ def _digits(share: float, to: Any) -> str:
     return f"{percent:.{decimals}f}".rstrip("0").rstrip(".") + "%" if decimals else f"{percent:.0f}%"
 
 
-def _rare(share: float) -> str:
-    return f"1 in {math.floor(1 / share):,}" if 0 < share < 0.5 else _percent(share)
+def _format_rare(share: float) -> str:
+    return f"1 in {math.floor(1 / share):,}" if 0 < share < 0.5 else _format_percent(share)

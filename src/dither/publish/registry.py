@@ -1,7 +1,7 @@
 """An entry for the OpenDP deployments registry, filled from catalog and ledger; what only a person knows is a prompt.
 
 The fields are those of the registry's schema at commit 3e9c812 (schemas/deployments-schema.yaml); unknown fields are
-refused there and here. `problems` checks an entry, also one that a person has filled in.
+refused there and here. `find_problems` checks an entry, also one that a person has filled in.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import yaml
 from dither.catalog import Category, Date, Decimal, Integer, Timestamp
 from dither.catalog.explain import UNPROTECTED
 from dither.errors import DitherError
-from dither.publish.certificate import EMBEDDED, rounded_up
+from dither.publish.certificate import EMBEDDED, format_rounded_up
 from dither.publish.deployment import Deployment
 from dither.version import __version__
 
@@ -72,16 +72,16 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 
 
-def entry(of: Deployment) -> dict[str, Any]:
-    """The entry: every field that catalog and ledger know, prompts for the rest."""
+def fill_entry(of: Deployment) -> dict[str, Any]:
+    """Fill an entry: every field that catalog and ledger know, prompts for the rest."""
     catalog = of.catalog
     total = of.total
     guarantee = of.guarantee()
     slug = re.sub(r"[^a-z0-9]+", "_", catalog.dataset.lower()).strip("_")
     parameters: dict[str, str] = {}
     if guarantee is not None and total is not None:
-        parameters = {"epsilon": rounded_up(guarantee[0]), "delta": rounded_up(guarantee[1])}
-        parameters |= {"rho": rounded_up(total.ceiling)} if total.rule == "zcdp" else {}
+        parameters = {"epsilon": format_rounded_up(guarantee[0]), "delta": format_rounded_up(guarantee[1])}
+        parameters |= {"rho": format_rounded_up(total.ceiling)} if total.rule == "zcdp" else {}
     return {
         "url_slug": slug,
         "status": "Draft",
@@ -98,14 +98,14 @@ def entry(of: Deployment) -> dict[str, Any]:
             },
             "dp_variant": {
                 "variant_name": "Custom" if total is None else _VARIANT[total.rule],
-                "data_domain": _domain(of),
+                "data_domain": _describe_domain(of),
                 "unprotected_quantities": "; ".join([*UNPROTECTED, *EMBEDDED]),
             },
             "privacy_loss": {
                 "privacy_unit": catalog.unit.label,
-                "privacy_unit_details": _unit(of),
+                "privacy_unit_details": _describe_unit(of),
                 "privacy_parameters": parameters,
-                "privacy_parameters_details": _parameters(of),
+                "privacy_parameters_details": _describe_parameters(of),
             },
             "deployment_model": {
                 "model_name": "Central",
@@ -119,15 +119,15 @@ def entry(of: Deployment) -> dict[str, Any]:
                 "data_source_type": "Static",
                 "data_source_type_details": "versions are made by the steward's act; charges of all of them add",
                 "access_type": "Interactive",
-                "access_type_details": _access(of),
+                "access_type_details": _describe_access(of),
             },
             "accounting": {
                 "post_processing": "intervals, ratios and orderings are computed from noisy values alone",
-                "composition": _composition(of),
+                "composition": _describe_composition(of),
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": _preprocessing(of),
-                "mechanisms": _mechanisms(of),
+                "preprocessing_and_hyperparameter_tuning": _describe_preprocessing(of),
+                "mechanisms": _describe_mechanisms(of),
                 "justification": PROMPT + "who chose epsilon and the unit, how, and what was rejected",
             },
             "administrative": {
@@ -139,7 +139,7 @@ def entry(of: Deployment) -> dict[str, Any]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML in which each field stands once; plain YAML keeps the last of two and says nothing."""
+    """Reads YAML and refuses a field that is given twice; plain YAML silently keeps the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -171,19 +171,19 @@ def _check_size(text: str) -> None:
             raise ValueError("too deep, or an alias")
 
 
-def problems(document: Any) -> list[str]:
-    """What is wrong with an entry by the schema, field by field; prompts that are left count as problems of it."""
-    return [*_check(document, SCHEMA, ""), *(f"{path}: {text}" for path, text in prompts(document))]
+def find_problems(document: Any) -> list[str]:
+    """Find what is wrong with an entry by the schema, field by field. Prompts that are left count too."""
+    return [*_check(document, SCHEMA, ""), *(f"{path}: {text}" for path, text in list_prompts(document))]
 
 
-def prompts(document: Any, path: str = "") -> list[tuple[str, str]]:
-    """The prompts that are left, by field."""
+def list_prompts(document: Any, path: str = "") -> list[tuple[str, str]]:
+    """List the prompts that are left, by field."""
     if isinstance(document, str):
         return [(path, document[document.index(PROMPT) :])] if PROMPT in document else []
     pairs = (
         document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
     )
-    return [prompt for key, value in pairs for prompt in prompts(value, f"{path}.{key}" if path else str(key))]
+    return [prompt for key, value in pairs for prompt in list_prompts(value, f"{path}.{key}" if path else str(key))]
 
 
 def _check(value: Any, want: Any, path: str) -> list[str]:
@@ -229,12 +229,12 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _domain(of: Deployment) -> str:
+def _describe_domain(of: Deployment) -> str:
     tables = ", ".join(f"{table.name} (at most {table.max_rows} rows)" for table in of.catalog.private_tables)
     return f"all databases with the tables {tables} whose columns obey the registered catalog"
 
 
-def _unit(of: Deployment) -> str:
+def _describe_unit(of: Deployment) -> str:
     catalog = of.catalog
     limits = "; ".join(
         f"{table.rows_per_unit} rows of {table.name}" for table in catalog.private_tables if table.rows_per_unit
@@ -249,21 +249,21 @@ def _unit(of: Deployment) -> str:
     )
 
 
-def _parameters(of: Deployment) -> str:
+def _describe_parameters(of: Deployment) -> str:
     total = of.total
     guarantee = of.guarantee()
     if total is None or guarantee is None:
         return PROMPT + "no budget was opened yet"
-    spent = rounded_up(total.spent + total.reissued)
+    spent = format_rounded_up(total.spent + total.reissued)
     return (
         f"stated for the ceiling, fixed before any answer was seen: {total.filter.measure} "
-        f"{rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and delta "
-        f"{rounded_up(total.delta_spent)} in {len(of.releases)} releases; "
-        f"epsilon {rounded_up(guarantee[0])} at delta {rounded_up(guarantee[1])} for one {total.unit}"
+        f"{format_rounded_up(total.ceiling)}; spent so far {total.filter.measure} {spent} and delta "
+        f"{format_rounded_up(total.delta_spent)} in {len(of.releases)} releases; "
+        f"epsilon {format_rounded_up(guarantee[0])} at delta {format_rounded_up(guarantee[1])} for one {total.unit}"
     )
 
 
-def _access(of: Deployment) -> str:
+def _describe_access(of: Deployment) -> str:
     total = of.total
     if total is None:
         return PROMPT + "no budget was opened yet"
@@ -277,7 +277,7 @@ def _access(of: Deployment) -> str:
     return f"one total for all analysts{shared}; analysts may share everything, since the total alone is promised"
 
 
-def _composition(of: Deployment) -> str:
+def _describe_composition(of: Deployment) -> str:
     total = of.total
     rule = "no budget yet" if total is None else {
         "pure": "sums of epsilon",
@@ -288,7 +288,7 @@ def _composition(of: Deployment) -> str:
     return f"a privacy filter, valid for questions and prices chosen after seeing answers: {rule}; exact rationals"
 
 
-def _preprocessing(of: Deployment) -> str:
+def _describe_preprocessing(of: Deployment) -> str:
     bounds = [
         f"{name} from {column.provenance}"
         for name, column in of.columns()
@@ -305,7 +305,7 @@ def _preprocessing(of: Deployment) -> str:
     )
 
 
-def _mechanisms(of: Deployment) -> str:
+def _describe_mechanisms(of: Deployment) -> str:
     used = ", ".join(of.mechanisms()) or "nothing was released yet"
     return (
         f"losses released: {used}; implemented by dither {__version__}; noise is exact on integers (no floating point "

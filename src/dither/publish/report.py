@@ -44,7 +44,7 @@ class Staged:
 
 @dataclass(frozen=True)
 class Paid:
-    """Where the budget stands."""
+    """The balance of one pot: spent, cap and ceiling, the charges, and the guarantee."""
 
     pot: str
     measure: str
@@ -59,7 +59,7 @@ class Paid:
 
 @dataclass(frozen=True)
 class ReportPage:
-    """Everything that a page may show."""
+    """The content of a report; sections without content are left out."""
 
     title: str
     lead: str
@@ -76,8 +76,8 @@ class ReportPage:
     catalog: str = ""
 
 
-def page(report: ReportPage) -> str:
-    """The report as HTML."""
+def write_report(report: ReportPage) -> str:
+    """Write the report as HTML."""
     return write_page(
         report.title,
         [

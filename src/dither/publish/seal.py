@@ -34,37 +34,37 @@ _HEADER = {"format", "v", "algorithm", "public_key", "digests"}
 _DOCUMENT = {"header", "body", "signature"}
 
 
-def leaves(tree: Any, path: str | None = None) -> Iterator[tuple[str, Any]]:
-    """Every field of a body with its path, no two with the same; lists are one field.
+def list_leaves(tree: Any, path: str | None = None) -> Iterator[tuple[str, Any]]:
+    """List every field of a body with its path, no two with the same. A list is one field.
 
-    >>> list(leaves({"a": {"b": 1, "c": {}}, "d": [2]}))
+    >>> list(list_leaves({"a": {"b": 1, "c": {}}, "d": [2]}))
     [('a.b', 1), ('a.c', {}), ('d', [2])]
     """
     if isinstance(tree, dict) and tree:
         for key, value in tree.items():
             name = escape_key(key)
-            yield from leaves(value, name if path is None else f"{path}.{name}")
+            yield from list_leaves(value, name if path is None else f"{path}.{name}")
     else:
         yield path or "", tree
 
 
-def _digest(path: str, value: Any) -> str:
+def _hash_field(path: str, value: Any) -> str:
     return hashlib.sha256(dumps([path, value]).encode()).hexdigest()
 
 
 def sign(body: dict[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]:
-    """The certificate: body, header with one digest a field, and the signature over both."""
+    """Sign a body: the certificate has body, header with one digest a field, and a signature over both."""
     public_key = public_hex(key.public_key())
     header = {
         "format": FORMAT,
         "v": VERSION,
         "algorithm": ALGORITHM,
         "public_key": public_key,
-        "digests": {path: _digest(path, value) for path, value in leaves(body)},
+        "digests": {path: _hash_field(path, value) for path, value in list_leaves(body)},
     }
     signature = key.sign(_signed_text(header, body).encode()).hex()
     certificate = {"body": body, "header": header, "signature": signature}
-    problems = check(to_text(certificate), [public_key]).problems
+    problems = check(write_certificate(certificate), [public_key]).problems
     if problems:
         raise DitherError(f"the certificate would not verify: {problems[0]}; please report it")
     return certificate
@@ -80,14 +80,14 @@ def public_hex(key: Ed25519PublicKey) -> str:
     return key.public_bytes_raw().hex()
 
 
-def to_text(certificate: dict[str, Any]) -> str:
-    """The certificate as a file: JSON, indented for people; spacing and escapes mean nothing."""
+def write_certificate(certificate: dict[str, Any]) -> str:
+    """Write a certificate as text: JSON, indented for people. Spacing and escapes mean nothing."""
     return escape_json(json.dumps(certificate, indent=2, sort_keys=True, ensure_ascii=False)) + "\n"
 
 
 @dataclass(frozen=True)
 class SealVerdict:
-    """The outcome of a check.
+    """The outcome of a check of a certificate.
 
     `has_known_key` says that the key was one the checker trusts, not just the one in the file. `body` is
     what was signed, read back from the very bytes that were checked; None unless all is as signed.
@@ -159,7 +159,7 @@ def _find_changes(body: dict[str, Any], digests: dict[str, Any]) -> list[str]:
 
     Of two such fields one could hide behind the other.
     """
-    fields = list(leaves(body))
+    fields = list(list_leaves(body))
     values = dict(fields)
     if len(values) != len(fields) or "" in values:
         raise ValueError("a field has no path of its own")
@@ -168,7 +168,7 @@ def _find_changes(body: dict[str, Any], digests: dict[str, Any]) -> list[str]:
     problems += [
         f"{path}: was changed"
         for path, value in values.items()
-        if path in digests and _digest(path, value) != digests[path]
+        if path in digests and _hash_field(path, value) != digests[path]
     ]
     return sorted(problems)
 

@@ -19,8 +19,8 @@ from dither.privacy.noise.source import fresh_bytes
 from dither.state import State
 
 
-def signing_key(state: State) -> Ed25519PrivateKey:
-    """The dataset's key; made now if this is the first certificate. Two processes at once get the same one."""
+def ensure_signing_key(state: State) -> Ed25519PrivateKey:
+    """Read the dataset's key, or make it for the first certificate. Two processes at once get the same one."""
     file = state.root / "signing.key"
     if not file.exists():
         state.installation_id()  # refused where nothing was registered
@@ -38,31 +38,31 @@ def signing_key(state: State) -> Ed25519PrivateKey:
 
 
 def _remember(state: State, public: str) -> None:
-    for file in (state.root / "signing.pub", _folder(state.installation_id()) / f"{public}.pub"):
+    for file in (state.root / "signing.pub", _find_folder(state.installation_id()) / f"{public}.pub"):
         if not file.exists() or file.read_text() != f"{public}\n":
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(file, f"{public}\n".encode(), 0o644)
 
 
-def public_key(state: State) -> str | None:
-    """The dataset's public key in hex; None where nothing was signed yet."""
+def read_public_key(state: State) -> str | None:
+    """Read the dataset's public key in hex; None where nothing was signed yet."""
     file = state.root / "signing.pub"
     return file.read_text().strip() if file.exists() else None
 
 
 def forget_key(state: State) -> None:
-    """Remove the public key of a dataset that is about to be thrown away from the known ones."""
+    """Forget the public key of a dataset that is about to be thrown away."""
     public = state.root / "signing.pub"
     if public.exists():
-        (_folder(state.installation_id()) / f"{public.read_text().strip()}.pub").unlink(missing_ok=True)
+        (_find_folder(state.installation_id()) / f"{public.read_text().strip()}.pub").unlink(missing_ok=True)
 
 
-def known_keys() -> tuple[str, ...]:
-    """The public keys of the datasets that sign on this machine."""
-    return tuple(sorted(file.stem for file in _folder("any").glob("*.pub")))
+def list_known_keys() -> tuple[str, ...]:
+    """List the public keys of the datasets that sign on this machine."""
+    return tuple(sorted(file.stem for file in _find_folder("any").glob("*.pub")))
 
 
-def _folder(installation: str) -> Path:
+def _find_folder(installation: str) -> Path:
     return default_head_path(installation).parent.parent / "keys"
 
 

@@ -9,35 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dither.catalog.explain import UNPROTECTED
-from dither.publish.certificate import VARIANTS, rounded_up
+from dither.publish.certificate import VARIANTS, format_rounded_up
 from dither.publish.deployment import Deployment
-from dither.publish.hazards import Hazard, hazards
-from dither.publish.registry import PROMPT, entry
+from dither.publish.hazards import Hazard, find_hazards
+from dither.publish.registry import PROMPT, fill_entry
 from dither.surfaces import escape_lines
 from dither.version import __version__
 
 
-def statement(of: Deployment) -> str:
-    """The statement as Markdown."""
-    lines = [f"# Privacy statement: {of.catalog.dataset}", "", *_intro(of)]
-    for title, body in _sections(of):
+def write_statement(of: Deployment) -> str:
+    """Write the statement as Markdown."""
+    lines = [f"# Privacy statement: {of.catalog.dataset}", "", *_write_intro(of)]
+    for title, body in _list_sections(of):
         lines += ["", f"## {title}", "", *(f"- {line}" for line in body)]
     return escape_lines("\n".join(lines) + "\n")
 
 
-def _intro(of: Deployment) -> Iterator[str]:
+def _write_intro(of: Deployment) -> Iterator[str]:
     yield (
         f"Filled by dither {__version__} from the registered catalog and the ledger of the lineage "
         f"{of.catalog.lineage} ({of.context}). Lines that begin with *{PROMPT.strip()}* are for a person."
     )
 
 
-def _sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
-    filled = entry(of)["deployment"]
+def _list_sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
+    filled = fill_entry(of)["deployment"]
     loss = filled["privacy_loss"]
     model = filled["deployment_model"]
-    yield "a. Variant and parameters", _parameters(of)
-    yield "b. Unit of privacy", [loss["privacy_unit_details"], *_not_protected(of)]
+    yield "a. Variant and parameters", _state_parameters(of)
+    yield "b. Unit of privacy", [loss["privacy_unit_details"], *_list_unprotected(of)]
     yield "c. Trust", [model["model_name_details"], model["actors"]]
     yield "d. Query model and budget", [model["release_type_details"], model["access_type_details"]]
     other_releases = [PROMPT + "what else was or will be published from the same data without noise"]
@@ -69,27 +69,27 @@ def _sections(of: Deployment) -> Iterator[tuple[str, list[str]]]:
             PROMPT + "why it was collected, on what basis, and when it is deleted",
         ],
     )
-    yield "Hazards to look at", [_line(hazard) for hazard in hazards(of)]
+    yield "Hazards to look at", [_write_line(hazard) for hazard in find_hazards(of)]
 
 
-def _line(hazard: Hazard) -> str:
+def _write_line(hazard: Hazard) -> str:
     return f"**{hazard.name}**{' (to answer)' if hazard.ask else ''}: {hazard.message}"
 
 
-def _parameters(of: Deployment) -> list[str]:
+def _state_parameters(of: Deployment) -> list[str]:
     total = of.total
     guarantee = of.guarantee()
     if total is None or guarantee is None:
         return [PROMPT + "no budget was opened yet: dither budget open"]
-    cap = f"{total.filter.measure} {rounded_up(total.ceiling)}, all deltas together at most delta "
-    cap += rounded_up(total.filter.delta_cap)
+    cap = f"{total.filter.measure} {format_rounded_up(total.ceiling)}, all deltas together at most delta "
+    cap += format_rounded_up(total.filter.delta_cap)
     native = f"{VARIANTS[total.rule]}: {cap}, for one {total.unit}, at the ceiling"
-    epsilon, delta = map(rounded_up, guarantee)
+    epsilon, delta = map(format_rounded_up, guarantee)
     pair = f"as a pair: epsilon {epsilon} at delta {delta}, for one {total.unit} ({total.neighbours})"
     return [native, pair, *of.meaning()[1:]]
 
 
-def _not_protected(of: Deployment) -> list[str]:
+def _list_unprotected(of: Deployment) -> list[str]:
     return [
         f"not protected: people named by {p.key}, because {p.because}" for p in of.catalog.people if not p.protected
     ]

@@ -23,7 +23,7 @@ from dither.privacy.ledger.lineages import Known
 from dither.privacy.ledger.pot_tree import worst_case
 from dither.privacy.ledger.reports import Reports
 from dither.privacy.ledger.steward_ledger import StewardLedger
-from dither.publish.budget import AS_IF, Pair, over_windows, steps_apart
+from dither.publish.budget import AS_IF, Pair, convert_over_windows, convert_steps
 from dither.state import State
 
 _NONE: Pair = (Fraction(0), Fraction(0))
@@ -31,7 +31,7 @@ _DELTAS = ("delta", "delta_per_question", "delta_conversion", "delta_selection",
 
 
 def open_ledger(state: State) -> StewardLedger:
-    """The dataset's ledger, checked against its head."""
+    """Open the dataset's ledger and check it against its head."""
     return StewardLedger.open(state.ledger_location(), default_head_path(state.installation_id()))
 
 
@@ -73,7 +73,7 @@ def open_pot(
             raise ParameterError("relations to other lineages are declared when the dataset's total is opened")
         if settings.get("kind") == "partition":
             settings["column"] = str(settings.get("column"))
-            check_partition(_sketch(name, settings, registered.version), catalog, registered.version)
+            check_partition(_sketch_pot(name, settings, registered.version), catalog, registered.version)
         if settings.get("kind") == "windows":
             return _open_windows(ledger, catalog, name, cap, ceiling, settings)
         if "inside" in settings or not counted:
@@ -91,7 +91,7 @@ def open_pot(
 def _open_windows(
     ledger: StewardLedger, catalog: Catalog, name: str, cap: Number, ceiling: Number, settings: dict[str, Any]
 ) -> Pot:
-    """A pot for every window that the catalog's bounds hold, with this cap and ceiling (rule every-window-pays)."""
+    """Open a pot for every window inside the catalog's bounds, with this cap and ceiling (rule every-window-pays)."""
     windows = windows_of(catalog)
     if windows is None:
         raise ParameterError("windows belong to (person, window) units: this catalog protects " + catalog.unit.label)
@@ -101,7 +101,7 @@ def _open_windows(
     return ledger.open_windows(name, cap, ceiling, windows.column, windows.labels, **terms)
 
 
-def _sketch(name: str, settings: dict[str, Any], version: int) -> Pot:
+def _sketch_pot(name: str, settings: dict[str, Any], version: int) -> Pot:
     unit_amount = Fraction(1)
     rule = settings["rule"]
     return Pot(name, unit_amount, unit_amount, rule, Fraction(0), settings["neighbours"], settings["unit"], "", "", "",
@@ -154,10 +154,10 @@ class DatasetPromise:
     so_far: Pair
 
     def under(self, neighbours: str) -> tuple[Pair, Pair]:
-        """As said, or for replacing a person where only adding or removing one was promised: two steps."""
+        """The pairs for these neighbours: replacing a person is two steps of adding or removing one."""
         if neighbours == self.neighbours:
             return self.promised, self.so_far
-        return steps_apart(self.promised, 2), steps_apart(self.so_far, 2)
+        return convert_steps(self.promised, 2), convert_steps(self.so_far, 2)
 
 
 def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
@@ -171,13 +171,13 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
     if own_promise is None or not relatives:
         return ()
     this = _describe_lineage(state, catalog)
-    total = worst_case_of(state)
+    total = find_total(state)
     promises = [own_promise] if isinstance(own_promise, DatasetPromise) else []
     lines = []
     missing = not isinstance(own_promise, DatasetPromise)
     for relative in relatives:
         relative_state = State(Path(relative.ledger))
-        root = worst_case_of(relative_state)
+        root = find_total(relative_state)
         declared = (total.relations if total else {}).get(relative.name) or (root.relations if root else {}).get(
             this.name
         )
@@ -187,7 +187,9 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
         promise = _read_promise(relative_state, relative.lineage, relation)
         if isinstance(promise, DatasetPromise):
             promises.append(promise)
-            lines.append(f"lineage {relative.lineage} ({relation} people): {_text(promise.promised)}, for one person")
+            lines.append(
+                f"lineage {relative.lineage} ({relation} people): {_write_pair(promise.promised)}, for one person"
+            )
         else:
             missing = True
             why = promise or "its ledger cannot be read"
@@ -196,35 +198,35 @@ def population_notes(state: State, catalog: Catalog) -> tuple[str, ...]:
         return ()
     neighbours = "replace" if any(promise.neighbours == "replace" for promise in promises) else "add_remove"
     both = [promise.under(neighbours) for promise in promises]
-    promised, so_far = (_sum(pairs) for pairs in zip(*both, strict=True)) if both else ((_NONE, _NONE))
+    promised, so_far = (_add_pairs(pairs) for pairs in zip(*both, strict=True)) if both else ((_NONE, _NONE))
     least = "at least " if missing else ""
     who = f"population {catalog.population}, all its datasets together"
     change = "replacing a person" if neighbours == "replace" else "adding or removing a person"
-    lines.append(f"{who}, whatever is asked: {least}{_text(promised)}, for {change}")
-    lines.append(f"{who}, so far, {AS_IF}: {least}{_text(so_far)}, for {change}")
+    lines.append(f"{who}, whatever is asked: {least}{_write_pair(promised)}, for {change}")
+    lines.append(f"{who}, so far, {AS_IF}: {least}{_write_pair(so_far)}, for {change}")
     return tuple(lines)
 
 
 def _read_promise(state: State, lineage: str, relation: str) -> DatasetPromise | str | None:
-    """What a dataset promises to one person; a sentence where that is nothing, None where it cannot be read."""
-    pots = _pots_of(state)
+    """Read what a dataset promises to one person: a sentence if nothing, None if it cannot be read."""
+    pots = _read_pots(state)
     if not pots:
         return None
     root = worst_case(pots)
     if root.unit == "row":
         return "it protects rows, not people"
-    windows = horizon(_registered_catalog(state)) or 1
-    most = min(pot.ceiling for pot in (root, *_windows_pot(pots)))
+    windows = horizon(_read_catalog(state)) or 1
+    most = min(pot.ceiling for pot in (root, *_find_windows_pot(pots)))
     sums = root.spent + root.reissued
-    so_far = over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
-    return DatasetPromise(lineage, relation, root.neighbours, over_windows(root.filter, most, windows), so_far)
+    so_far = convert_over_windows(root.filter, sums, windows) if sums or root.delta_spent else _NONE
+    return DatasetPromise(lineage, relation, root.neighbours, convert_over_windows(root.filter, most, windows), so_far)
 
 
-def _windows_pot(pots: dict[str, Pot]) -> tuple[Pot, ...]:
+def _find_windows_pot(pots: dict[str, Pot]) -> tuple[Pot, ...]:
     return tuple(pot for pot in pots.values() if pot.is_windows)
 
 
-def _registered_catalog(state: State) -> Catalog:
+def _read_catalog(state: State) -> Catalog:
     ledger = open_ledger(state)
     try:
         registered = ledger.registered()
@@ -234,23 +236,23 @@ def _registered_catalog(state: State) -> Catalog:
     return from_json(json.loads((state.version(registered.version) / "catalog.json").read_text(encoding="utf-8")))
 
 
-def _sum(pairs: tuple[Pair, ...]) -> Pair:
+def _add_pairs(pairs: tuple[Pair, ...]) -> Pair:
     return sum((pair[0] for pair in pairs), Fraction(0)), min(
         Fraction(1), sum((pair[1] for pair in pairs), Fraction(0))
     )
 
 
-def _text(pair: Pair) -> str:
+def _write_pair(pair: Pair) -> str:
     return f"epsilon {float(pair[0]):.6g}, delta {float(pair[1]):g}"
 
 
-def worst_case_of(state: State) -> Pot | None:
-    """The total of a dataset, None where it has none or cannot be read."""
-    pots = _pots_of(state)
+def find_total(state: State) -> Pot | None:
+    """Find the total of a dataset; None where it has none or cannot be read."""
+    pots = _read_pots(state)
     return worst_case(pots) if pots else None
 
 
-def _pots_of(state: State) -> dict[str, Pot]:
+def _read_pots(state: State) -> dict[str, Pot]:
     try:
         ledger = open_ledger(state)
     except DitherError:

@@ -45,7 +45,7 @@ from dither.privacy.ledger.anchors import read_lines, write_line
 from dither.privacy.ledger.steward_ledger import StewardLedger
 from dither.privacy.ledger.verify import Report, verify
 from dither.privacy.noise import fresh_bytes
-from dither.publish.signing import forget_key, public_key, signing_key
+from dither.publish.signing import ensure_signing_key, forget_key, read_public_key
 from dither.rules import PrivacyRule
 from dither.state import State
 from dither.steward.budgets import open_ledger
@@ -83,7 +83,7 @@ def register(
     catalog = load(catalog_file)
     state = state or State.beside(catalog_file)
     folder = catalog_file.parent / catalog.source.location
-    with _only_one(state):
+    with _lock_registration(state):
         ledger = _open_or_create(state, ledger_url)
         try:
             before = ledger.registered()
@@ -110,7 +110,7 @@ def register(
 
 
 def check_source(catalog: Catalog, catalog_file: Path) -> str:
-    """Compare the catalog with the names that the source's schema has; no value is looked at. What was found."""
+    """Compare the catalog with the names in the source's schema, and say the outcome. Reads no value."""
     source_path = catalog_file.parent / catalog.source.location
     if not source_path.exists():
         return f"the source {source_path} is not here: its columns were not compared"
@@ -132,7 +132,7 @@ def check_source(catalog: Catalog, catalog_file: Path) -> str:
 
 
 def draft_catalog(source_path: Path, engine: Literal["csv", "parquet", "duckdb"]) -> str:
-    """A skeleton of a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to decide."""
+    """Draft a catalog for the files in a folder, or the tables of a DuckDB file: names, and ??? to decide."""
     connection = open_for_schema()
     try:
         if engine == "duckdb":
@@ -201,7 +201,7 @@ def _write_version(
 
 
 def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
-    """The dataset's ledger; at the very first registration the installation's id, key and ledger are made."""
+    """Open the dataset's ledger. The very first registration makes the installation's id, key and ledger."""
     registered = state.versions.exists() and any(state.versions.iterdir())
     if ledger_url is not None and state.ledger_location() != ledger_url:
         if registered or state.ledger.exists():
@@ -228,11 +228,11 @@ def _open_or_create(state: State, ledger_url: str | None) -> StewardLedger:
 
 def registered_catalog(state: State) -> Catalog:
     """The catalog of the version in use."""
-    folder = state.version(_registered(state).version)
+    folder = state.version(_read_registered(state).version)
     return from_json(json.loads((folder / "catalog.json").read_text(encoding="utf-8")))
 
 
-def _registered(state: State) -> Registered:
+def _read_registered(state: State) -> Registered:
     ledger = open_ledger(state)
     try:
         registered = ledger.registered()
@@ -249,7 +249,7 @@ def verify_ledger(state: State, anchors_text: str = "") -> Report:
     `anchors_text` holds lines of `anchor_line` that somebody else kept: every entry they name must be there.
     """
     anchors = read_lines(anchors_text)
-    own_key = public_key(state)
+    own_key = read_public_key(state)
     for signed in anchors:
         if signed.installation != state.installation_id():
             raise ParameterError(f"the anchor of {signed.at} is of another installation, {signed.installation}")
@@ -268,7 +268,7 @@ def anchor_line(state: State) -> str:
     finally:
         ledger.close()
     signed_at = datetime.now(UTC).replace(microsecond=0).isoformat()
-    return write_line(state.installation_id(), anchor, signed_at, signing_key(state))
+    return write_line(state.installation_id(), anchor, signed_at, ensure_signing_key(state))
 
 
 def truth(state: State, query: Cells, catalog: Catalog) -> list[list[int]]:
@@ -278,7 +278,7 @@ def truth(state: State, query: Cells, catalog: Catalog) -> list[list[int]]:
 
 def measured(state: State, query: Query, catalog: Catalog) -> Any:
     """What the kernel would measure for any query of a *dev* lineage, exactly, for audits."""
-    registered = _registered(state)
+    registered = _read_registered(state)
     if registered.public["context"] != "dev":
         raise RefusedError("exact answers are shown for dev lineages only", rule=PrivacyRule.EXACT_VALUES)
     copy = state.version(registered.version) / "data.duckdb"
@@ -291,7 +291,7 @@ def measured(state: State, query: Query, catalog: Catalog) -> Any:
 
 def forget_head(state: State) -> None:
     """Remove the head of a dev lineage whose folder is about to be thrown away."""
-    if _registered(state).public["context"] != "dev":
+    if _read_registered(state).public["context"] != "dev":
         raise RefusedError("the head of a prod lineage is never removed", rule=PrivacyRule.FOLLOW_DATA)
     head = default_head_path(state.installation_id())
     for file in head.parent.glob(head.name + "*"):
@@ -301,8 +301,8 @@ def forget_head(state: State) -> None:
 
 
 @contextmanager
-def _only_one(state: State) -> Iterator[None]:
-    """One registration at a time, in a folder that nobody else can read."""
+def _lock_registration(state: State) -> Iterator[None]:
+    """Lock the state folder for one registration at a time, and keep others from reading it."""
     state.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chmod(state.root, 0o700)
     with os.fdopen(os.open(state.root / "lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
@@ -314,7 +314,7 @@ def _only_one(state: State) -> Iterator[None]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """A file that is whole or absent, mode 0600."""
+    """Write a file that is whole or absent, mode 0600."""
     beside = path.with_name(path.name + ".new")
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)

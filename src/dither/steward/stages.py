@@ -42,33 +42,36 @@ class Stage(NamedTuple):
     cells: dict[Cell, tuple[int, ...]]
 
 
-def truth_of(state: State, release: Release) -> Values:
-    """What the release would have been without noise, for the keys that it shows; dev lineages only."""
-    with _measurer(state, release.at.catalog) as measurer:
+def measure_truth(state: State, release: Release) -> Values:
+    """Measure a release without noise, for the keys that it shows; dev lineages only."""
+    with _open_measurer(state, release.at.catalog) as measurer:
         shown = dict(zip(release.priced.steps, release.values, strict=True))
         selected = {
             (calibrated.step.query.plan, calibrated.step.query.keys): keys
             for calibrated, keys in shown.items()
             if isinstance(calibrated.step.query, Keys)
         }
-        return tuple(_exact(calibrated, measurer, selected) for calibrated in release.priced.steps)
+        return tuple(_measure_exactly(calibrated, measurer, selected) for calibrated in release.priced.steps)
 
 
-def _exact(calibrated: Calibrated, measurer: Measurer, selected: dict[Any, Any]) -> tuple[Any, ...]:
+def _measure_exactly(calibrated: Calibrated, measurer: Measurer, selected: dict[Any, Any]) -> tuple[Any, ...]:
     query = calibrated.step.query
     if isinstance(query, Keys):
         return tuple(selected[query.plan, query.keys])
     keys = selected[query.plan, calibrated.unlisted] if calibrated.unlisted else ((),)
     measurement = measurer.measure(query, bytes(32))
     if isinstance(query, Quantiles):
-        return tuple(value for key in keys for value in _quantiles(calibrated, query, measurement.get(key, {})))
+        return tuple(value for key in keys for value in _find_quantiles(calibrated, query, measurement.get(key, {})))
     shape = (calibrated.cells, len(query.columns))
     blocks = [dense(measurement.get(key, {}), shape) for key in keys] if calibrated.unlisted else [measurement]
     return tuple(int(value) for block in blocks for value in block.ravel())
 
 
-def _quantiles(calibrated: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
-    """The smallest point that the share of rows does not exceed; the lowest point of an empty cell. So are its ends."""
+def _find_quantiles(calibrated: Calibrated, query: Quantiles, histograms: dict[int, Any]) -> Iterator[int]:
+    """Find the smallest point that the share of rows does not exceed; of an empty cell, the lowest.
+
+    Ends of a quantile without noise are the quantile itself.
+    """
     assert isinstance(calibrated.points, Points)
     for code in range(calibrated.cells):
         codes, counts = histograms.get(code, (np.zeros(1, np.int64), np.ones(1, np.int64)))
@@ -78,14 +81,14 @@ def _quantiles(calibrated: Calibrated, query: Quantiles, histograms: dict[int, A
             yield calibrated.points.value(int(codes[int(np.searchsorted(total, float(rank)))]))
 
 
-def stages(state: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Stage, ...], ...]:
-    """The cells of each query as the file has them, after clamping, and after the limits; dev lineages only."""
+def measure_stages(state: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Stage, ...], ...]:
+    """Measure each query on the file's rows, after clamping, and after the limits; dev lineages only."""
     catalog = load(catalog_file)
-    unlimited = [replace(query, plan=_without_limits(query.plan)) for query in queries]
-    needed = _needed(catalog, *(query.plan for query in queries))
-    with _measurer(state, catalog) as measurer:
-        measured_stages = [[Stage("limits", _cells(measurer, query)) for query in queries]]
-    for name, changed in (("clamps", _unlimited(needed)), ("file", _unclamped(_unlimited(needed)))):
+    unlimited = [replace(query, plan=_drop_limits(query.plan)) for query in queries]
+    needed = _keep_needed_tables(catalog, *(query.plan for query in queries))
+    with _open_measurer(state, catalog) as measurer:
+        measured_stages = [[Stage("limits", _measure_cells(measurer, query)) for query in queries]]
+    for name, changed in (("clamps", _lift_limits(needed)), ("file", _lift_clamps(_lift_limits(needed)))):
         with tempfile.TemporaryDirectory(prefix="dither-stages-") as folder:
             target = Path(folder) / "data.duckdb"
             spill = Path(folder) / "spill"
@@ -94,13 +97,13 @@ def stages(state: State, catalog_file: Path, *queries: Cells) -> tuple[tuple[Sta
             _, facts = write_copy_and_facts(changed, source, bytes(32), target, spill, lambda _: None)
             measurer = Measurer(target, changed, facts)
             try:
-                measured_stages.append([Stage(name, _cells(measurer, query)) for query in unlimited])
+                measured_stages.append([Stage(name, _measure_cells(measurer, query)) for query in unlimited])
             finally:
                 measurer.close()
     return tuple(zip(*reversed(measured_stages), strict=True))
 
 
-def _cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
+def _measure_cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
     measurement = measurer.measure(query, bytes(32))
     by_key = measurement if isinstance(measurement, dict) else {(): dict(enumerate(measurement.tolist()))}
     return {
@@ -109,7 +112,7 @@ def _cells(measurer: Measurer, query: Cells) -> dict[Cell, tuple[int, ...]]:
 
 
 @contextmanager
-def _measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
+def _open_measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
     ledger = open_ledger(state)
     try:
         registered = ledger.registered()
@@ -127,20 +130,20 @@ def _measurer(state: State, catalog: Catalog) -> Iterator[Measurer]:
         measurer.close()
 
 
-def _without_limits(plan: Plan) -> Plan:
-    """The plan with every LimitGroups taken out."""
+def _drop_limits(plan: Plan) -> Plan:
+    """Drop every LimitGroups from a plan."""
     if isinstance(plan, LimitGroups):
-        return _without_limits(plan.source)
+        return _drop_limits(plan.source)
     changed: dict[str, Any] = {}
     for plan_field in fields(plan):
         value: Any = getattr(plan, plan_field.name)
         if plan_field.name in ("source", "left", "right"):
-            changed[plan_field.name] = _without_limits(value)
+            changed[plan_field.name] = _drop_limits(value)
     return replace(plan, **changed) if changed else plan
 
 
-def _needed(catalog: Catalog, *plans: Plan) -> Catalog:
-    """Only the tables that the plans read, those on the way to their owners, and the lists of their labels."""
+def _keep_needed_tables(catalog: Catalog, *plans: Plan) -> Catalog:
+    """Keep only the tables that the plans read, those on the path to their owners, and lists of labels."""
     names = set()
     for node in (node for plan in plans for node in nodes_of(plan)):
         if isinstance(node, Scan):
@@ -152,7 +155,7 @@ def _needed(catalog: Catalog, *plans: Plan) -> Catalog:
     return replace(catalog, tables=tuple(table for table in catalog.tables if table.name in names))
 
 
-def _unlimited(catalog: Catalog) -> Catalog:
+def _lift_limits(catalog: Catalog) -> Catalog:
     return replace(catalog, tables=tuple(map(_all_rows, catalog.tables)))
 
 
@@ -160,15 +163,15 @@ def _all_rows(table: Table) -> Table:
     return table if table.kind == "public" else replace(table, rows_per_unit=100_000, max_rows=10**9)
 
 
-def _unclamped(catalog: Catalog) -> Catalog:
+def _lift_clamps(catalog: Catalog) -> Catalog:
     tables = (
-        replace(table, columns=tuple(map(_wide, table.columns))) if table.kind == "private" else table
+        replace(table, columns=tuple(map(_widen_column, table.columns))) if table.kind == "private" else table
         for table in catalog.tables
     )
     return replace(catalog, tables=tuple(tables))
 
 
-def _wide(column: Column) -> Column:
+def _widen_column(column: Column) -> Column:
     if isinstance(column, Integer):
         return replace(column, lower=-WIDE, upper=WIDE)
     if isinstance(column, Decimal):
