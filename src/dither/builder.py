@@ -58,33 +58,33 @@ class Aggregate:
         """
         return Aggregate(f"{self.sql} FILTER (WHERE {_check_expression(condition, 'a condition')})")
 
-    def _with(self, sign: str, other: Any, swapped: bool = False) -> Aggregate:
-        text = other.sql if isinstance(other, Aggregate) else _literal(other)
+    def _combine(self, sign: str, other: Any, swapped: bool = False) -> Aggregate:
+        text = other.sql if isinstance(other, Aggregate) else _write_literal(other)
         left, right = (text, self.sql) if swapped else (self.sql, text)
         return Aggregate(f"({left} {sign} {right})")
 
     def __add__(self, other: Any) -> Aggregate:
-        return self._with("+", other)
+        return self._combine("+", other)
 
     def __sub__(self, other: Any) -> Aggregate:
-        return self._with("-", other)
+        return self._combine("-", other)
 
     def __mul__(self, other: Any) -> Aggregate:
-        return self._with("*", other)
+        return self._combine("*", other)
 
     def __truediv__(self, other: Any) -> Aggregate:
-        return self._with("/", other)
+        return self._combine("/", other)
 
     def __rmul__(self, other: Any) -> Aggregate:
-        return self._with("*", other, swapped=True)
+        return self._combine("*", other, swapped=True)
 
     def __radd__(self, other: Any) -> Aggregate:
-        return self._with("+", other, swapped=True)
+        return self._combine("+", other, swapped=True)
 
 
 def count(column: str | None = None) -> Aggregate:
     """Rows, or rows where the column is not null."""
-    return Aggregate("COUNT(*)") if column is None else _call("COUNT", column)
+    return Aggregate("COUNT(*)") if column is None else _write_call("COUNT", column)
 
 
 def count_distinct(column: str) -> Aggregate:
@@ -94,17 +94,17 @@ def count_distinct(column: str) -> Aggregate:
 
 def sum(column: str) -> Aggregate:
     """The sum of a bounded column."""
-    return _call("SUM", column)
+    return _write_call("SUM", column)
 
 
 def avg(column: str) -> Aggregate:
     """The average: a sum over a count."""
-    return _call("AVG", column)
+    return _write_call("AVG", column)
 
 
 def median(column: str) -> Aggregate:
     """The middle value."""
-    return _call("MEDIAN", column)
+    return _write_call("MEDIAN", column)
 
 
 def quantile(column: str, share: Number) -> Aggregate:
@@ -116,17 +116,17 @@ def quantile(column: str, share: Number) -> Aggregate:
     exact_share = exact(share, "share")
     if not 0 <= exact_share <= 1:
         raise ParameterError(f"a share lies in [0, 1], got {number_text(exact_share)}")
-    return Aggregate(f"QUANTILE_CONT({_check_expression(column, 'a column')}, {_literal(share)})")
+    return Aggregate(f"QUANTILE_CONT({_check_expression(column, 'a column')}, {_write_literal(share)})")
 
 
 def variance(column: str) -> Aggregate:
     """The sample variance."""
-    return _call("VARIANCE", column)
+    return _write_call("VARIANCE", column)
 
 
 def stddev(column: str) -> Aggregate:
     """The sample standard deviation."""
-    return _call("STDDEV", column)
+    return _write_call("STDDEV", column)
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ class Question:
         """The same question as SQL."""
         if not self._values:
             raise ParameterError("say what to compute: .agg(n=count())")
-        shown = [*self._keys, *(f"{value.sql} AS {_quote_name(name)}" for name, value in self._values)]
-        text = f"SELECT {', '.join(shown)} FROM {self.source}"
+        columns = [*self._keys, *(f"{value.sql} AS {_quote_name(name)}" for name, value in self._values)]
+        text = f"SELECT {', '.join(columns)} FROM {self.source}"
         text += f" WHERE {_join_conditions(self._where)}" if self._where else ""
         text += f" GROUP BY {', '.join(self._keys)}" if self._keys else ""
         text += f" HAVING {_join_conditions(self._having)}" if self._having else ""
@@ -197,14 +197,14 @@ class Question:
 
     def preview(self, **terms: Any) -> Preview:
         """Price and error; reads no data. Takes what `Connection.preview` takes."""
-        return self._connected().preview(self.sql, **terms)
+        return self._require_connection().preview(self.sql, **terms)
 
     def ask(self, **terms: Any) -> Result:
         """The answer, paid from the pot. Takes what `Connection.sql` takes."""
-        result: Any = self._connected().sql(self.sql, **terms)
+        result: Any = self._require_connection().sql(self.sql, **terms)
         return result  # type: ignore[no-any-return]
 
-    def _connected(self) -> Asker:
+    def _require_connection(self) -> Asker:
         if self._con is None:
             raise ParameterError("this question belongs to no connection: start it with con.table(...)")
         return self._con
@@ -215,7 +215,7 @@ def table(name: str, con: Asker | None = None) -> Question:
     return Question(_quote_name(name), con)
 
 
-def _call(function: str, column: str) -> Aggregate:
+def _write_call(function: str, column: str) -> Aggregate:
     return Aggregate(f"{function}({_check_expression(column, 'a column')})")
 
 
@@ -223,7 +223,7 @@ def _join_conditions(conditions: tuple[str, ...]) -> str:
     return " AND ".join(f"({condition})" for condition in conditions)
 
 
-def _literal(value: Any) -> str:
+def _write_literal(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ParameterError(f"an aggregate combines with aggregates and numbers, got {quote(value)}")
     exact(value, "a number beside an aggregate")

@@ -28,8 +28,8 @@ class Affine:
         weights = dict(self.weights)
         for atom, weight in other.weights:
             weights[atom] = weights.get(atom, _ZERO) + weight
-        kept = tuple(sorted((atom, weight) for atom, weight in weights.items() if weight))
-        return Affine(kept, self.constant + other.constant)
+        nonzero = tuple(sorted((atom, weight) for atom, weight in weights.items() if weight))
+        return Affine(nonzero, self.constant + other.constant)
 
 
 def affine(formula: Formula) -> Affine | None:

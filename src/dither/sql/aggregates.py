@@ -13,9 +13,9 @@ from dither.question.expressions import Constant, Formula
 from dither.sql.centred import Centred, filter_value, plus, read_argument, times, write_sql
 from dither.sql.constants import number
 from dither.sql.expressions import refuse_node, resolve_expression
-from dither.sql.moments import correlation, covariance, regression, variance
+from dither.sql.moments import make_covariance_rule, make_regression_rule, make_variance_rule, read_correlation
 from dither.sql.per_unit import is_aggregate, walk
-from dither.sql.question import QuestionDraft, Released, check_owned
+from dither.sql.question import AtomMeasure, QuestionDraft, check_owned
 from dither.sql.refusals.refuse import make_refusal
 from dither.sql.scope import Field
 
@@ -70,7 +70,7 @@ def note_counts(nodes: list[exp.Expr], question: QuestionDraft) -> None:
 _COUNTING = (exp.Count, exp.Avg, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
 
 
-def _count(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_count(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
     scope = question.scope
     context = question.scope.context
     if isinstance(node.this, exp.Star):
@@ -89,10 +89,10 @@ def _count(node: exp.Expr, filter_condition: Expression | None, question: Questi
         return _count_ids(field, is_distinct, filter_condition, node, question)
     value = filter_value(filter_condition, resolve_expression(column, scope))
     if is_distinct:
-        return question.atom(Released("distinct", value), write_sql(node, filter_condition))
+        return question.note_atom(AtomMeasure("distinct", value), write_sql(node, filter_condition))
     if not scope.domain(value, node).nullable:
-        return question.atom(Released("count"), "COUNT(*)")
-    return question.atom(Released("values", value), write_sql(node, filter_condition))
+        return question.note_atom(AtomMeasure("count"), "COUNT(*)")
+    return question.note_atom(AtomMeasure("values", value), write_sql(node, filter_condition))
 
 
 def _is_id(field: Field, question: QuestionDraft) -> bool:
@@ -113,37 +113,37 @@ def _count_ids(
     check_owned(question, node)
     if every := question.scope.context.catalog.unit.every:
         question.notes.append(f"the unit is a person in one {every}: a person counts once per {every}")
-    return question.atom(Released("units", filter_condition), write_sql(node, filter_condition))
+    return question.note_atom(AtomMeasure("units", filter_condition), write_sql(node, filter_condition))
 
 
 def _count_rows(filter_condition: Expression | None, question: QuestionDraft, words: str) -> Formula:
     if filter_condition is None:
-        return question.atom(Released("count"), "COUNT(*)")
-    return question.atom(Released("sum", filter_condition), words)
+        return question.note_atom(AtomMeasure("count"), "COUNT(*)")
+    return question.note_atom(AtomMeasure("sum", filter_condition), words)
 
 
-def _count_if(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_count_if(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
     value = resolve_expression(node.this, question.scope)
     if question.scope.domain(value, node).kind != "boolean":
         raise question.scope.context.error("COUNT_IF needs a condition", node)
     return _count_rows(filter_value(filter_condition, value), question, write_sql(node, filter_condition))
 
 
-def _sum(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_sum(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
     value = read_argument(node, node.this, filter_condition, question, "SUM")
     centred = Centred(value, write_sql(node.this), question)
     if centred.middle and centred.is_counted:
         count = centred.count(abs(centred.middle))
         return plus(times(Constant(centred.middle), count), centred.total(Fraction(1)))
-    return question.atom(Released("sum", value), write_sql(node, filter_condition))
+    return question.note_atom(AtomMeasure("sum", value), write_sql(node, filter_condition))
 
 
-def _avg(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_avg(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
     value = read_argument(node, node.this, filter_condition, question, "AVG")
     return Centred(value, write_sql(node.this), question).mean()
 
 
-def _quantile(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def _read_quantile(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
     """A quantile, in every spelling: the value that a share of the rows does not exceed."""
     context = question.scope.context
     is_descending = False
@@ -179,10 +179,10 @@ def _release_quantile(
         name = argument.name if isinstance(argument, exp.Column) else argument.sql(dialect="duckdb")[:40]
         raise scope.context.error(f"a quantile needs a number, date or timestamp; {name} is a {kind}", argument)
     words = f"QUANTILE({write_sql(argument)}, {float(share):g})"
-    return question.atom(Released("quantile", filter_value(filter_condition, value), share), words)
+    return question.note_atom(AtomMeasure("quantile", filter_value(filter_condition, value), share), words)
 
 
-def _make_extreme(share: Fraction, word: str) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+def _make_extreme_rule(share: Fraction, word: str) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
     def rule(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
         if node.expressions:
             raise question.scope.context.error(f"{word} takes one argument; LEAST and GREATEST compare several", node)
@@ -195,32 +195,32 @@ def _make_extreme(share: Fraction, word: str) -> Callable[[exp.Expr, Expression 
 
 
 AGGREGATES: dict[type[exp.Expr], Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]] = {
-    exp.Count: _count,
-    exp.CountIf: _count_if,
-    exp.Sum: _sum,
-    exp.Avg: _avg,
-    exp.Variance: variance(True, False),
-    exp.VariancePop: variance(False, False),
-    exp.Stddev: variance(True, True),
-    exp.StddevSamp: variance(True, True),
-    exp.StddevPop: variance(False, True),
-    exp.CovarSamp: covariance(True),
-    exp.CovarPop: covariance(False),
-    exp.Corr: correlation,
-    exp.RegrSlope: regression("slope"),
-    exp.RegrIntercept: regression("intercept"),
-    exp.RegrCount: regression("count"),
-    exp.RegrAvgx: regression("avgx"),
-    exp.RegrAvgy: regression("avgy"),
-    exp.RegrR2: regression("r2"),
-    exp.Median: _quantile,
-    exp.Quantile: _quantile,
-    exp.ApproxQuantile: _quantile,
-    exp.PercentileCont: _quantile,
-    exp.PercentileDisc: _quantile,
-    exp.WithinGroup: _quantile,
-    exp.Min: _make_extreme(MINIMUM, "MIN"),
-    exp.Max: _make_extreme(MAXIMUM, "MAX"),
+    exp.Count: _read_count,
+    exp.CountIf: _read_count_if,
+    exp.Sum: _read_sum,
+    exp.Avg: _read_avg,
+    exp.Variance: make_variance_rule(True, False),
+    exp.VariancePop: make_variance_rule(False, False),
+    exp.Stddev: make_variance_rule(True, True),
+    exp.StddevSamp: make_variance_rule(True, True),
+    exp.StddevPop: make_variance_rule(False, True),
+    exp.CovarSamp: make_covariance_rule(True),
+    exp.CovarPop: make_covariance_rule(False),
+    exp.Corr: read_correlation,
+    exp.RegrSlope: make_regression_rule("slope"),
+    exp.RegrIntercept: make_regression_rule("intercept"),
+    exp.RegrCount: make_regression_rule("count"),
+    exp.RegrAvgx: make_regression_rule("avgx"),
+    exp.RegrAvgy: make_regression_rule("avgy"),
+    exp.RegrR2: make_regression_rule("r2"),
+    exp.Median: _read_quantile,
+    exp.Quantile: _read_quantile,
+    exp.ApproxQuantile: _read_quantile,
+    exp.PercentileCont: _read_quantile,
+    exp.PercentileDisc: _read_quantile,
+    exp.WithinGroup: _read_quantile,
+    exp.Min: _make_extreme_rule(MINIMUM, "MIN"),
+    exp.Max: _make_extreme_rule(MAXIMUM, "MAX"),
 }
 
 

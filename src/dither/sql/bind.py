@@ -56,7 +56,7 @@ def bind(sql: str, catalog: Catalog, facts: Facts = NO_FACTS, max_groups: int | 
 class _ReadQuestion:
     """A question as far as it is read: what it releases, and what is done to the result."""
 
-    question: QuestionDraft
+    draft: QuestionDraft
     sets: Sets
     outputs: list[Output]
     having: list[Formula]
@@ -66,26 +66,26 @@ class _ReadQuestion:
 
     def __post_init__(self) -> None:
         columns = [output.formula for output in self.outputs]
-        check_size([*columns, *self.having, *(order.formula for order in self.orders)], self.question)
+        check_size([*columns, *self.having, *(order.formula for order in self.orders)], self.draft)
 
 
 def _bind(query: exp.Query, context: Context, max_groups: int | None) -> Recipe:
     check_tables(query, context)
     check_shape(query, context)
-    read = _read_query(query, context, {}, max_groups)
-    built = build_queries(read.question, read.sets, context)
-    having = [*read.having, *_require_public_keys(read.question, built)]
+    question = _read_query(query, context, {}, max_groups)
+    built = build_queries(question.draft, question.sets, context)
+    having = [*question.having, *_require_public_keys(question.draft, built)]
     recipe = Recipe(
         sql=context.sql,
         queries=built.queries,
         keys=built.keys,
-        atoms=tuple(read.question.atoms.values()),
+        atoms=tuple(question.draft.atoms.values()),
         sets=built.sets,
-        outputs=tuple(read.outputs),
+        outputs=tuple(question.outputs),
         having=None if not having else having[0] if len(having) == 1 else Apply("and", tuple(having)),
-        order=read.orders,
-        limit=read.limit,
-        offset=read.offset,
+        order=question.orders,
+        limit=question.limit,
+        offset=question.offset,
     )
     return settle_kinds(recipe)
 
@@ -171,7 +171,7 @@ def _read_outer_select(query: exp.Select, inner: _ReadQuestion, context: Context
     if query.args.get("distinct"):
         raise make_refusal("distinct answers", context, query.expressions[0])
     by_name = {output.name.lower(): output for output in inner.outputs}
-    outer = Outer(inner.question, {name: output.formula for name, output in by_name.items()}, outputs_only=True)
+    outer = Outer(inner.draft, {name: output.formula for name, output in by_name.items()}, outputs_only=True)
     outputs: list[Output] = []
     for position, column in enumerate(query.expressions, 1):
         node = column.this if isinstance(column, exp.Alias) else column
@@ -192,12 +192,12 @@ def _read_outer_select(query: exp.Select, inner: _ReadQuestion, context: Context
     conditions = [read_condition(where.this, outer)] if where else []
     ordered = query.args.get("order")
     renamed = {**outer.outputs, **{output.name.lower(): output.formula for output in outputs}}
-    last = Outer(inner.question, renamed, outputs_only=True)
+    last = Outer(inner.draft, renamed, outputs_only=True)
     orders = (
         tuple(_read_order(ordering, outputs, last) for ordering in ordered.expressions) if ordered else inner.orders
     )
     return _ReadQuestion(
-        inner.question, inner.sets, outputs, [*inner.having, *conditions], orders, *_read_limits(query, context)
+        inner.draft, inner.sets, outputs, [*inner.having, *conditions], orders, *_read_limits(query, context)
     )
 
 
@@ -276,8 +276,12 @@ def _check_outputs(
     is_open = any(question.scope.domain(key.value).undeclared for key in question.keys)
     if not question.atoms and not is_open:
         raise make_refusal("rows", context)
-    shown = {output.formula.key for output in outputs if isinstance(output.formula, KeyValue)}
-    if is_distinct and question.atoms and (len(sets) > 1 or not {key for indexes in sets for key in indexes} <= shown):
+    shown_keys = {output.formula.key for output in outputs if isinstance(output.formula, KeyValue)}
+    if (
+        is_distinct
+        and question.atoms
+        and (len(sets) > 1 or not {key for indexes in sets for key in indexes} <= shown_keys)
+    ):
         raise make_refusal("distinct answers", context, query.expressions[0])
     if question.scope.relation.public_rows and not any(key.is_public for key in question.keys):
         raise make_refusal("public preserved", context, query.args["from_"])

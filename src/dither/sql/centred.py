@@ -16,7 +16,7 @@ from dither.plan.algebra import Call, Expression
 from dither.question.expressions import Apply, Constant, Formula
 from dither.sql.constants import number
 from dither.sql.expressions import resolve_expression
-from dither.sql.question import QuestionDraft, Released
+from dither.sql.question import AtomMeasure, QuestionDraft
 from dither.sql.refusals.refuse import make_refusal
 
 ONE = Constant(Fraction(1))
@@ -95,8 +95,8 @@ class Centred:
 
     def count(self, importance: Fraction) -> Formula:
         if not self.domain.nullable:
-            return self.question.atom(Released("count"), "COUNT(*)", importance)
-        return self.question.atom(Released("values", self.value), f"COUNT({self.words})", importance)
+            return self.question.note_atom(AtomMeasure("count"), "COUNT(*)", importance)
+        return self.question.note_atom(AtomMeasure("values", self.value), f"COUNT({self.words})", importance)
 
     @property
     def difference(self) -> Expression:
@@ -111,7 +111,7 @@ class Centred:
         low, high = (float(end * self.domain.step) for end in (self.domain.low, self.domain.high))
         clamped = f"{self.words} clamped to [{low:g}, {high:g}]" if self.domain.kind == "number" else None
         summand = self.difference if self.middle else self.value
-        return self.question.atom(Released("sum", summand), words, importance, clamped)
+        return self.question.note_atom(AtomMeasure("sum", summand), words, importance, clamped)
 
     def mean(self) -> Formula:
         """AVG(x)."""
@@ -132,7 +132,7 @@ def release_centred_sum(
     domain = question.scope.domain(value)
     middle = (domain.low + domain.high) // 2 * domain.step
     if not middle:
-        return question.atom(Released("sum", value), f"SUM({words})", importance)
-    less = Call("subtract", (value, number(middle)))
-    released = question.atom(Released("sum", less), f"SUM({words} - {float(middle):g})", importance)
+        return question.note_atom(AtomMeasure("sum", value), f"SUM({words})", importance)
+    difference = Call("subtract", (value, number(middle)))
+    released = question.note_atom(AtomMeasure("sum", difference), f"SUM({words} - {float(middle):g})", importance)
     return plus(released, times(Constant(middle), count))

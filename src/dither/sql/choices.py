@@ -23,7 +23,7 @@ from dither.sql.resolve import (
 from dither.sql.scope import Scope
 
 
-def all_of(function: str) -> Callable[[exp.Expr, Scope], Expression]:
+def make_chain_rule(function: str) -> Callable[[exp.Expr, Scope], Expression]:
     """AND and OR, flattened: a long list of conditions is not a deep one."""
 
     def rule(node: exp.Expr, scope: Scope) -> Expression:
@@ -36,11 +36,11 @@ def all_of(function: str) -> Callable[[exp.Expr, Scope], Expression]:
     return rule
 
 
-def is_(node: exp.Expr, scope: Scope) -> Expression:
-    return negate_flagged(_resolve_is(node, scope), node, scope)
+def resolve_is(node: exp.Expr, scope: Scope) -> Expression:
+    return negate_flagged(_resolve_plain_is(node, scope), node, scope)
 
 
-def _resolve_is(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_plain_is(node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(node.expression, exp.Null):
         if isinstance(node.this, exp.Column):
             field = scope.field(node.this)
@@ -55,13 +55,13 @@ def _resolve_is(node: exp.Expr, scope: Scope) -> Expression:
     raise refuse_node(node, scope)
 
 
-def between(node: exp.Expr, scope: Scope) -> Expression:
+def resolve_between(node: exp.Expr, scope: Scope) -> Expression:
     if node.args.get("symmetric"):
         raise refuse_node(node, scope)
     return resolve_call("between", (node.this, node.args["low"], node.args["high"]), node, scope)
 
 
-def in_(node: exp.Expr, scope: Scope) -> Expression:
+def resolve_in(node: exp.Expr, scope: Scope) -> Expression:
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field") or not node.expressions:
         raise refuse_node(node, scope)
     if any(isinstance(element, exp.Null) for element in node.expressions):
@@ -80,7 +80,7 @@ class _Branch:
     value: Expression | None
 
 
-def case(node: exp.Expr, scope: Scope) -> Expression:
+def resolve_case(node: exp.Expr, scope: Scope) -> Expression:
     branches = []
     for branch in node.args["ifs"]:
         condition = exp.EQ(this=node.this, expression=branch.this) if node.args.get("this") else branch.this
@@ -90,7 +90,7 @@ def case(node: exp.Expr, scope: Scope) -> Expression:
     return _build_case(branches, node, scope)
 
 
-def if_(node: exp.Expr, scope: Scope) -> Expression:
+def resolve_if(node: exp.Expr, scope: Scope) -> Expression:
     rest = node.args.get("false")
     first = _Branch(resolve_expression(node.this, scope), _resolve_or_null(node.args["true"], scope))
     return _build_case([first, _Branch(None, _resolve_or_null(rest, scope) if rest is not None else None)], node, scope)
@@ -132,21 +132,21 @@ def _build_case(branches: list[_Branch], node: exp.Expr, scope: Scope) -> Expres
 def _align_values(values: list[Expression], node: exp.Expr, scope: Scope) -> list[Expression]:
     """Values of one kind: categories beside other texts become texts, text constants beside days become days."""
     domains = [scope.domain(value, node) for value in values]
-    category = next((d for d in domains if d.kind == "category"), None)
+    category = next((domain for domain in domains if domain.kind == "category"), None)
     if category is not None:
-        plain = all(
-            (d.kind == "category" and d.labels == category.labels)
-            or (isinstance(v, Value) and v.kind == "text" and v.value in category.labels)
-            for v, d in zip(values, domains, strict=True)
+        are_listed = all(
+            (domain.kind == "category" and domain.labels == category.labels)
+            or (isinstance(value, Value) and value.kind == "text" and value.value in category.labels)
+            for value, domain in zip(values, domains, strict=True)
         )
-        return values if plain else [as_text(v, d) for v, d in zip(values, domains, strict=True)]
-    time_domain = next((d for v, d in zip(values, domains, strict=True) if d.kind in ("date", "timestamp")), None)
+        return values if are_listed else [as_text(value, domain) for value, domain in zip(values, domains, strict=True)]
+    time_domain = next((domain for domain in domains if domain.kind in ("date", "timestamp")), None)
     if time_domain is None:
         return values
     return [align_constant(value, time_domain, "eq", node, scope) for value in values]
 
 
-def coalesce(node: exp.Expr, scope: Scope) -> Expression:
+def resolve_coalesce(node: exp.Expr, scope: Scope) -> Expression:
     nodes = [argument for argument in (node.this, *node.expressions) if not isinstance(argument, exp.Null)]
     values = _align_values([resolve_expression(argument, scope) for argument in nodes], node, scope)
     return values[0] if len(values) == 1 else apply_function("coalesce", tuple(values), node, scope)

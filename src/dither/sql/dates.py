@@ -17,7 +17,7 @@ from dither.sql.resolve import apply_function, refuse_node, resolve_call, resolv
 from dither.sql.scope import Scope
 
 
-def plus(node: exp.Expr, scope: Scope) -> Expression:
+def resolve_sum(node: exp.Expr, scope: Scope) -> Expression:
     """a + b + c: numbers, or a date and days."""
     left = node.this
     right = node.expression
@@ -40,7 +40,7 @@ def plus(node: exp.Expr, scope: Scope) -> Expression:
     return apply_function("add", tuple(terms), node, scope)
 
 
-def difference(node: exp.Expr, scope: Scope) -> Expression:
+def resolve_difference(node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(node.expression, exp.Interval):
         return _add_interval(node.this, node.expression, -1, node, scope)
     left = resolve_expression(node.this, scope)
@@ -57,21 +57,21 @@ def difference(node: exp.Expr, scope: Scope) -> Expression:
 
 def _add_days(day: Expression, days: Expression, node: exp.Expr, scope: Scope) -> Expression:
     if isinstance(day, Value) and isinstance(days, Value) and day.kind == "date" and days.kind == "number":
-        moved = Value("date", Fraction(day.value) + Fraction(days.value))
-        scope.domain(moved, node)
-        return moved
+        later_day = Value("date", Fraction(day.value) + Fraction(days.value))
+        scope.domain(later_day, node)
+        return later_day
     return apply_function("add_days", (day, days), node, scope)
 
 
-def _add_interval(source: exp.Expr, by: exp.Interval, sign: int, node: exp.Expr, scope: Scope) -> Expression:
+def _add_interval(source: exp.Expr, interval: exp.Interval, sign: int, node: exp.Expr, scope: Scope) -> Expression:
     day = resolve_expression(source, scope)
-    read = constants.read_interval(by)
+    amount_and_unit = constants.read_interval(interval)
     if isinstance(day, Value) and day.kind == "text":
         day = as_kind(day, "date") or day
-    if read is None:
+    if amount_and_unit is None:
         raise make_refusal("interval", scope.context, node)
-    amount = sign * read[0]
-    unit = read[1]
+    amount = sign * amount_and_unit[0]
+    unit = amount_and_unit[1]
     if scope.domain(day, node).kind == "timestamp" and unit in constants.SECONDS:
         return apply_function("add_seconds", (day, number(amount * constants.SECONDS[unit])), node, scope)
     if unit in constants.DAYS:
@@ -80,31 +80,31 @@ def _add_interval(source: exp.Expr, by: exp.Interval, sign: int, node: exp.Expr,
         raise make_refusal("interval", scope.context, node)
     months = amount * constants.MONTHS[unit]
     if isinstance(day, Value) and day.kind == "date" and abs(months) <= 120_000:
-        moved = Value("date", Fraction(plus_months(int(Fraction(day.value)), months)))
-        scope.domain(moved, node)
-        return moved
+        later_day = Value("date", Fraction(plus_months(int(Fraction(day.value)), months)))
+        scope.domain(later_day, node)
+        return later_day
     return apply_function("add_months", (day, number(months)), node, scope)
 
 
-def read_date_part(name: str, source: exp.Expr, node: exp.Expr, scope: Scope) -> Expression:
+def resolve_date_part(name: str, source: exp.Expr, node: exp.Expr, scope: Scope) -> Expression:
     if name == "DOW":
-        return day_of_week(node, scope, source)
+        return resolve_day_of_week(node, scope, source)
     if name not in DATE_PARTS:
         raise refuse_node(node, scope)
     return resolve_call(DATE_PARTS[name], (source,), node, scope)
 
 
-def extract(node: exp.Expr, scope: Scope) -> Expression:
-    return read_date_part(str(node.this.name).upper(), node.expression, node, scope)
+def resolve_extract(node: exp.Expr, scope: Scope) -> Expression:
+    return resolve_date_part(str(node.this.name).upper(), node.expression, node, scope)
 
 
-def day_of_week(node: exp.Expr, scope: Scope, source: exp.Expr | None = None) -> Expression:
+def resolve_day_of_week(node: exp.Expr, scope: Scope, source: exp.Expr | None = None) -> Expression:
     """0 (Sunday) to 6, as the engines have it."""
     day = resolve_call("day_of_week", (source if source is not None else node.this,), node, scope)
     return apply_function("mod", (day, number(7)), node, scope)
 
 
-def date_trunc(node: exp.Expr, scope: Scope) -> Expression:
+def resolve_date_trunc(node: exp.Expr, scope: Scope) -> Expression:
     unit = str(node.args["unit"].name).upper()
     source = resolve_expression(node.this, scope)
     if unit == "DAY":
@@ -115,7 +115,7 @@ def date_trunc(node: exp.Expr, scope: Scope) -> Expression:
     return apply_function(f"trunc_{PERIODS[unit]}", (source,), node, scope)
 
 
-def date_diff(node: exp.Expr, scope: Scope) -> Expression:
+def resolve_date_diff(node: exp.Expr, scope: Scope) -> Expression:
     """Days and whole weeks between two days; for months, quarters and years how many of their borders lie between."""
     unit = str(node.args["unit"].name).upper() if node.args.get("unit") is not None else "DAY"
     days = []
@@ -144,7 +144,7 @@ def date_diff(node: exp.Expr, scope: Scope) -> Expression:
     )
 
 
-def date_add(sign: int) -> Callable[[exp.Expr, Scope], Expression]:
+def make_interval_rule(sign: int) -> Callable[[exp.Expr, Scope], Expression]:
     def rule(node: exp.Expr, scope: Scope) -> Expression:
         if not isinstance(node.expression, exp.Interval):
             raise make_refusal("interval", scope.context, node)

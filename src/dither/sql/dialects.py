@@ -98,14 +98,14 @@ class DialectQuestion:
             raise refuse(message, self.original, span=(start, end)) from None
 
     def _find_original(self, position: int) -> int:
-        moved = 0
+        shift = 0
         for start, end, text in self.edits:
-            if position < start + moved:
+            if position < start + shift:
                 break
-            if position < start + moved + len(text):
+            if position < start + shift + len(text):
                 return start
-            moved += len(text) - (end - start)
-        return position - moved
+            shift += len(text) - (end - start)
+        return position - shift
 
 
 def read_dialect(sql: str) -> DialectQuestion:
@@ -152,8 +152,8 @@ class _Reader:
         text = self.sql
         for start, end, new in reversed(edits):
             text = text[:start] + new + text[end:]
-        read = DialectQuestion(self.sql, text, intervals=tuple(self.intervals), edits=edits, **self._read_options())
-        return _nest_per_person(read) if self.per_group else read
+        question = DialectQuestion(self.sql, text, intervals=tuple(self.intervals), edits=edits, **self._read_options())
+        return _nest_per_person(question) if self.per_group else question
 
     def _refuse(self, message: str, token: Token) -> QueryError:
         return refuse(message, self.sql, span=(token.start, token.end + 1))
@@ -339,17 +339,17 @@ def _read_number(text: str | None) -> Fraction | None:
         return None
 
 
-def _nest_per_person(read: DialectQuestion) -> DialectQuestion:
+def _nest_per_person(question: DialectQuestion) -> DialectQuestion:
     """Per-group bounds: first one row per person and group, then the bounded numbers of all persons together.
 
     GoogleSQL's COUNT and SUM bound what one person adds to a group; its AVG is the mean of the persons' means.
     """
-    if read.unit is None:
-        raise refuse("contribution_bounds_per_group needs privacy_unit_column in OPTIONS(...)", read.original)
-    trees = parse_trees(read.sql)
+    if question.unit is None:
+        raise refuse("contribution_bounds_per_group needs privacy_unit_column in OPTIONS(...)", question.original)
+    trees = parse_trees(question.sql)
     tree = trees[0] if len(trees) == 1 else None
     if not isinstance(tree, exp.Select):
-        return read
+        return question
     group = tree.args.get("group")
     keys = list(group.expressions) if group is not None else []
     named = {f"dp_key_{position}": key for position, key in enumerate(keys, 1)}
@@ -357,8 +357,8 @@ def _nest_per_person(read: DialectQuestion) -> DialectQuestion:
     outer: exp.Expr = tree.copy()
     for clause in ("from_", "joins", "where", "group"):
         outer.set(clause, None)
-    outer = outer.transform(lambda node: _rewrite_node(node, named, inner, read))
-    unit = exp.column(read.unit)
+    outer = outer.transform(lambda node: _rewrite_node(node, named, inner, question))
+    unit = exp.column(question.unit)
     rows = exp.Select(
         expressions=[unit.copy(), *(exp.alias_(key.copy(), name) for name, key in named.items()),
                      *(exp.alias_(value, name) for name, value in inner.items())]
@@ -371,11 +371,11 @@ def _nest_per_person(read: DialectQuestion) -> DialectQuestion:
     outer.set("from_", exp.From(this=rows.subquery("dp_units")))
     if keys:
         outer.set("group", exp.Group(expressions=[exp.column(name) for name in named]))
-    return DialectQuestion(**{**read.__dict__, "sql": outer.sql(dialect="duckdb"), "rewritten": True})
+    return DialectQuestion(**{**question.__dict__, "sql": outer.sql(dialect="duckdb"), "rewritten": True})
 
 
 def _rewrite_node(
-    node: exp.Expr, keys: dict[str, exp.Expr], inner: dict[str, exp.Expr], read: DialectQuestion
+    node: exp.Expr, keys: dict[str, exp.Expr], inner: dict[str, exp.Expr], question: DialectQuestion
 ) -> exp.Expr:
     """An aggregate over rows as an aggregate over persons; a key as the name it has there."""
     for name, key in keys.items():
@@ -401,7 +401,7 @@ def _rewrite_node(
         raise refuse(
             f"{aggregate.sql(dialect='duckdb')} beside contribution_bounds_per_group is not answered: ask for it in a "
             "question of its own",
-            read.original,
+            question.original,
         )
     if low is not None and high is not None:
         value = exp.Anonymous(this="CLAMP", expressions=[value, low.copy(), high.copy()])

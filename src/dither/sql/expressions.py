@@ -7,9 +7,26 @@ from sqlglot import exp
 from dither.plan.algebra import Expression, Value
 from dither.plan.functions import REFUSED, TABLE
 from dither.sql import constants
-from dither.sql.choices import all_of, between, case, coalesce, if_, in_, is_
+from dither.sql.choices import (
+    make_chain_rule,
+    resolve_between,
+    resolve_case,
+    resolve_coalesce,
+    resolve_if,
+    resolve_in,
+    resolve_is,
+)
 from dither.sql.constants import as_kind, number
-from dither.sql.dates import date_add, date_diff, date_trunc, day_of_week, difference, extract, plus, read_date_part
+from dither.sql.dates import (
+    make_interval_rule,
+    resolve_date_diff,
+    resolve_date_part,
+    resolve_date_trunc,
+    resolve_day_of_week,
+    resolve_difference,
+    resolve_extract,
+    resolve_sum,
+)
 from dither.sql.functions import SAME
 from dither.sql.refusals.refuse import did_you_mean, make_refusal
 from dither.sql.resolve import (
@@ -31,14 +48,14 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMA
 _REALS = ("DOUBLE", "FLOAT")
 
 
-def _column(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_column(node: exp.Expr, scope: Scope) -> Expression:
     assert isinstance(node, exp.Column)
     if isinstance(node.this, exp.Star):
         raise make_refusal("rows", scope.context, node)
     return read_field(scope.field(node), node, scope)
 
 
-def _literal(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_literal(node: exp.Expr, scope: Scope) -> Expression:
     assert isinstance(node, exp.Literal)
     value = constants.read_literal(node)
     if value is None:
@@ -46,18 +63,18 @@ def _literal(node: exp.Expr, scope: Scope) -> Expression:
     return value
 
 
-def _round(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_round(node: exp.Expr, scope: Scope) -> Expression:
     decimals = node.args.get("decimals")
     return resolve_call("round", (node.this, *([decimals] if decimals is not None else [])), node, scope)
 
 
-def _trunc(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_trunc(node: exp.Expr, scope: Scope) -> Expression:
     if node.args.get("decimals") is not None:
         raise refuse_node(node, scope)
     return resolve_call("trunc", (node.this,), node, scope)
 
 
-def _trim(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_trim(node: exp.Expr, scope: Scope) -> Expression:
     taken = node.args.get("expression")
     if taken is not None and not (isinstance(taken, exp.Literal) and taken.this == " "):
         raise refuse_node(node, scope)
@@ -65,14 +82,14 @@ def _trim(node: exp.Expr, scope: Scope) -> Expression:
     return resolve_call(function, (node.this,), node, scope)
 
 
-def _pad(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_pad(node: exp.Expr, scope: Scope) -> Expression:
     filled = node.args.get("fill_pattern") or exp.Literal.string(" ")
     return resolve_call(
         "lpad" if node.args.get("is_left") else "rpad", (node.this, node.expression, filled), node, scope
     )
 
 
-def _concat(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_concat(node: exp.Expr, scope: Scope) -> Expression:
     """CONCAT(a, b) reads nulls as empty texts, a || b does not."""
     texts = []
     for argument in node.expressions:
@@ -83,7 +100,7 @@ def _concat(node: exp.Expr, scope: Scope) -> Expression:
     return texts[0] if len(texts) == 1 else apply_function("concat", tuple(texts), node, scope)
 
 
-def _cast(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_cast(node: exp.Expr, scope: Scope) -> Expression:
     to = node.args["to"]
     name = to.this.name if isinstance(to, exp.DataType) and hasattr(to.this, "name") else ""
     value = resolve_expression(node.this, scope)
@@ -115,19 +132,19 @@ def _cast(node: exp.Expr, scope: Scope) -> Expression:
     raise make_refusal("cast", scope.context, node)
 
 
-def _date(node: exp.Expr, scope: Scope) -> Expression:
-    return _cast(exp.Cast(this=node.this, to=exp.DataType.build("date")), scope)
+def _resolve_date(node: exp.Expr, scope: Scope) -> Expression:
+    return _resolve_cast(exp.Cast(this=node.this, to=exp.DataType.build("date")), scope)
 
 
-def _like(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_like(node: exp.Expr, scope: Scope) -> Expression:
     return negate_flagged(resolve_call("like", (node.this, node.expression), node, scope), node, scope)
 
 
-def _anonymous(node: exp.Expr, scope: Scope) -> Expression:
+def _resolve_named_function(node: exp.Expr, scope: Scope) -> Expression:
     name = str(node.this).lower()
     name = SAME.get(name, name)
     if name == "date_part" and len(node.expressions) == 2 and isinstance(node.expressions[0], exp.Literal):
-        return read_date_part(str(node.expressions[0].this).upper(), node.expressions[1], node, scope)
+        return resolve_date_part(str(node.expressions[0].this).upper(), node.expressions[1], node, scope)
     if name in TABLE:
         return resolve_call(name, tuple(node.expressions), node, scope)
     if name in REFUSED:
@@ -141,40 +158,40 @@ def _anonymous(node: exp.Expr, scope: Scope) -> Expression:
 
 RULES |= {
     exp.Paren: lambda node, scope: resolve_expression(node.this, scope),
-    exp.Anonymous: _anonymous,
-    exp.Column: _column,
-    exp.Literal: _literal,
+    exp.Anonymous: _resolve_named_function,
+    exp.Column: _resolve_column,
+    exp.Literal: _resolve_literal,
     exp.Boolean: lambda node, scope: constants.truth(bool(node.this)),
-    exp.Add: plus,
-    exp.Sub: difference,
-    exp.And: all_of("and"),
-    exp.Or: all_of("or"),
+    exp.Add: resolve_sum,
+    exp.Sub: resolve_difference,
+    exp.And: make_chain_rule("and"),
+    exp.Or: make_chain_rule("or"),
     exp.Xor: lambda node, scope: resolve_call("xor", (node.this, node.expression), node, scope),
     exp.BitwiseXor: lambda node, scope: resolve_call("xor", (node.this, node.expression), node, scope),
     exp.Not: lambda node, scope: resolve_call("not", (node.this,), node, scope),
-    exp.Is: is_,
+    exp.Is: resolve_is,
     exp.NullSafeEQ: lambda node, scope: apply_function(
         "not", (resolve_call("is_distinct_from", (node.this, node.expression), node, scope),), node, scope
     ),
-    exp.Between: between,
-    exp.In: in_,
-    exp.Case: case,
-    exp.If: if_,
-    exp.Coalesce: coalesce,
-    exp.Round: _round,
-    exp.Trunc: _trunc,
-    exp.Trim: _trim,
-    exp.Pad: _pad,
-    exp.Concat: _concat,
+    exp.Between: resolve_between,
+    exp.In: resolve_in,
+    exp.Case: resolve_case,
+    exp.If: resolve_if,
+    exp.Coalesce: resolve_coalesce,
+    exp.Round: _resolve_round,
+    exp.Trunc: _resolve_trunc,
+    exp.Trim: _resolve_trim,
+    exp.Pad: _resolve_pad,
+    exp.Concat: _resolve_concat,
     exp.DPipe: lambda node, scope: resolve_call("concat", (node.this, node.expression), node, scope),
-    exp.Like: _like,
-    exp.Extract: extract,
-    exp.DayOfWeek: day_of_week,
-    exp.TimestampTrunc: date_trunc,
-    exp.DateTrunc: date_trunc,
-    exp.DateDiff: date_diff,
-    exp.DateAdd: date_add(1),
-    exp.DateSub: date_add(-1),
-    exp.Cast: _cast,
-    exp.Date: _date,
+    exp.Like: _resolve_like,
+    exp.Extract: resolve_extract,
+    exp.DayOfWeek: resolve_day_of_week,
+    exp.TimestampTrunc: resolve_date_trunc,
+    exp.DateTrunc: resolve_date_trunc,
+    exp.DateDiff: resolve_date_diff,
+    exp.DateAdd: make_interval_rule(1),
+    exp.DateSub: make_interval_rule(-1),
+    exp.Cast: _resolve_cast,
+    exp.Date: _resolve_date,
 }

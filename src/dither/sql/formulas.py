@@ -17,7 +17,7 @@ from dither.sql.expressions import flatten_chain, refuse_node, resolve_expressio
 from dither.sql.functions import REFUSED_TYPES
 from dither.sql.per_unit import contains_aggregate, is_aggregate
 from dither.sql.question import QuestionDraft
-from dither.sql.refusals.refuse import did_you_mean, make_refusal
+from dither.sql.refusals.refuse import did_you_mean, make_refusal, quote_node
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "add",
@@ -126,8 +126,8 @@ def read_condition(node: exp.Expr, outer: Outer) -> Formula:
     """The formula of a condition: a truth value, and no other number."""
     value = read_formula(node, outer)
     if not _is_truth(value, outer.question):
-        shown = node.sql(dialect="duckdb")[:40]
-        raise outer.question.scope.context.error(f"{shown} is no truth value: compare it, as in {shown} > 0", node)
+        text = node.sql(dialect="duckdb")[:40]
+        raise outer.question.scope.context.error(f"{text} is no truth value: compare it, as in {text} > 0", node)
     return value
 
 
@@ -178,7 +178,7 @@ def _read_public(node: exp.Expr, outer: Outer) -> Formula | None:
         return None
     if isinstance(value, Value):
         return _make_constant(value, node, outer)
-    index = outer.question.key_index(value)
+    index = outer.question.find_key(value)
     return None if index is None else KeyValue(index)
 
 
@@ -194,7 +194,7 @@ def _read_grouping(node: exp.Expr, question: QuestionDraft) -> Formula:
     """GROUPING(a, b): one bit per key, 1 where the row's grouping set leaves it out."""
     bits: Formula | None = None
     for key in node.expressions or [node.this]:
-        index = question.key_index(resolve_expression(key, question.scope))
+        index = question.find_key(resolve_expression(key, question.scope))
         if index is None:
             raise question.scope.context.error("GROUPING takes keys of the GROUP BY", key)
         bit: Formula = Grouping(index)
@@ -238,37 +238,35 @@ def _apply_rule(node: exp.Expr, outer: Outer) -> Formula:
             "[rule: what has no rule is refused]",
             node,
         )
-    words = node.sql(dialect="duckdb")
-    shown = words if len(words) <= 60 else words[:57] + "..."
     raise outer.question.scope.context.error(
-        f"no rule for {shown} over aggregates: arithmetic, comparisons, CASE, ROUND, ABS, SQRT, LEAST, GREATEST, "
-        f"COALESCE and NULLIF are computed after the noise {PrivacyRule.NO_RULE.label}",
+        f"no rule for {quote_node(node)} over aggregates: arithmetic, comparisons, CASE, ROUND, ABS, SQRT, LEAST, "
+        f"GREATEST, COALESCE and NULLIF are computed after the noise {PrivacyRule.NO_RULE.label}",
         node,
     )
 
 
 def _check_factors(product: Formula, node: exp.Expr, outer: Outer) -> None:
     """Refuse products of constants that leave what floats hold: each is small enough, all together need not be."""
-    low, high = _magnitudes(product)
+    low, high = _find_magnitudes(product)
     if low < -MOST_POWER or high > MOST_POWER:
         raise outer.question.scope.context.error(TOO_LARGE, node)
 
 
-def _magnitudes(formula: Formula) -> tuple[int, int]:
+def _find_magnitudes(formula: Formula) -> tuple[int, int]:
     """Between which powers of ten the constants of a formula scale what is released."""
     match formula:
         case Constant(value) if isinstance(value, Fraction) and value:
             power = len(str(abs(value.numerator))) - len(str(value.denominator))
             return power, power
         case Apply("divide", (above, below)):
-            low, high = _magnitudes(above)
-            least, most = _magnitudes(below)
+            low, high = _find_magnitudes(above)
+            least, most = _find_magnitudes(below)
             return low - most, high - least
         case Apply("multiply", arguments):
-            ends = [_magnitudes(argument) for argument in arguments]
+            ends = [_find_magnitudes(argument) for argument in arguments]
             return sum(low for low, _ in ends), sum(high for _, high in ends)
         case Apply(_, arguments) if arguments:
-            ends = [_magnitudes(argument) for argument in arguments]
+            ends = [_find_magnitudes(argument) for argument in arguments]
             return min(low for low, _ in ends), max(high for _, high in ends)
     return 0, 0
 
@@ -276,12 +274,12 @@ def _magnitudes(formula: Formula) -> tuple[int, int]:
 Of = Callable[..., tuple[Formula, ...]]
 
 
-def _round(node: exp.Expr, of: Of) -> Formula:
+def _read_round(node: exp.Expr, of: Of) -> Formula:
     decimals = node.args.get("decimals")
     return Apply("round", (*of(node.this), *(of(decimals) if decimals is not None else (Constant(Fraction(0)),))))
 
 
-def _case(node: exp.Expr, of: Of) -> Formula:
+def _read_case(node: exp.Expr, of: Of) -> Formula:
     arguments: list[Formula] = []
     for branch in node.args["ifs"]:
         test = of(node.this, branch.this) if node.args.get("this") is not None else of(branch.this)
@@ -290,46 +288,46 @@ def _case(node: exp.Expr, of: Of) -> Formula:
     return Apply("case", (*arguments, *(of(default) if default is not None else (Constant(None),))))
 
 
-def _if(node: exp.Expr, of: Of) -> Formula:
+def _read_if(node: exp.Expr, of: Of) -> Formula:
     rest = node.args.get("false")
     return Apply("case", (*of(node.this, node.args["true"]), *(of(rest) if rest is not None else (Constant(None),))))
 
 
-def _is(node: exp.Expr, of: Of) -> Formula:
+def _read_is(node: exp.Expr, of: Of) -> Formula:
     (value,) = of(node.this)
     if isinstance(node.expression, exp.Null):
         test = Apply("is_null", (value,))
     else:
-        wanted = Constant(Fraction(int(bool(node.expression.this))))
-        test = Apply("coalesce", (Apply("eq", (value, wanted)), Constant(Fraction(0))))
+        truth = Constant(Fraction(int(bool(node.expression.this))))
+        test = Apply("coalesce", (Apply("eq", (value, truth)), Constant(Fraction(0))))
     return Apply("not", (test,)) if node.args.get("negate") else test
 
 
-def _between(node: exp.Expr, of: Of) -> Formula:
+def _read_between(node: exp.Expr, of: Of) -> Formula:
     value, low, high = of(node.this, node.args["low"], node.args["high"])
     return Apply("and", (Apply("ge", (value, low)), Apply("le", (value, high))))
 
 
-def _in(node: exp.Expr, of: Of) -> Formula:
+def _read_in(node: exp.Expr, of: Of) -> Formula:
     value, *elements = of(node.this, *node.expressions)
     comparisons = tuple(Apply("eq", (value, element)) for element in elements)
     return comparisons[0] if len(comparisons) == 1 else Apply("or", comparisons)
 
 
-def _truncated(value: Formula) -> Formula:
+def _truncate(value: Formula) -> Formula:
     return Apply("multiply", (Apply("sign", (value,)), Apply("floor", (Apply("abs", (value,)),))))
 
 
-def _integer_divide(node: exp.Expr, of: Of) -> Formula:
-    return _truncated(Apply("divide", of(node.this, node.expression)))
+def _read_integer_divide(node: exp.Expr, of: Of) -> Formula:
+    return _truncate(Apply("divide", of(node.this, node.expression)))
 
 
-def _mod(node: exp.Expr, of: Of) -> Formula:
+def _read_mod(node: exp.Expr, of: Of) -> Formula:
     left, right = of(node.this, node.expression)
-    return Apply("subtract", (left, Apply("multiply", (right, _truncated(Apply("divide", (left, right)))))))
+    return Apply("subtract", (left, Apply("multiply", (right, _truncate(Apply("divide", (left, right)))))))
 
 
-def _cast(node: exp.Expr, of: Of) -> Formula:
+def _read_cast(node: exp.Expr, of: Of) -> Formula:
     to = node.args["to"]
     name = to.this.name if hasattr(to.this, "name") else ""
     (value,) = of(node.this)
@@ -343,13 +341,13 @@ def _cast(node: exp.Expr, of: Of) -> Formula:
 
 
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Of], Formula]] = {
-    exp.Round: _round,
-    exp.Case: _case,
-    exp.If: _if,
-    exp.Is: _is,
-    exp.Between: _between,
-    exp.In: _in,
-    exp.IntDiv: _integer_divide,
-    exp.Mod: _mod,
-    exp.Cast: _cast,
+    exp.Round: _read_round,
+    exp.Case: _read_case,
+    exp.If: _read_if,
+    exp.Is: _read_is,
+    exp.Between: _read_between,
+    exp.In: _read_in,
+    exp.IntDiv: _read_integer_divide,
+    exp.Mod: _read_mod,
+    exp.Cast: _read_cast,
 }

@@ -96,7 +96,7 @@ def _add_key(node: exp.Expr, select: exp.Select, question: QuestionDraft) -> int
     if field is not None and (field.of is None or scope.domain(field.of).kind == "id"):
         raise make_refusal("id", scope.context, node)
     value = resolve_expression(key, scope)
-    index = question.key_index(value)
+    index = question.find_key(value)
     if index is not None:
         return index
     domain = scope.domain(value, key)

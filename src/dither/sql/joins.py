@@ -233,10 +233,12 @@ def join_relations(
     context.analyse(joined_plan, node)
     fields = [*left.fields]
     for field in right.fields:
-        of = None if field.of is None else substitute_columns(field.of, substitutes)
-        inner = None if field.marker is None else substitute_columns(field.marker, substitutes)
-        is_id = of is None or (isinstance(field.of, Column) and right_columns[field.of.name].kind == "id")
-        fields.append(replace(field, of=of, marker=(inner or marker) if kind == "left" and is_id else inner))
+        value = None if field.of is None else substitute_columns(field.of, substitutes)
+        inner_marker = None if field.marker is None else substitute_columns(field.marker, substitutes)
+        is_id = value is None or (isinstance(field.of, Column) and right_columns[field.of.name].kind == "id")
+        fields.append(
+            replace(field, of=value, marker=(inner_marker or marker) if kind == "left" and is_id else inner_marker)
+        )
     return Relation(joined_plan, tuple(fields), left.listed | right.listed, left.public_rows or right.public_rows)
 
 
@@ -276,9 +278,9 @@ def add_columns(relation: Relation, wanted: list[Field], context: Context) -> tu
 
 def compute_fields(relation: Relation, context: Context) -> Relation:
     """The relation with every computed field a column of its plan."""
-    wanted = [field for field in relation.fields if field.of is not None and not isinstance(field.of, Column)]
-    computed, names = add_columns(relation, [replace(field, labels=()) for field in wanted], context)
-    column_names = dict(zip((id(field) for field in wanted), names, strict=True))
+    computed_fields = [field for field in relation.fields if field.of is not None and not isinstance(field.of, Column)]
+    computed, names = add_columns(relation, [replace(field, labels=()) for field in computed_fields], context)
+    column_names = dict(zip((id(field) for field in computed_fields), names, strict=True))
     fields = tuple(
         replace(field, of=Column(column_names[id(field)])) if id(field) in column_names else field
         for field in relation.fields

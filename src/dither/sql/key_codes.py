@@ -116,8 +116,8 @@ def _count_periods(value: Expression, period: str) -> Expression:
         case "year":
             return year
         case "quarter" | "month":
-            per = 12 if period == "month" else 4
-            return Call("add", (Call("multiply", (year, number(per))), Call(period, (value,)), number(-1)))
+            per_year = 12 if period == "month" else 4
+            return Call("add", (Call("multiply", (year, number(per_year))), Call(period, (value,)), number(-1)))
     monday = Value("date", number(days_of_date(_MONDAY)).value)
     days = Call("days_between", (monday, value))
     return Call("integer_divide", (Call("bin", (days, number(7))), number(7)))

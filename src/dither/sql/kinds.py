@@ -66,7 +66,7 @@ class _Settler:
             arguments = self._settle_arithmetic(name, arguments)
         return Apply(name, arguments)
 
-    def _families(self, formulas: tuple[Formula, ...]) -> list[str]:
+    def _list_families(self, formulas: tuple[Formula, ...]) -> list[str]:
         """The kinds of formulas, less NULL; integers and truth values count as numbers."""
         kinds = [infer_kind(formula, self.recipe) for formula in formulas]
         return [_FAMILIES.get(kind, kind) for kind in kinds if kind is not None]
@@ -74,10 +74,10 @@ class _Settler:
     def _align(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
         """Formulas of one kind, text constants read as that of the others."""
         others = tuple(formula for formula in formulas if not _is_text(formula))
-        families = dict.fromkeys(self._families(others))
+        families = dict.fromkeys(self._list_families(others))
         if len(families) == 1:
             formulas = tuple(_read_text(formula, *families) for formula in formulas)
-        families = dict.fromkeys(self._families(formulas))
+        families = dict.fromkeys(self._list_families(formulas))
         if len(families) > 1:
             remedy = _SEPARATE_TIMES if "timestamp" in families else _SEPARATE
             raise QueryError(
@@ -92,10 +92,10 @@ class _Settler:
 
     def _settle_arithmetic(self, name: str, formulas: tuple[Formula, ...]) -> tuple[Formula, ...]:
         """Numbers; days may be added to a date, and dates and times be subtracted from their like."""
-        others = self._families(tuple(formula for formula in formulas if not _is_text(formula)))
+        others = self._list_families(tuple(formula for formula in formulas if not _is_text(formula)))
         beside = others[0] if name == "subtract" and others else "number"
         formulas = tuple(_read_text(formula, beside) for formula in formulas)
-        families = self._families(formulas)
+        families = self._list_families(formulas)
         times = sorted({family for family in families if family != "number"})
         is_difference = name == "subtract" and families in (["date", "date"], ["timestamp", "timestamp"])
         is_moved = (name == "add" and families.count("date") == 1) or (name == "subtract" and families[:1] == ["date"])

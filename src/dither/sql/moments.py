@@ -13,7 +13,9 @@ from dither.sql.centred import ONE, Centred, minus, over, plus, read_argument, r
 from dither.sql.question import QuestionDraft
 
 
-def variance(is_sample: bool, is_root: bool) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+def make_variance_rule(
+    is_sample: bool, is_root: bool
+) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
     def rule(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
         value = read_argument(node, node.this, filter_condition, question, "VARIANCE")
         sums = Centred(value, write_sql(node.this), question)
@@ -47,7 +49,7 @@ def _pair_columns(
     return x, y, count, minus(both, over(totals, count))
 
 
-def covariance(is_sample: bool) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+def make_covariance_rule(is_sample: bool) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
     def rule(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
         _, _, count, products = _pair_columns(node, node.this, node.expression, filter_condition, question)
         return over(products, minus(count, ONE) if is_sample else count)
@@ -55,13 +57,13 @@ def covariance(is_sample: bool) -> Callable[[exp.Expr, Expression | None, Questi
     return rule
 
 
-def correlation(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
+def read_correlation(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:
     x, y, count, products = _pair_columns(node, node.this, node.expression, filter_condition, question)
     spreads = times(_sum_squares(x, count), _sum_squares(y, count))
     return over(products, Apply("sqrt", (spreads,)))
 
 
-def regression(statistic: str) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
+def make_regression_rule(statistic: str) -> Callable[[exp.Expr, Expression | None, QuestionDraft], Formula]:
     """REGR_...(y, x): the second argument explains the first."""
 
     def rule(node: exp.Expr, filter_condition: Expression | None, question: QuestionDraft) -> Formula:

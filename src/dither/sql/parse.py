@@ -115,10 +115,10 @@ def _check_tree(tree: exp.Expr) -> None:
             raise QueryError(REFUSALS["deep"].message)
         if steps > MAX_STEPS:
             raise QueryError(REFUSALS["long"].message)
-        level = [child for node in level for child in _children(node)]
+        level = [child for node in level for child in _list_children(node)]
 
 
-def _children(node: exp.Expr) -> list[exp.Expr]:
+def _list_children(node: exp.Expr) -> list[exp.Expr]:
     """The nodes under a node; those of a chain of AND (or OR) all at once."""
     children: list[exp.Expr] = []
     waiting = list(node.iter_expressions())

@@ -31,7 +31,7 @@ from dither.plan.analysed_query import AnalysedQuery
 from dither.question.recipe import GroupingSet, KeyColumn
 from dither.sql.constants import number
 from dither.sql.groups import Sets
-from dither.sql.question import QuestionDraft, Released
+from dither.sql.question import AtomMeasure, QuestionDraft
 from dither.sql.refusals.refuse import locate_refusal
 from dither.sql.scope import Context, fresh_name
 
@@ -56,21 +56,21 @@ class _Queries:
     def place_number(self, plan: Plan, keys: tuple[str, ...], aggregate: Aggregate) -> tuple[int, int]:
         """The query that measures a number of each cell, and its column there."""
         if (plan, keys) not in self._columns:
-            self._columns[plan, keys] = (self._next(), {})
+            self._columns[plan, keys] = (self._take_index(), {})
         query, columns = self._columns[plan, keys]
         return query, columns.setdefault(aggregate, len(columns))
 
     def place_query(self, query: Keys | Quantiles) -> int:
         """The index of a query that is measured by itself."""
         if query not in self._queries:
-            self._queries[query] = self._next()
+            self._queries[query] = self._take_index()
         return self._queries[query]
 
-    def _next(self) -> int:
+    def _take_index(self) -> int:
         self._count += 1
         return self._count - 1
 
-    def all(self) -> tuple[Query, ...]:
+    def list_queries(self) -> tuple[Query, ...]:
         """Every query, in the order of the indexes."""
         queries = {index: query for query, index in self._queries.items()}
         for (plan, keys), (index, columns) in self._columns.items():
@@ -98,9 +98,9 @@ def build_queries(question: QuestionDraft, sets: Sets, context: Context) -> Ques
         selection = queries.place_query(Keys(limited, unlisted)) if unlisted else None
         positions = tuple(_locate_atom(atom, limited, grouped, names, question, queries) for atom in question.atoms)
         grouping_sets.append(GroupingSet(indexes, selection, positions))
-    for query in queries.all():
+    for query in queries.list_queries():
         _check_query(query, context)
-    return QuestionQueries(queries.all(), keys, tuple(grouping_sets))
+    return QuestionQueries(queries.list_queries(), keys, tuple(grouping_sets))
 
 
 def _project_columns(question: QuestionDraft) -> tuple[Plan, dict[Expression, str]]:
@@ -124,7 +124,7 @@ def _project_columns(question: QuestionDraft) -> tuple[Plan, dict[Expression, st
 
 
 def _locate_atom(
-    released: Released,
+    released: AtomMeasure,
     plan: Plan,
     keys: tuple[str, ...],
     names: dict[Expression, str],

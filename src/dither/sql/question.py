@@ -28,7 +28,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Released:
+class AtomMeasure:
     """What an atom is: a count, a sum, a number of distinct values or units, or a quantile of an expression."""
 
     kind: str
@@ -42,24 +42,24 @@ class QuestionDraft:
 
     scope: Scope
     keys: list[Key] = field(default_factory=list)
-    atoms: dict[Released, Atom] = field(default_factory=dict)
+    atoms: dict[AtomMeasure, Atom] = field(default_factory=dict)
     counted: set[Expression] = field(default_factory=set)
     counts_rows: bool = False
     notes: list[str] = field(default_factory=list)
     groups: int | None = None
 
-    def atom(
-        self, released: Released, words: str, importance: Fraction = Fraction(1), clamped: str | None = None
+    def note_atom(
+        self, released: AtomMeasure, words: str, importance: Fraction = Fraction(1), clamped: str | None = None
     ) -> Formula:
         """The formula of an atom, noted at its first use; the largest importance counts. `clamped`: bounds in words."""
         atom = self.atoms.get(released)
         if atom is None:
-            self.atoms[released] = self._described(released, words, importance, clamped)
+            self.atoms[released] = self._describe(released, words, importance, clamped)
         elif importance > atom.importance:
             self.atoms[released] = Atom(atom.aggregate, atom.unit, atom.offset, atom.shown, atom.limits, importance)
         return Noisy(list(self.atoms).index(released))
 
-    def _described(self, released: Released, words: str, importance: Fraction, clamped: str | None) -> Atom:
+    def _describe(self, released: AtomMeasure, words: str, importance: Fraction, clamped: str | None) -> Atom:
         limits = list(list_limits(self))
         unit: Fraction = Fraction(1)
         shown: Shown = "integer"
@@ -78,7 +78,7 @@ class QuestionDraft:
                 shown = "integer"
         return Atom(words, unit, Fraction(0), shown, tuple(limits), importance)
 
-    def key_index(self, value: Expression) -> int | None:
+    def find_key(self, value: Expression) -> int | None:
         return next((index for index, key in enumerate(self.keys) if key.value == value), None)
 
 

@@ -15,7 +15,7 @@ from dither.plan.domain import Domain
 from dither.plan.functions import FAMILIES, REFUSED
 from dither.sql.constants import as_kind, fold_constants
 from dither.sql.functions import REFUSED_TYPES, TYPED
-from dither.sql.refusals.refuse import did_you_mean, make_refusal
+from dither.sql.refusals.refuse import did_you_mean, make_refusal, quote_node
 from dither.sql.scope import Field, Scope, decode_labels
 
 Rule = Callable[[exp.Expr, Scope], Expression]
@@ -82,10 +82,8 @@ def refuse_node(node: exp.Expr, scope: Scope) -> Exception:
         return context.error(f"{name} is refused: {REFUSED[name]} [rule: a function without a rule is refused]", node)
     if isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.Grouping)):
         return make_refusal("aggregate in where", context, node)
-    text = node.sql(dialect="duckdb")
-    text = text if len(text) <= 60 else text[:57] + "..."
     return context.error(
-        f"no rule for {text}: the functions that a question can use are in docs/reference/functions.md "
+        f"no rule for {quote_node(node)}: the functions that a question can use are in docs/reference/functions.md "
         "[rule: a function without a rule is refused]",
         node,
     )

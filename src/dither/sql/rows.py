@@ -233,10 +233,10 @@ def _select_fields(select: exp.Select, relation: Relation, context: Context) -> 
             if any(star.args.values()):
                 raise context.error("* with EXCLUDE, REPLACE or RENAME is not answered: name the columns", node)
             table = node.table.lower() if isinstance(node, exp.Column) else ""
-            shown = node.table if isinstance(node, exp.Column) else "table"
+            table_name = node.table if isinstance(node, exp.Column) else "table"
             selected = [field for field in relation.fields if not table or (field.source or "").lower() == table]
             if not selected:
-                raise context.error(f"no table {shown} in this FROM", node)
+                raise context.error(f"no table {table_name} in this FROM", node)
             fields += [replace(field, qualified=False) for field in selected if table or not field.qualified]
             continue
         name = column.alias if isinstance(column, exp.Alias) else name_output(node, position)

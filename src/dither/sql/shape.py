@@ -10,6 +10,7 @@ from sqlglot import exp
 from dither.sql.aggregates import AGGREGATES
 from dither.sql.expressions import COMPARISONS, RULES
 from dither.sql.functions import TYPED
+from dither.sql.refusals.refuse import quote_node
 from dither.sql.scope import Context
 
 _PLAIN = {"this", "expression", "expressions"}
@@ -80,11 +81,11 @@ def check_shape(query: exp.Expr, context: Context) -> None:
         read_arguments = _KNOWN.get(type(node))
         if read_arguments is None:
             continue
-        extra = [
+        unread = [
             name for name, value in node.args.items() if value and name not in _PLAIN and name not in read_arguments
         ]
-        if extra:
-            text = node.sql(dialect="duckdb")
-            text = text if len(text) <= 60 else text[:57] + "..."
-            words = ", ".join(name.rstrip("_") for name in extra)
-            raise context.error(f"no rule for {text} with {words} [rule: what has no rule is refused]", node)
+        if unread:
+            words = ", ".join(name.rstrip("_") for name in unread)
+            raise context.error(
+                f"no rule for {quote_node(node)} with {words} [rule: what has no rule is refused]", node
+            )

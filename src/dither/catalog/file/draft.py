@@ -54,11 +54,11 @@ def draft(dataset: str, engine: str, location: str, tables: list[tuple[str, str,
             "    max_rows: ???       # none if public",
             "    columns:",
         ]
-        lines += [_column(column, kind) for column, kind in columns]
+        lines += [_draft_column(column, kind) for column, kind in columns]
     return "\n".join(lines) + "\n"
 
 
-def _column(name: str, kind: str | None) -> str:
+def _draft_column(name: str, kind: str | None) -> str:
     if not scalars.is_name(name):
         return f"      # {name!r} is no name that SQL takes: rename it at the source, or leave it out"
     return f"      {name}: {{{_KEYS[_TYPES.get((kind or '').upper())]}}}"

@@ -72,7 +72,7 @@ class Where:
         text = self.text(node, what)
         value = read(text)
         if value is None:
-            raise self.error(f"{what} must be {must}, got '{_short(text)}'", node.line)
+            raise self.error(f"{what} must be {must}, got '{_shorten(text)}'", node.line)
         return value
 
     def choice(self, node: Node, what: str, choices: tuple[Word, ...]) -> Word:
@@ -80,22 +80,22 @@ class Where:
         for word in choices:
             if word == text:
                 return word
-        raise self.error(f"{what} cannot be '{_short(text)}': {did_you_mean(text, choices)}", node.line)
+        raise self.error(f"{what} cannot be '{_shorten(text)}': {did_you_mean(text, choices)}", node.line)
 
     def count(self, node: Node, what: str) -> int:
         value = self.typed(node, what, written.whole, "a positive integer")
         if not 0 < value < 2**63:
-            raise self.error(f"{what} must be a positive integer below 2^63, got {_short(str(value))}", node.line)
+            raise self.error(f"{what} must be a positive integer below 2^63, got {_shorten(str(value))}", node.line)
         return value
 
-    def names(self, entries: Iterable[Entry], what: str) -> None:
+    def check_names(self, entries: Iterable[Entry], what: str) -> None:
         """Refuse names that SQL would not take, or could not tell apart."""
         spellings: dict[str, str] = {}
         for entry in entries:
             if not scalars.is_name(entry.key):
                 raise self.error(
-                    f"the {what} name '{_short(entry.key)}' is not usable: letters, digits and _, not starting with a "
-                    "digit or with dither_, at most 63 characters; SQL takes such names without quotes",
+                    f"the {what} name '{_shorten(entry.key)}' is not usable: letters, digits and _, not starting with "
+                    "a digit or with dither_, at most 63 characters; SQL takes such names without quotes",
                     entry.line,
                 )
             if entry.key.lower() in spellings:
@@ -120,7 +120,7 @@ class Fields:
         for entry in node.entries:
             if entry.key not in allowed_keys:
                 raise where.error(
-                    f"unknown key '{_short(entry.key)}': {did_you_mean(entry.key, allowed_keys)}", entry.line
+                    f"unknown key '{_shorten(entry.key)}': {did_you_mean(entry.key, allowed_keys)}", entry.line
                 )
         self._entries = {entry.key: entry for entry in node.entries}
 
@@ -177,5 +177,5 @@ class Fields:
         )
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."

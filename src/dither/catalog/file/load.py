@@ -99,7 +99,7 @@ def _read_unit(outer: Fields, file: str) -> Unit:
 def _read_people(outer: Fields, file: str) -> tuple[Person, ...]:
     where = Where(file, "people")
     entries = where.entries(outer.node("people"), "people")
-    where.names(entries, "key")
+    where.check_names(entries, "key")
     return tuple(_read_person(entry, file) for entry in entries)
 
 
@@ -120,7 +120,7 @@ def _read_source(outer: Fields, file: str) -> Source:
 def _read_tables(outer: Fields, file: str) -> tuple[Table, ...]:
     where = Where(file, "")
     entries = where.entries(outer.node("tables"), "tables")
-    where.names(entries, "table")
+    where.check_names(entries, "table")
     return tuple(_read_table(entry, file) for entry in entries)
 
 
@@ -140,7 +140,7 @@ def _read_table(entry: Entry, file: str) -> Table:
     columns = where.entries(fields.node("columns"), "columns")
     if not columns:
         raise fields.error("columns is empty: describe at least one", "columns")
-    where.names(columns, "column")
+    where.check_names(columns, "column")
     unique = _read_unique(fields, tuple(column.key for column in columns))
     described = tuple(read_column(column, entry.key, file) for column in columns)
     return Table(entry.key, kind, source_name, owner, unique, rows_per_unit, max_rows, described, line=entry.line)

@@ -67,13 +67,13 @@ def read_tree(text: str, file: str) -> Mapping:
             "long lists of values belong in a public table (values: {from: table.column})",
             file=file,
         )
-    root = _build(_events(text, file), file)
+    root = _build_node(_read_events(text, file), file)
     if not isinstance(root, Mapping):
         raise CatalogError("a catalog is a mapping that starts with `dither: 1`", file=file, line=root.line)
     return root
 
 
-def mapping(entries: list[Entry], line: int, file: str) -> Mapping:
+def make_mapping(entries: list[Entry], line: int, file: str) -> Mapping:
     """A mapping, refused if a key stands in it twice."""
     first: dict[str, int] = {}
     for entry in entries:
@@ -87,12 +87,12 @@ def mapping(entries: list[Entry], line: int, file: str) -> Mapping:
     return Mapping(tuple(entries), line)
 
 
-def _events(text: str, file: str) -> Iterator[yaml.Event]:
+def _read_events(text: str, file: str) -> Iterator[yaml.Event]:
     """The parser's events, its errors turned into ours; what a catalog may not contain is refused here."""
     documents = 0
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            line = _line(event.start_mark)
+            line = _find_line(event.start_mark)
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
@@ -118,14 +118,14 @@ def _events(text: str, file: str) -> Iterator[yaml.Event]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "cannot be read"
-        written = text.splitlines()[_line(mark) - 1] if mark and _line(mark) <= len(text.splitlines()) else ""
+        written = text.splitlines()[_find_line(mark) - 1] if mark and _find_line(mark) <= len(text.splitlines()) else ""
         if "???" in written:
             problem = "'???' on this line is still undecided: a person must replace it"
-            raise CatalogError(problem, file=file, line=_line(mark)) from None
-        raise CatalogError(f"not YAML: {problem}", file=file, line=_line(mark)) from None
+            raise CatalogError(problem, file=file, line=_find_line(mark)) from None
+        raise CatalogError(f"not YAML: {problem}", file=file, line=_find_line(mark)) from None
 
 
-def _line(mark: Any) -> int:
+def _find_line(mark: Any) -> int:
     return int(mark.line) + 1 if mark else 0
 
 
@@ -138,11 +138,11 @@ class _Open:
     nodes: list[Node]
 
 
-def _build(events: Iterator[yaml.Event], file: str) -> Node:
+def _build_node(events: Iterator[yaml.Event], file: str) -> Node:
     """Events to nodes with a stack, not by recursion: depth is limited, not discovered."""
     stack = [_Open(False, 1, [])]
     for event in events:
-        line = _line(event.start_mark)
+        line = _find_line(event.start_mark)
         if isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
             if len(stack) > MAX_DEPTH:
                 raise CatalogError(f"nested deeper than {MAX_DEPTH} levels", file=file, line=line)
@@ -151,13 +151,13 @@ def _build(events: Iterator[yaml.Event], file: str) -> Node:
             stack[-1].nodes.append(Scalar(event.value, line))
         elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
             done = stack.pop()
-            stack[-1].nodes.append(_close(done, file))
+            stack[-1].nodes.append(_close_node(done, file))
     if not stack[0].nodes:
         raise CatalogError("the catalog is empty: start with `dither: 1`", file=file, line=1)
     return stack[0].nodes[0]
 
 
-def _close(done: _Open, file: str) -> Node:
+def _close_node(done: _Open, file: str) -> Node:
     if not done.is_mapping:
         return Sequence(tuple(done.nodes), done.line)
     entries = []
@@ -165,4 +165,4 @@ def _close(done: _Open, file: str) -> Node:
         if not isinstance(key, Scalar):
             raise CatalogError("a key must be a text, not a list or mapping", file=file, line=key.line)
         entries.append(Entry(key.text, key.line, node))
-    return mapping(entries, done.line, file)
+    return make_mapping(entries, done.line, file)

@@ -58,6 +58,12 @@ def find_span(node: exp.Expr | None) -> tuple[int, int]:
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
 
 
+def quote_node(node: exp.Expr, longest: int = 60) -> str:
+    """A node as SQL, for a message; cut where it is longer than `longest` characters."""
+    text = node.sql(dialect="duckdb")
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """A hint with the closest name, else the list of names."""
     names = list(dict.fromkeys(options))
