@@ -99,9 +99,8 @@ class BloomRappor(Protocol):
         law = {}
         for cohort in range(self.cohorts):
             set_bits = self.hash_bits(value, cohort)
-            for bits, weight in unary_law(
-                [one_chance if v in set_bits else zero_chance for v in range(self.bits)]
-            ).items():
+            chances = [one_chance if v in set_bits else zero_chance for v in range(self.bits)]
+            for bits, weight in unary_law(chances).items():
                 law[cohort.to_bytes(2, "little") + bits] = weight / self.cohorts
         return law
 
