@@ -60,8 +60,9 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
         raise ParameterError(f"pot {pot.name!r} has the cap {pots.shown(pot.cap)} already; a raise must exceed it")
     if higher > pot.ceiling - pot.reissue:
         raise RefusedError(
-            f"pot {pot.name!r} was opened with the ceiling {pots.shown(pot.ceiling)}, of which {pots.shown(pot.reissue)} "
-            f"is kept for reissues; {pots.shown(higher)} lies above the rest. Both were fixed before any answer was seen",
+            f"pot {pot.name!r} was opened with the ceiling {pots.shown(pot.ceiling)}, of which "
+            f"{pots.shown(pot.reissue)} is kept for reissues; {pots.shown(higher)} lies above the rest. Both were "
+            "fixed before any answer was seen",
             rule="privacy-rules 13",
         )
     return replace(pot, cap=higher)
