@@ -63,7 +63,8 @@ def raise_pot_cap(pot: Pot, cap: Number, reason: str) -> Pot:
         raise RefusedError(
             f"pot {pot.name!r} was opened with the ceiling {pots.shown(pot.ceiling)}, of which "
             f"{pots.shown(pot.reissue)} is kept for reissues; {pots.shown(higher)} lies above the rest. "
-            "Both were fixed before any answer was seen",
+            "Both were "
+            "fixed before any answer was seen",
             rule=PrivacyRule.CEILING,
         )
     return replace(pot, cap=higher)
