@@ -1,0 +1,85 @@
+"""The documentation as a site: every page can be reached, and every formula is shown as one."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import markdown
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+PAGES = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+WITH_FORMULAS = [page for page in PAGES if re.search(r"\$\S", (DOCS / page).read_text())]
+
+
+def list_nav(entry: Any) -> Iterator[str]:
+    """The pages of a navigation, in its order."""
+    if isinstance(entry, str):
+        yield entry
+    else:
+        for child in entry.values() if isinstance(entry, dict) else entry:
+            yield from list_nav(child)
+
+
+def test_every_page_is_in_the_navigation_once():
+    assert sorted(list_nav(SITE["nav"])) == PAGES
+
+
+def load_hook() -> ModuleType:
+    (file,) = SITE["hooks"]
+    spec = importlib.util.spec_from_file_location("render_math", ROOT / file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+HOOK = load_hook()
+
+
+def convert_text(text: str) -> str:
+    """A page's HTML, made with the extensions and the hook of the site."""
+    names: list[str] = []
+    settings: dict[str, Any] = {}
+    for extension in SITE["markdown_extensions"]:
+        named = {extension: {}} if isinstance(extension, str) else extension
+        names.extend(named)
+        settings.update(named)
+    return str(HOOK.on_page_content(markdown.markdown(text, extensions=names, extension_configs=settings)))
+
+
+def find_raw_formulas(html: str) -> list[str]:
+    """LaTeX in the text that a reader sees, and in formulas: a command that was not understood."""
+    formulas = re.findall(r"<math.*?</math>", html, re.DOTALL)
+    misread = [formula for formula in formulas if "\\" in re.sub(r'title="[^"]*"', "", formula)]
+    text = re.sub(r"<(math|code|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
+    return misread + re.findall(r"\$[^$]*\$|\$\\\w+|\\[(\[]", re.sub(r"<[^>]*>", "", text))
+
+
+def test_proofs_have_formulas():
+    assert sum(page.startswith("proofs/") for page in WITH_FORMULAS) >= 4
+
+
+@pytest.mark.parametrize("page", WITH_FORMULAS)
+def test_no_formula_of_a_page_is_left_as_latex(page):
+    html = convert_text((DOCS / page).read_text())
+    assert find_raw_formulas(html) == []
+
+
+@pytest.mark.parametrize("text", [r"so $\arg r$ is", "half = $ x$ of", r"an open $\frac12"])
+def test_a_formula_that_cannot_be_shown_is_noticed(text):
+    assert find_raw_formulas(convert_text(text)) != []
+
+
+def test_a_formula_is_mathml_with_letters_that_browsers_show():
+    html = convert_text(r"in $\mathbb R^2$, $$\mathbb E\,x \le \mathbf 1$$")
+    assert html.count("<math") == 2 and "ℝ" in html and "𝔼" in html and "𝟏" in html
+    assert "mathvariant" not in html and r'title="\mathbb R^2"' in html
