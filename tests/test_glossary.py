@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.signatures import find_object
+
 PAGE = Path(__file__).parents[1] / "docs" / "glossary.md"
-ENTRY = re.compile(r"^- \*\*(?P<word>[^*]+)\*\*: (?P<meaning>.*?)(?=^- |^## |\Z)", re.DOTALL | re.MULTILINE)
+ENTRY = re.compile(
+    r"^- \*\*(?P<word>[^*]+)\*\*: (?P<meaning>.*?)(?=^- |^## |\Z)",
+    re.DOTALL | re.MULTILINE,
+)
 ENTRIES = [(match["word"], match["meaning"]) for match in ENTRY.finditer(PAGE.read_text())]
-
-
-def find_code(name: str) -> object:
-    """The module, or the attribute of a module, that a dotted name means."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        module, _, attribute = name.rpartition(".")
-        return getattr(importlib.import_module(module), attribute)
 
 
 def test_a_word_has_one_entry():
@@ -33,9 +28,9 @@ def test_an_entry_names_code_that_exists(word, meaning):
     names = re.findall(r"`(dither\.[\w.]+)`", meaning)
     assert names, f"say where {word} lives"
     for name in names:
-        find_code(name)
+        find_object(name)
 
 
 def test_a_name_that_is_nowhere_is_noticed():
     with pytest.raises((ModuleNotFoundError, AttributeError)):
-        find_code("dither.catalog.model.Nothing")
+        find_object("dither.catalog.model.Nothing")

@@ -53,7 +53,8 @@ def convert_text(text: str) -> str:
         named = {extension: {}} if isinstance(extension, str) else extension
         names.extend(named)
         settings.update(named)
-    return str(HOOK.on_page_content(markdown.markdown(text, extensions=names, extension_configs=settings)))
+    html = markdown.markdown(text, extensions=names, extension_configs=settings)
+    return str(HOOK.on_page_content(html))
 
 
 def find_raw_formulas(html: str) -> list[str]:
