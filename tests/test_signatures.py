@@ -18,7 +18,16 @@ from tests.signatures import BLOCK, list_objects, rewrite_signatures
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if BLOCK.search(page.read_text())]
 MODULES = ["builder", "steward", "accounting", "mechanisms", "local", "audit", "privacy.noise"]
-SESSION = set("connect Connection Result Preview Explanation Budget History Suggestion".split())
+SESSION = {
+    "Budget",
+    "Connection",
+    "Explanation",
+    "History",
+    "Preview",
+    "Result",
+    "Suggestion",
+    "connect",
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
