@@ -11,7 +11,7 @@ from tests.signatures import find_object
 
 PAGE = Path(__file__).parents[1] / "docs" / "glossary.md"
 ENTRY = re.compile(
-    r"^- \*\*(?P<word>[^*]+)\*\*: (?P<meaning>.*?)(?=^- |^## |\Z)",
+    r"^- \*\*(?P<word>[^*]+)\*\*(?:, or \*\w+\* for short)?: (?P<meaning>.*?)(?=^- |^## |\Z)",
     re.DOTALL | re.MULTILINE,
 )
 ENTRIES = [(match["word"], match["meaning"]) for match in ENTRY.finditer(PAGE.read_text())]
