@@ -21,6 +21,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:\s]+\.(?:md|svg|png))(?:#[^)]*)?\)")
 TEST_FILE = re.compile(r"\b(tests/[\w/]+\.py|test_\w+\.py)\b")
+SOURCE_FILE = re.compile(r"`((?:[\w-]+/)*\w+\.py)`")
 TEST = re.compile(r"(tests/[\w/]+\.py)::(?:\w+::)?(\w+)")
 
 
@@ -90,6 +91,18 @@ def test_every_test_that_a_page_names_exists(page):
         assert paths and all(path.exists() for path in paths), file
     for file, function in TEST.findall(text):
         assert function in find_functions(file), f"{file}::{function}"
+
+
+@cache
+def list_source_files() -> tuple[str, ...]:
+    folders = ("src", "tests", "bench", "examples", "docs")
+    return tuple(f"/{path}" for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_of_code_that_a_page_names_exists(page):
+    names = SOURCE_FILE.findall(page.read_text())
+    assert [name for name in names if not any(path.endswith(f"/{name}") for path in list_source_files())] == []
 
 
 @cache
