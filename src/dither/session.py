@@ -107,7 +107,7 @@ class Connection:
         `within=50` in place of a price finds the least price whose half-widths are at most 50 (or one for each column:
         `within={"n": 50}`). `group_size` is a number of rows for which averages, ratios and relative errors are shown.
         """
-        asked = read_question(
+        question = read_question(
             sql,
             epsilon=epsilon,
             rho=rho,
@@ -118,7 +118,7 @@ class Connection:
             weights=weights,
             max_groups=max_groups,
         )
-        return self._preview(asked)[1]
+        return self._preview(question)[1]
 
     def explain(
         self,
@@ -134,7 +134,7 @@ class Connection:
         max_groups: int | None = None,
     ) -> Explanation:
         """EXPLAIN PRIVACY: plan, stability, sensitivity, mechanisms, scales, shares, price, errors. Reads no data."""
-        asked = read_question(
+        question = read_question(
             strip_explain_prefix(read_text(sql)) or sql,
             epsilon=epsilon,
             rho=rho,
@@ -145,8 +145,8 @@ class Connection:
             weights=weights,
             max_groups=max_groups,
         )
-        offered, shown = self._preview(asked)
-        return explain(asked.sql, offered.recipe, offered.priced, shown, self._kernel.at.analyses)
+        offered, shown = self._preview(question)
+        return explain(question.sql, offered.recipe, offered.priced, shown, self._kernel.at.analyses)
 
     def sql(
         self,
@@ -180,7 +180,7 @@ class Connection:
             shared: dict[str, Any] = {"group_size": group_size, "quantile_intervals": quantile_intervals}
             shared |= {"weights": weights, "max_groups": max_groups}
             return self.explain(sql, epsilon=epsilon, rho=rho, confidence=confidence, **shared)
-        asked = read_question(
+        question = read_question(
             sql,
             epsilon=epsilon,
             rho=rho,
@@ -191,8 +191,8 @@ class Connection:
             max_groups=max_groups,
         )
         view = self._view()
-        bound = self._bind(asked)
-        offered = self._offer(bound, asked, read_price(asked, bound.dialect), view)
+        bound = self._bind(question)
+        offered = self._offer(bound, question, read_price(question, bound.dialect), view)
         _check_delta(bound.dialect, offered.priced)
         request = offered.priced.request
         release = self._rehearse(request) if dry_run else self._release(offered.priced, fresh)
@@ -253,10 +253,10 @@ class Connection:
         max_groups: int | None = None,
     ) -> Request:
         """The request that a question makes at a price."""
-        asked = read_question(sql, epsilon=epsilon, rho=rho, weights=weights, max_groups=max_groups)
+        question = read_question(sql, epsilon=epsilon, rho=rho, weights=weights, max_groups=max_groups)
         view = self._view()
-        bound = self._bind(asked)
-        return self._offer(bound, asked, read_price(asked, bound.dialect), view).priced.request
+        bound = self._bind(question)
+        return self._offer(bound, question, read_price(question, bound.dialect), view).priced.request
 
     def _certificate(self, release: Release, recipe: Recipe, steps: tuple[str, ...], commitment: str) -> dict[str, Any]:
         """What was promised for a release, signed with the dataset's key."""
@@ -265,9 +265,9 @@ class Connection:
         ledger = self._reports
         budget = self.budget()
         standing = {pot.name: pot for pot in budget.pots}
-        way = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
+        pot_path = tuple(standing[pot.name] for pot in ledger.path(release.priced.request.pot))
         limits = [limit for atom in recipe.atoms for limit in atom.limits]
-        body = write_body(release, recipe.sql, limits, way, ledger.incidents(), steps, budget.person(), commitment)
+        body = write_body(release, recipe.sql, limits, pot_path, ledger.incidents(), steps, budget.person(), commitment)
         return sign(body, ensure_signing_key(self._place))
 
     # -- the line of a question -----------------------------------------------------------------------------------
@@ -282,22 +282,22 @@ class Connection:
         self._check_catalog()
         return view
 
-    def _bind(self, asked: Asked) -> Bound:
+    def _bind(self, question: Asked) -> Bound:
         """The bound question; one that was bound before stands while the version does."""
-        key = ("bound", asked.sql, type(asked.max_groups), asked.max_groups, self._kernel.at.number)
+        key = ("bound", question.sql, type(question.max_groups), question.max_groups, self._kernel.at.number)
         bound: Bound | None = self._remembered.get(key)
         if bound is None:
-            bound = bind_question(asked, key, self._kernel.catalog, self._facts)
+            bound = bind_question(question, key, self._kernel.catalog, self._facts)
             self._remember(key, bound)
         return bound
 
-    def _offer(self, bound: Bound, asked: Asked, price: Price, view: LedgerView) -> Offered:
+    def _offer(self, bound: Bound, question: Asked, price: Price, view: LedgerView) -> Offered:
         """The offer for a bound question; one made before stands while the terms of the pot do."""
-        weights = check_weights(asked.weights, bound.recipe)
-        key = ("offered", bound.key, price, tuple(weights.items()), asked.ends)
+        weights = check_weights(question.weights, bound.recipe)
+        key = ("offered", bound.key, price, tuple(weights.items()), question.ends)
         offered: Offered | None = self._remembered.get(key)
         if offered is None or offered.priced.view.path != view.path:
-            offered = choose_mechanisms(self._kernel, view, bound.recipe, price, self._pot, weights, asked.ends)
+            offered = choose_mechanisms(self._kernel, view, bound.recipe, price, self._pot, weights, question.ends)
             self._remember(key, offered)
         return offered
 
@@ -306,28 +306,28 @@ class Connection:
             self._remembered.clear()
         self._remembered[key] = value
 
-    def _preview(self, asked: Asked) -> tuple[Offered, Preview]:
+    def _preview(self, question: Asked) -> tuple[Offered, Preview]:
         view = self._view()
-        bound = self._bind(asked)
+        bound = self._bind(question)
         ledger = self._reports
         pot = next((pot for pot in ledger.pots(under_way=False) if pot.name == self._pot), None)
         wanted = None
-        if asked.within is None:
-            price = read_price(asked, bound.dialect)
+        if question.within is None:
+            price = read_price(question, bound.dialect)
         else:
-            wanted = read_widths(asked.within, bound.recipe, asked.group_size)
-            price = self._find_least_price(bound, asked, wanted, view, pot)
-        offered = self._offer(bound, asked, price, view)
-        terms = self._terms(offered.bands, asked)
+            wanted = read_widths(question.within, bound.recipe, question.group_size)
+            price = self._find_least_price(bound, question, wanted, view, pot)
+        offered = self._offer(bound, question, price, view)
+        terms = self._terms(offered.bands, question)
         stored = pot is not None and ledger.has_answer(offered.priced.key)
         quote = _quote(pot, offered.priced)
         return offered, make_preview(offered.priced, offered.recipe, terms, pot, quote, stored, wanted)
 
-    def _terms(self, bands: Bands, asked: Asked) -> Terms:
-        return Terms(asked.level, self._kernel.at.analyses, asked.group_size, bands)
+    def _terms(self, bands: Bands, question: Asked) -> Terms:
+        return Terms(question.level, self._kernel.at.analyses, question.group_size, bands)
 
     def _find_least_price(
-        self, bound: Bound, asked: Asked, wanted: dict[str, float], view: LedgerView, pot: Pot | None
+        self, bound: Bound, question: Asked, wanted: dict[str, float], view: LedgerView, pot: Pot | None
     ) -> Price:
         """The least price that meets the wish, in the pot's own measure."""
         in_rho = pot is not None and pot.rule == "zcdp"
@@ -335,15 +335,15 @@ class Connection:
         def make_price(value: Fraction) -> Price:
             return Price(None, value) if in_rho else Price(value, None)
 
-        self._offer(bound, asked, make_price(Fraction(1)), view)  # what is refused is refused at any price
+        self._offer(bound, question, make_price(Fraction(1)), view)  # what is refused is refused at any price
 
         def meets(value: Fraction) -> bool:
             try:
-                offered = self._offer(bound, asked, make_price(value), view)
+                offered = self._offer(bound, question, make_price(value), view)
             except ParameterError:  # more noise than can be drawn
                 return False
             mechanisms = [step.mechanism for step in offered.priced.steps]
-            columns = list_preview_columns(offered.recipe, mechanisms, self._terms(offered.bands, asked))
+            columns = list_preview_columns(offered.recipe, mechanisms, self._terms(offered.bands, question))
             return meets_widths(columns, wanted)
 
         return make_price(find_least_price(meets))
@@ -371,7 +371,7 @@ class Connection:
 
     def _info(self, release: Release, recipe: Recipe) -> dict[str, Any]:
         catalog, price = release.at.catalog, release.priced.request.price
-        asked = release.priced.request.pot
+        pot_name = release.priced.request.pot
         path = release.priced.view.path  # only a dry run can have no pot
         pot = path[0] if path else None
         return {
@@ -386,7 +386,7 @@ class Connection:
             "context": release.at.context,
             "mode": "embedded",
             "principal": getpass.getuser(),
-            "pot": asked,
+            "pot": pot_name,
             "rule": "none" if pot is None else pot.rule,
             "measure": price.name if pot is None else pot.filter.measure,
             "unit": catalog.unit.label,
