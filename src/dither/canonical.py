@@ -174,7 +174,7 @@ def is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, str):
@@ -186,15 +186,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise TypeError("canonical JSON has text keys only")
-        return {key: _plain(member) for key, member in value.items()}
+        return {key: _to_plain(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(member) for member in value]
+        return [_to_plain(member) for member in value]
     raise TypeError(f"canonical JSON holds no {type(value).__name__}: use integers, fractions, text, lists and dicts")
 
 
 def dumps(value: Any) -> str:
     """Canonical JSON text of a tree of dicts, lists, text, integers, booleans, None and fractions."""
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json.dumps(_to_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(value: Any) -> str:

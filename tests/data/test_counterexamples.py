@@ -119,7 +119,7 @@ class TestOwnersNeverMeet:
         given = {"within": hospital.raws([VICTIM, *PEOPLE], MINE + VISITS, items)}
         query = Cells(a.Join(Scan("visits"), Scan("items"), (("visit", "visit"),), "inner"), (), (Count(),))
         neighbours_agree(query, **given)
-        monkeypatch.setattr(analysis, "_matches", lambda *_: 1)
+        monkeypatch.setattr(analysis, "_count_matches", lambda *_: 1)
         caught(query, **given)
 
     TWO_PARTS = hospital.CATALOG.replace("unique: [[visit]]", "unique: [[visit], [score, urgent]]")
@@ -164,7 +164,7 @@ class TestOwnersNeverMeet:
                 check_claim(query, measured(one, query), measured(two, query), facts, one.facts)
 
         agree()
-        monkeypatch.setattr(analysis, "_matches", lambda *_: 1)  # the key's names are there, its values are not
+        monkeypatch.setattr(analysis, "_count_matches", lambda *_: 1)  # the key's names are there, its values are not
         with pytest.raises(AssertionError):
             agree()
 

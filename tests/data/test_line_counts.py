@@ -17,9 +17,9 @@ def test_pieces_count_what_a_reader_of_lines_counts(tmp_path, monkeypatch, size)
         content = b"".join(draw.choices([b"\n", b"\r\n", b"a", b"b,c"], k=draw.randrange(9)))
         file.write_bytes(content)
         lines = content.splitlines()
-        assert sources._lines(file, blank=True) == len(lines)
-        assert sources._lines(file, blank=False) == sum(1 for line in lines if line)
-        assert sources._returns_alone(file) == 0
+        assert sources._count_lines(file, blank=True) == len(lines)
+        assert sources._count_lines(file, blank=False) == sum(1 for line in lines if line)
+        assert sources._count_lone_returns(file) == 0
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1 << 24])
@@ -27,4 +27,4 @@ def test_returns_inside_a_line_are_seen_wherever_a_piece_ends(tmp_path, monkeypa
     monkeypatch.setattr(sources, "_CHUNK_BYTES", size)
     for content in (b"a\rb\n", b"\r", b"a\n\r", b"ab\r\r\n", b"a\r\nb\rc\r\n"):
         (tmp_path / "t.csv").write_bytes(content)
-        assert sources._returns_alone(tmp_path / "t.csv") > 0
+        assert sources._count_lone_returns(tmp_path / "t.csv") > 0

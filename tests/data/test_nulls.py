@@ -100,7 +100,7 @@ def test_there_is_room_for_the_integer_after_the_last(high):
     ("name", "where", "what", "bug"),
     [
         ("sums", aggregates, "null_flag", lambda sql, domain: "0"),
-        ("union", union_all, "recoded", lambda sql, domain, null: sql),
+        ("union", union_all, "recode_null", lambda sql, domain, null: sql),
         ("own join", join, "engine_null", lambda sql, domain: sql),
         ("join", join, "from_engine_null", lambda sql, domain: sql),
         ("most", aggregates, "holds_null", lambda domain: False),

@@ -15,7 +15,7 @@ from dither.catalog.owners import owner_names
 from dither.cli.main import app
 from dither.data.register import limits, owners, registration
 from dither.data.register.connections import CANNOT_ENCRYPT
-from dither.data.register.registration import RegistrationError, stages, write_copy_and_facts
+from dither.data.register.registration import RegistrationError, list_stages, write_copy_and_facts
 from dither.plan.algebra import Cells, Count, Join, Named, PerUnit, Scan
 from tests.datasets import clinic, hospital, shop
 from tests.neighbours import check_rows, measured
@@ -158,7 +158,7 @@ class TestProgress:
         for table in facts.tables:
             hospital.write_csv(tmp_path / table.source_name, table.column_names, hospital.raws()[table.name])
         write_copy_and_facts(facts, tmp_path, hospital.KEY, tmp_path / "d.duckdb", tmp_path / "s", told.append)
-        assert told == stages(facts)
+        assert told == list_stages(facts)
         assert len(told) == 5 * 3 + 2 + 1  # reading, repairing, writing of five tables; two owner maps; the file
 
     def test_the_engine_says_how_far_it_is(self):
@@ -173,7 +173,7 @@ class TestProgress:
             if len(shares) > 1:
                 enough.set()
 
-        with registration._watched(Engine(), share):
+        with registration._watch_progress(Engine(), share):
             assert enough.wait(60)
         assert shares[0] == 0.25 and all(0 <= each <= 1 for each in shares)
 
@@ -214,7 +214,7 @@ def test_rows_that_share_the_prefix_of_their_digests_are_ordered_by_the_whole(tm
     monkeypatch.setattr(limits, "PREFIX", "CAST(left(dither_digest, 1) < '8' AS UBIGINT)")
     assert clinic.registered_rows(tmp_path / "b", rows) == honest
     monkeypatch.setattr(limits, "TIE", "another message")  # not asked for again: the tie shows
-    monkeypatch.setattr(limits, "_ranked", lambda sql, parts, order: (
+    monkeypatch.setattr(limits, "_rank_rows", lambda sql, parts, order: (
         f"SELECT *, row_number() OVER (PARTITION BY {', '.join(parts)} ORDER BY {order}) AS dither_rank FROM ({sql})"
     ))  # fmt: skip
     assert clinic.registered_rows(tmp_path / "c", rows) != honest

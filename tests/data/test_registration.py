@@ -61,9 +61,9 @@ class TestOwnersRowsDependOnNobodyElse:
         assert last.fetchall() == kept
 
     def test_planted_bug_rank_by_position_is_caught(self, tmp_path, monkeypatch):
-        honest = limits.limited_rows
+        honest = limits.limit_rows_sql
         swap = ("AS dither_n FROM (SELECT *", "AS dither_n, position FROM (SELECT *, rowid AS position")
-        monkeypatch.setattr(registration, "limited_rows", lambda *given: honest(*given).replace(*swap))
+        monkeypatch.setattr(registration, "limit_rows_sql", lambda *given: honest(*given).replace(*swap))
         monkeypatch.setattr(limits, "digest", lambda columns: "lpad(CAST(position AS VARCHAR), 12, '0')")
         with pytest.raises(AssertionError):
             self.test_in_any_order(tmp_path)
@@ -91,7 +91,7 @@ def test_unique_keys_are_made_unique_per_owner_and_never_across_owners(tmp_path)
 
 def test_fields_of_the_digest_cannot_run_into_each_other(tmp_path):
     """'ab' + 'c' and 'a' + 'bc', NULL and '-': different rows have different digests."""
-    sql = limits.limited_rows(clinic.catalog(), clinic.catalog().table("visits"), "SELECT 1")
+    sql = limits.limit_rows_sql(clinic.catalog(), clinic.catalog().table("visits"), "SELECT 1")
     assert "strlen" in sql and "concat_ws" not in sql and "rowid" not in sql
 
 

@@ -56,6 +56,6 @@ def test_a_line_end_cut_in_two_by_the_reader_is_one(tmp_path):
     path = tmp_path / "big.csv"
     for moved in range(3):
         path.write_bytes(b"x" * ((1 << 24) - moved) + b"\r\n" + b"y\r\n")
-        assert sources._returns_alone(path) == 0
+        assert sources._count_lone_returns(path) == 0
         path.write_bytes(b"x" * ((1 << 24) - moved) + b"\ry\r")
-        assert sources._returns_alone(path) == 2
+        assert sources._count_lone_returns(path) == 2

@@ -7,7 +7,7 @@ from fractions import Fraction as F
 import pytest
 
 from dither.data.lower import cells
-from dither.data.lower.shifted import unshifted
+from dither.data.lower.shifted import remove_shifts
 from dither.plan.algebra import (
     Call,
     Cells,
@@ -68,10 +68,10 @@ def test_the_numbers_are_those_of_the_oracle(sizes, name):
 
 def test_only_columns_without_nulls_that_are_summed_alone_are_moved():
     for query in SHIFTED.values():
-        assert unshifted(query, analyse(query.plan, hospital.catalog()))[1]
+        assert remove_shifts(query, analyse(query.plan, hospital.catalog()))[1]
     for query in AS_IT_IS.values():
         rows = analyse(query.plan, hospital.catalog())
-        assert unshifted(query, rows) == (rows, {})
+        assert remove_shifts(query, rows) == (rows, {})
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_slips_are_caught(monkeypatch, query, shift):
     base = {"patients": SALARY, "visits": COST}[query.plan.source.table]
     plain = Project(query.plan.source, (*query.plan.columns[:-1], Named("x", base)))
     rows = analyse(plain, hospital.catalog())
-    monkeypatch.setattr(cells, "unshifted", lambda *_: (rows, {"x": shift}))
+    monkeypatch.setattr(cells, "remove_shifts", lambda *_: (rows, {"x": shift}))
     with hospital.registered(hospital.raws(PEOPLE, VISITS)) as both, pytest.raises(AssertionError):
         measured(both, query)

@@ -111,7 +111,7 @@ def test_a_connection_is_kept_with_its_statements_and_one_that_failed_is_not(
     con.sql(COUNT, epsilon="0.1", fresh=True)
     ((number, kept),) = con._kernel._idle
     with monkeypatch.context() as patched:
-        patched.setattr(Measurer, "_sql", lambda *_: pytest.fail("lowered again"))
+        patched.setattr(Measurer, "_write_sql", lambda *_: pytest.fail("lowered again"))
         con.sql(COUNT, epsilon="0.1", fresh=True)
     assert con._kernel._idle == [(number, kept)] and number == 1
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from dither.accounting.bounds import Bounds
 from dither.accounting.curves import epsilon as curve_epsilon
-from dither.accounting.planning import MOST_STEPS, largest_count, smallest
+from dither.accounting.planning import MOST_STEPS, find_largest_count, find_smallest
 from dither.canonical import Number, exact, positive, quote
 from dither.errors import ParameterError
 from dither.given_numbers import as_float
@@ -81,11 +81,11 @@ def calibrate(
     goal = None if epsilon is None else positive(epsilon, "epsilon")
 
     def build(scale: Fraction, rate: Fraction, count: int) -> ls.Loss:
-        step_loss = _step(noise, scale, norm, rate, neighbours, unit)
+        step_loss = _build_step(noise, scale, norm, rate, neighbours, unit)
         step_loss = step_loss if rate == 1 else ls.PoissonSampled(rate, step_loss)
         return step_loss if count == 1 else step_loss * count
 
-    def spends(loss: ls.Loss) -> bool:
+    def fits_budget(loss: ls.Loss) -> bool:
         assert goal is not None
         return curve_epsilon(loss, target).upper <= goal
 
@@ -93,18 +93,20 @@ def calibrate(
     rate = Fraction(1) if q is None else positive(q, "q")
     count = 1 if steps is None else int(steps)
     if sigma is None:
-        scale = smallest(lambda x: spends(build(x, rate, count)), norm)
+        scale = find_smallest(lambda x: fits_budget(build(x, rate, count)), norm)
         if target == 0 and goal is not None and "laplace" in noise and rate == 1:
             scale = count * norm / goal  # the sum of pure epsilons is exact
     elif steps is None:
-        count = largest_count(lambda k: spends(build(scale, rate, k)), _clt_steps(scale / norm, rate, goal, target))
+        count = find_largest_count(
+            lambda k: fits_budget(build(scale, rate, k)), _clt_steps(scale / norm, rate, goal, target)
+        )
     elif q is None:
-        rate = _rate(lambda x: spends(build(scale, x, count)))
+        rate = _find_rate(lambda x: fits_budget(build(scale, x, count)))
     loss = build(scale, rate, count)
     return CalibrationPlan(missing[0], scale, rate, count, target, curve_epsilon(loss, target), loss)
 
 
-def _step(
+def _build_step(
     noise: Noise, scale: Fraction, norm: Fraction, rate: Fraction, neighbours: ls.Neighbours, unit: str
 ) -> ls.Loss:
     if noise == "gaussian" and rate < 1 and neighbours == "replace":
@@ -119,10 +121,10 @@ def _step(
     return kind(scale, int(norm), neighbours=neighbours, unit=unit)
 
 
-def _rate(fits: Callable[[Fraction], bool]) -> Fraction:
+def _find_rate(fits: Callable[[Fraction], bool]) -> Fraction:
     if fits(Fraction(1)):
         return Fraction(1)
-    return 1 / smallest(lambda x: x >= 1 and fits(1 / x), Fraction(2))
+    return 1 / find_smallest(lambda x: x >= 1 and fits(1 / x), Fraction(2))
 
 
 def _clt_steps(noise: Fraction, rate: Fraction, goal: Fraction | None, target: Fraction) -> int:

@@ -45,7 +45,7 @@ def _cumulants(factors: Sequence[Factor], c: float) -> tuple[float, float, float
     return level, first, second if second > 0 else 1e-12
 
 
-def _log_uppers(factors: Sequence[Factor], real_parts: Sequence[float]) -> Real:
+def _bound_logs(factors: Sequence[Factor], real_parts: Sequence[float]) -> Real:
     """Proved upper bounds on log M at several c."""
     total = np.zeros(len(real_parts))
     for factor in factors:
@@ -82,7 +82,7 @@ class _Saddle(NamedTuple):
     epsilon: float
 
 
-def _saddle(factors: Sequence[Factor], log_delta: float | None, epsilon: float | None) -> _Saddle:
+def _find_saddle(factors: Sequence[Factor], log_delta: float | None, epsilon: float | None) -> _Saddle:
     """A c on the grid, near the saddle of the integrand for the delta or the epsilon asked for; and that epsilon."""
 
     def away(index: int) -> tuple[float, float]:
@@ -155,8 +155,8 @@ class Contour:
     @staticmethod
     def build(factors: Sequence[Factor], log_delta: float | None = None, epsilon: float | None = None) -> Contour:
         """Nodes for the epsilon at which delta = exp(log_delta), or for the delta at `epsilon`."""
-        factors = gathered(factors)
-        c, near_epsilon = _saddle(factors, log_delta, epsilon)
+        factors = group_sampled(factors)
+        c, near_epsilon = _find_saddle(factors, log_delta, epsilon)
         level, _, second = _cumulants(factors, c)
         least = min(0.7 / math.sqrt(second), 50.0)
         if c < least:
@@ -168,9 +168,9 @@ class Contour:
             log_delta = (
                 level - c * near_epsilon - math.log(c * (c + 1)) - 0.5 * math.log1p(2 * math.pi * second * c * c)
             )
-        chernoff = _chernoff(factors, c)
+        chernoff = _bound_by_chernoff(factors, c)
         step = _step(c, near_epsilon, log_delta, chernoff)
-        reach, truncation = _reach(factors, c, step, near_epsilon, level, log_delta)
+        reach, truncation = _find_reach(factors, c, step, near_epsilon, level, log_delta)
         count = math.ceil(reach / step)
         nodes = np.arange(count + 1, dtype=np.float64) * step
         s: Complex = np.asarray(c + 1j * nodes, dtype=np.complex128)
@@ -181,7 +181,9 @@ class Contour:
             value, error = factor.log_mgf(c, nodes, tolerance)
             errors = errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
             logs = logs + value
-        return _contour(c, step, near_epsilon, nodes, 1 / (s * (s + 1)), logs, errors, truncation, tolerance, chernoff)
+        return _build_contour(
+            c, step, near_epsilon, nodes, 1 / (s * (s + 1)), logs, errors, truncation, tolerance, chernoff
+        )
 
     def extended(self, factors: Sequence[Factor], near_epsilon: float) -> Contour:
         """The same nodes with more events, for epsilons around `near_epsilon`.
@@ -194,19 +196,19 @@ class Contour:
         errors = self.errors
         beyond = np.array([level for _, level in sharpest])
         real_parts = [other for other, _ in sharpest]
-        for factor in gathered(factors):
+        for factor in group_sampled(factors):
             if isinstance(factor, SampledGroup):
                 value, error, levels = factor.log_mgf_and_levels(self.c, self.nodes, self.tolerance, real_parts)
             else:
                 value, error = factor.log_mgf(self.c, self.nodes, self.tolerance)
-                levels = _log_uppers([factor], real_parts)
+                levels = _bound_logs([factor], real_parts)
             errors = errors + error + 2 * UNIT * (np.abs(logs) + np.abs(value))
             logs = logs + value
             beyond = beyond + levels + 2 * UNIT * (np.abs(beyond) + np.abs(levels))
         if not np.all(beyond < math.inf):
             raise OutOfReach
         chernoff = tuple(zip(real_parts, beyond.tolist(), strict=True))
-        return _contour(
+        return _build_contour(
             self.c,
             self.step,
             near_epsilon,
@@ -248,7 +250,7 @@ class Contour:
         return math.exp(min(700.0, _log_alias(self.aliases, epsilon))) * (1 + 1e-9)
 
 
-def _contour(
+def _build_contour(
     c: float,
     step: float,
     near_epsilon: float,
@@ -302,13 +304,13 @@ def _log_alias(aliases: _Aliases, epsilon: float) -> float:
     return top + math.log1p(math.exp(min(below, above) - top)) if math.isfinite(top) else top
 
 
-def _chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float, float], ...]:
+def _bound_by_chernoff(factors: Sequence[Factor], c: float) -> tuple[tuple[float, float], ...]:
     """(c', log M(c') + log payoff) for a few c' > c, each proved."""
     points: list[tuple[float, float]] = []
     for ratios in ((1.0, 1.02, 1.06, 1.2, 2.0), (1.02,), (1.06,), (4.0,)):  # 1.0 is for the decay at c, asked for next
         real_parts = [ratio * c for ratio in ratios]
         try:
-            levels = _log_uppers(factors, real_parts)
+            levels = _bound_logs(factors, real_parts)
         except OutOfReach:
             continue
         points += [
@@ -330,33 +332,33 @@ def _step(c: float, epsilon: float, log_delta: float, chernoff: tuple[tuple[floa
     raise OutOfReach
 
 
-def _reach(
+def _find_reach(
     factors: Sequence[Factor], c: float, step: float, epsilon: float, level: float, log_delta: float
 ) -> tuple[float, float]:
     """Where to stop, and the proved size of what is left out, relative to M(c) e^{-c eps} (T1)."""
     wanted = log_delta - (level - c * epsilon) + math.log(_GOAL) + math.log(math.pi)
 
-    def left_out(y: float) -> float:
+    def bound_rest(y: float) -> float:
         return sum(factor.decay(c, y) for factor in factors) - math.log(max(y - step, step / 2))
 
     low, high = step, 4 * step
-    while left_out(high) > wanted:
+    while bound_rest(high) > wanted:
         low, high = high, high * 2
         if high > _MOST_NODES * step:
             raise OutOfReach
     while high / low > 1.12:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if left_out(middle) > wanted else (low, middle)
-    return high, math.exp(left_out(high)) / math.pi * (1 + 1e-9)
+        low, high = (middle, high) if bound_rest(middle) > wanted else (low, middle)
+    return high, math.exp(bound_rest(high)) / math.pi * (1 + 1e-9)
 
 
 def find_saddle_epsilon(factors: Sequence[Factor], log_delta: float) -> tuple[float, float]:
     """Roughly the epsilon at delta = exp(log_delta) and the slope of log delta there; proves nothing."""
-    c, epsilon = _saddle(gathered(factors), log_delta, None)
+    c, epsilon = _find_saddle(group_sampled(factors), log_delta, None)
     return max(1e-3, epsilon), -c
 
 
-def gathered(factors: Sequence[Factor]) -> list[Factor]:
+def group_sampled(factors: Sequence[Factor]) -> list[Factor]:
     """The same factors, the sampled Gaussians put together."""
     sampled = [factor for factor in factors if isinstance(factor, SampledGaussianFactor)]
     rest = [factor for factor in factors if not isinstance(factor, SampledGaussianFactor)]

@@ -27,21 +27,21 @@ def invert(
     """
     brackets: dict[float, Bounds] = {}
 
-    def once(point: float) -> Bounds:
+    def read_bracket(point: float) -> Bounds:
         if point not in brackets:
             brackets[point] = curve(point)
         return brackets[point]
 
-    if not certain and once(0.0).upper <= target:
+    if not certain and read_bracket(0.0).upper <= target:
         return Bounds(0.0, 0.0), slope
-    upper, slope = _crossing(once, 1, target, max(guess, 1e-6), slope)
+    upper, slope = _find_crossing(read_bracket, 1, target, max(guess, 1e-6), slope)
     if not math.isfinite(upper):
         return Bounds(0.0, math.inf), slope
-    lower, slope = _crossing(once, 0, target_upper, upper, slope)
+    lower, slope = _find_crossing(read_bracket, 0, target_upper, upper, slope)
     return Bounds(min(upper, lower), upper), slope
 
 
-def _crossing(
+def _find_crossing(
     curve: Callable[[float], Bounds], end: int, target: float, guess: float, slope: float
 ) -> tuple[float, float]:
     """Where the lower (end 0) or upper (end 1) bound of the curve crosses the target, on the safe side; and its slope.
@@ -51,7 +51,7 @@ def _crossing(
     """
     blur = 1e-16
 
-    def height(point: float) -> float:
+    def measure_height(point: float) -> float:
         nonlocal blur
         bounds = curve(point)
         value = bounds[end]
@@ -62,14 +62,14 @@ def _crossing(
     low = 0.0
     high = guess
     tries = 0
-    value = height(high)
+    value = measure_height(high)
     while value > 0:
         # by Newton, and from the fourth step on further and further
         before = value
         tries = tries + 1
         low = high
         high = high + min(0.5 * high + 0.05, -(value + blur) * 2.0 ** max(0, tries - 3) / slope)
-        value = height(high)
+        value = measure_height(high)
         if high > 1e12:
             return (low if end == 0 else math.inf), slope
         if value < before and value > -600:
@@ -83,7 +83,7 @@ def _crossing(
         trial = point - (value + (blur if end == 1 else -blur) / 2) / slope
         if not low < trial < high or step % 6 == 5:
             trial = (low + high) / 2
-        new = height(trial)
+        new = measure_height(trial)
         if new > 0:
             low = trial
         else:

@@ -63,7 +63,7 @@ def read_epsilon(
     target = exact(delta, "delta")
     if not 0 <= target < 1:
         raise ParameterError(f"delta must lie in [0, 1), got {delta}: choose e.g. delta=1e-6, well below 1/n")
-    return _worst(
+    return _find_worst(
         loss,
         direction,
         lambda events, chosen, floor: _solve_epsilon(events, loss.neighbours, target, chosen, engine, floor),
@@ -77,12 +77,12 @@ def read_delta(
     target = exact(epsilon, "epsilon")
     if target < 0:
         raise ParameterError(f"epsilon must not be negative, got {epsilon}")
-    return _worst(
+    return _find_worst(
         loss, direction, lambda events, chosen, _: _solve_delta(events, loss.neighbours, target, chosen, engine)
     )
 
 
-def _worst(
+def _find_worst(
     loss: ls.Loss, direction: Direction | None, ask: Callable[[Workload, Direction, float], Answer]
 ) -> CurveReading:
     """The largest bracket over alternatives and directions; joined last.
@@ -115,7 +115,7 @@ def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
     """Bounds on 1 - prod (1 - delta_j): what is spent whatever epsilon."""
     low = high = 0.0
     for event, count in events.items():
-        if not isinstance(event, _WITH_MASS) or _without_mass(event):
+        if not isinstance(event, _WITH_MASS) or _has_no_mass(event):
             continue
         for side in ("lower", "upper"):
             mass = infinite_mass(event, side)
@@ -133,7 +133,7 @@ def mass_at_infinity(events: Events) -> tuple[Fraction, Fraction]:
     return lower, min(Fraction(1), upper)
 
 
-def _without_mass(event: ls.Loss) -> bool:
+def _has_no_mass(event: ls.Loss) -> bool:
     """Remembered on the (frozen) loss: workloads grow by appending to old ones."""
     is_finite: bool | None = event.__dict__.get("_accounting_finite")
     if is_finite is None:
@@ -141,7 +141,7 @@ def _without_mass(event: ls.Loss) -> bool:
     return is_finite
 
 
-def _pure_sum(events: Events) -> Fraction | None:
+def _sum_pure(events: Events) -> Fraction | None:
     for event in events:
         inner = event.loss if isinstance(event, ls.PoissonSampled) else event
         if isinstance(inner, (ls.Gaussian, ls.GaussianSum)):
@@ -155,7 +155,7 @@ def _pure_sum(events: Events) -> Fraction | None:
     return total
 
 
-def _outward(value: Fraction) -> Bounds:
+def _round_outward(value: Fraction) -> Bounds:
     near = float(value)
     if Fraction(near) == value:
         return Bounds(near, near)
@@ -166,8 +166,8 @@ def _solve_epsilon(
     workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None, floor: float
 ) -> Answer:
     low_mass, high_mass = mass_at_infinity(workload.events)
-    total = _pure_sum(workload.events)
-    ceiling = Bounds(math.inf, math.inf) if total is None or high_mass > target else _outward(total)
+    total = _sum_pure(workload.events)
+    ceiling = Bounds(math.inf, math.inf) if total is None or high_mass > target else _round_outward(total)
     if target == 0 or high_mass >= target:
         if total is not None and high_mass == target == 0:
             return Answer(_sampled_ceiling(workload, ceiling), PURE)
@@ -190,7 +190,7 @@ def _solve_epsilon(
             lower = solve(workload.lower[direction], Target(delta=rest), engine=engine).bounds.lower
         except OutOfReach:
             lower = 0.0
-    if engine is None and (workload.loose or _wide(best.bounds)):
+    if engine is None and (workload.loose or _is_wide(best.bounds)):
         value, _ = conversion_epsilon(
             lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction), log_fraction(rest[0])
         )
@@ -207,7 +207,7 @@ def _solve_epsilon(
     return Answer(Bounds(min(lower, best.bounds.upper), best.bounds.upper), best.engine)
 
 
-def _wide(bounds: Bounds) -> bool:
+def _is_wide(bounds: Bounds) -> bool:
     """Whether another route may beat the engine's upper end."""
     return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
 
@@ -224,7 +224,7 @@ def _solve_delta(
     workload: Workload, neighbours: str, target: Fraction, direction: Direction, engine: str | None
 ) -> Answer:
     low_mass, high_mass = mass_at_infinity(workload.events)
-    total = _pure_sum(workload.events)
+    total = _sum_pure(workload.events)
     best = Answer(Bounds(0.0, 1.0), "none")
     lower = 0.0
     if total is not None and total <= target:
@@ -241,7 +241,7 @@ def _solve_delta(
                 lower = solve(workload.lower[direction], Target(epsilon=target), engine=engine).bounds.lower
             except OutOfReach:
                 lower = 0.0
-        if engine is None and (workload.loose or _wide(best.bounds)):
+        if engine is None and (workload.loose or _is_wide(best.bounds)):
             log_value, _ = conversion_log_delta(
                 lambda alpha: renyi_upper(workload.events, neighbours, alpha, direction), float(target)
             )

@@ -100,7 +100,7 @@ def explain(loss: ls.Loss, delta: Number) -> LossExplanation:
     return LossExplanation(loss, float(target), tuple(rungs), reading.bounds, reading.engine, reading.direction)
 
 
-def _pairs(events: Events) -> list[tuple[float, int]] | None:
+def _list_epsilons(events: Events) -> list[tuple[float, int]] | None:
     pairs = []
     for event, count in events.items():
         epsilon = pure_epsilon(event)
@@ -111,14 +111,14 @@ def _pairs(events: Events) -> list[tuple[float, int]] | None:
 
 
 def _basic(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
-    pairs = _pairs(events)
+    pairs = _list_epsilons(events)
     if pairs is None or mass_at_infinity(events)[1] > target:
         return None
     return math.fsum(epsilon * count for epsilon, count in pairs)
 
 
 def _advanced(loss: ls.Loss, events: Events, target: Fraction) -> float | None:
-    pairs = _pairs(events)
+    pairs = _list_epsilons(events)
     rest = target - mass_at_infinity(events)[1]
     if pairs is None or rest <= 0:
         return None

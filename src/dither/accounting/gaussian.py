@@ -49,7 +49,7 @@ def _delta_mp(mu_squared: Fraction, epsilon: Fraction) -> mpmath.mpf:
         return (mpmath.erfc(a / root2) - mpmath.exp(eps) * mpmath.erfc((a + mu) / root2)) / 2
 
 
-def _outward(value: mpmath.mpf) -> Bounds:
+def _round_outward(value: mpmath.mpf) -> Bounds:
     near = float(value)
     return Bounds(max(0.0, down(near)), min(1.0, max(_SMALLEST, up(near))))
 
@@ -67,7 +67,7 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Bounds:
         mu = math.sqrt(mu_squared)
         a = float(epsilon) / mu - mu / 2
         return Bounds(0.0, min(1.0, math.exp(-a * a / 2) if a > 0 else 1.0) * (1 + 1e-9) if a > 1 else 1.0)
-    return _outward(_delta_mp(mu_squared, epsilon))
+    return _round_outward(_delta_mp(mu_squared, epsilon))
 
 
 def gaussian_epsilon(mu_squared: Fraction, delta: Fraction) -> Bounds:

@@ -73,7 +73,7 @@ class LossGrid:
         return max(0.0, finite)
 
 
-def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: float, side: Side) -> LossGrid:
+def _compose_measures(measures: Sequence[Measure], step: float, c: float, log_delta: float, side: Side) -> LossGrid:
     level = _cumulant(measures, step, c)
     goal = log_delta - 34.0
     # Chernoff bounds on the mass above the window (plain and tilted) and on the tilted mass below it
@@ -95,7 +95,7 @@ def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: floa
     slack = np.zeros(size // 2 + 1)
     cap = np.zeros(size // 2 + 1)
     for measure in measures:
-        transform, error = _transform(measure, step, c, size)
+        transform, error = _transform_measure(measure, step, c, size)
         modulus = np.abs(transform)
         product = product * transform**measure.count
         slack = slack + measure.count * (np.log1p(error / np.maximum(modulus, 1e-300)) + 16 * UNIT)
@@ -132,15 +132,15 @@ def _compose(measures: Sequence[Measure], step: float, c: float, log_delta: floa
     )
 
 
-def _single(measure: Measure) -> Measure:
+def _take_single(measure: Measure) -> Measure:
     return Measure(measure.start, measure.masses, 1)
 
 
-def _transform(measure: Measure, step: float, c: float, size: int) -> tuple[NDArray[np.complex128], float]:
+def _transform_measure(measure: Measure, step: float, c: float, size: int) -> tuple[NDArray[np.complex128], float]:
     """The FFT of one tilted, normalised copy, and a bound on the error of every coefficient."""
     z = (measure.start + np.arange(len(measure.masses))) * step
     logs = np.where(measure.masses > 0, np.log(np.maximum(measure.masses, 1e-320)) + c * z, -1e6)
-    level = _cumulant([_single(measure)], step, c)
+    level = _cumulant([_take_single(measure)], step, c)
     weights = np.exp(logs - level)
     padded = np.zeros(size)
     padded[: len(weights)] = weights
@@ -201,17 +201,17 @@ class GridPair:
         # a narrow cut first; a wide one only where delta turns out to be so small that the cut would show
         edge = _NEAR if log_delta is None else min(FAR, gaussian_edge(laws, log_delta))
         upper = measures(laws, step, "upper", edge)
-        c = _tilt(upper, size, log_delta, epsilon, steepest)
+        c = _find_tilt(upper, size, log_delta, epsilon, steepest)
         if log_delta is None:
             assert epsilon is not None
             log_delta = max(-700.0, _cumulant(upper, size, c) - c * epsilon - 2 * math.log1p(c) - 4.0)
             if gaussian_edge(laws, log_delta) > _NEAR:
                 edge = min(FAR, gaussian_edge(laws, log_delta))
                 upper = measures(laws, step, "upper", edge)
-                c = _tilt(upper, size, None, epsilon, steepest)
+                c = _find_tilt(upper, size, None, epsilon, steepest)
         lower = measures(below or laws, step, "lower", edge)
-        self.upper = _compose(upper, size, c, log_delta, "upper")
-        self.lower = _compose(lower, size, c, log_delta, "lower")
+        self.upper = _compose_measures(upper, size, c, log_delta, "upper")
+        self.lower = _compose_measures(lower, size, c, log_delta, "lower")
         self.c = c
 
     def delta(self, epsilon: float) -> Bounds:
@@ -220,7 +220,7 @@ class GridPair:
         return Bounds(min(self.lower.delta(epsilon), high), high)
 
 
-def _tilt(
+def _find_tilt(
     measures: Sequence[Measure], step: float, log_delta: float | None, epsilon: float | None, steepest: float
 ) -> float:
     def away(c: float) -> float:

@@ -79,7 +79,7 @@ def forget() -> None:
 def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
     """Contours for the factors: one grown from what is kept, if there is one, then one built afresh."""
     for old in reversed(_kept.get(wanted, ())):
-        more = _beyond(factors, old, _MOST_NEW)
+        more = _find_extra(factors, old, _MOST_NEW)
         if more is None:
             continue
         try:
@@ -96,23 +96,23 @@ def contours(factors: Sequence[Factor], wanted: Goal) -> Iterator[Grown]:
     yield Grown(contour, factors, contour.near_epsilon, -contour.c)
 
 
-def below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
+def is_below(factors: Sequence[Factor], wanted: Goal, floor: float) -> bool:
     """Whether delta at `floor` is certainly below the goal, by Chernoff's bound on a contour that is kept (T2, C1)."""
     if wanted.log_delta is None:
         return False
     for old in reversed(_kept.get(wanted, ())):
-        more = _beyond(factors, old, _MOST_BOUNDED)
+        more = _find_extra(factors, old, _MOST_BOUNDED)
         if more is None:
             continue
         simple = [factor for factor in more if isinstance(factor, _Simple)]
         for c, level in old.contour.chernoff if len(simple) == len(more) else ():
-            if _rounded_up(level, sum(factor.level_bound(c) for factor in simple), c * floor) < wanted.log_delta:
+            if _round_up(level, sum(factor.level_bound(c) for factor in simple), c * floor) < wanted.log_delta:
                 return True
         return False
     return False
 
 
-def _beyond(factors: Sequence[Factor], old: Grown, most: int) -> list[Factor] | None:
+def _find_extra(factors: Sequence[Factor], old: Grown, most: int) -> list[Factor] | None:
     """What the factors hold beyond a contour; None if they lack something of it, or have much more."""
     held = len(old.factors)
     if len(factors) >= held and all(map(is_, old.factors, factors)):  # appended to
@@ -122,7 +122,7 @@ def _beyond(factors: Sequence[Factor], old: Grown, most: int) -> list[Factor] | 
     return None if more is None else [*more, *groups.others]
 
 
-def _rounded_up(level: float, more: float, turn: float) -> float:
+def _round_up(level: float, more: float, turn: float) -> float:
     return level + more - turn + 1e-12 * (1 + abs(level) + more + turn)
 
 

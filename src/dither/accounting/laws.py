@@ -93,7 +93,7 @@ class GaussianLaw:
         relative = relative[::-1] if self.kind == "add" else relative
         p_side = p * (1 + relative) if side == "upper" else p * (1 - relative)
         if self.kind == "fixed":
-            placed = _symmetrised(p, other, relative, step, side, self.count, shift)
+            placed = _symmetrise(p, other, relative, step, side, self.count, shift)
         else:
             placed = _place_cells(first, p_side, p, other, relative, step, side, self.count, shift)
         beyond = 4 * float(ndtr(-edge)) if side == "upper" else 0.0
@@ -192,7 +192,7 @@ def _shares(mass: Real, have: Real, lack: Real) -> Real:
     return give
 
 
-def _symmetrised(p: Real, q: Real, relative: Real, step: float, side: Side, count: int, shift: float) -> Measure:
+def _symmetrise(p: Real, q: Real, relative: Real, step: float, side: Side, count: int, shift: float) -> Measure:
     """The curve of sampling without replacement: cells above zero, their mirror images, and the rest at zero."""
     above = p * (1 + relative) if side == "upper" else p * (1 - relative)
     right = _place_cells(0, above, p, q, relative, step, side, count, shift)

@@ -25,7 +25,7 @@ from dither.rules import PrivacyRule
 MOST_STEPS = 10**12
 
 
-def smallest(fits: Callable[[Fraction], bool], start: Fraction, *, relative: float = 1e-9) -> Fraction:
+def find_smallest(fits: Callable[[Fraction], bool], start: Fraction, *, relative: float = 1e-9) -> Fraction:
     """The smallest number that fits, to a relative 1e-9 and from above, for a property that larger numbers keep."""
     low = Fraction(0)
     high = start
@@ -41,18 +41,18 @@ def smallest(fits: Callable[[Fraction], bool], start: Fraction, *, relative: flo
             return high
     low = max(low, high / 2)
     while high - low > Fraction(relative) * high:
-        middle = _short((low + high) / 2)
+        middle = _shorten((low + high) / 2)
         if not low < middle < high:
             break
         low, high = (low, middle) if fits(middle) else (middle, high)
     return high
 
 
-def _short(value: Fraction) -> Fraction:
+def _shorten(value: Fraction) -> Fraction:
     return Fraction(float(value)).limit_denominator(10**15) if value < 10**6 else Fraction(float(value))
 
 
-def largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = MOST_STEPS) -> int:
+def find_largest_count(fits: Callable[[int], bool], guess: int = 1, most: int = MOST_STEPS) -> int:
     """The largest count that fits, for a property that smaller counts keep; zero is refused."""
     low = 0
     high = max(1, min(guess, most))
@@ -91,8 +91,8 @@ def most_queries(loss: ls.Loss, epsilon: Number, delta: Number) -> int:
             raise RefusedError(
                 "delta = 0 needs a pure loss: choose delta > 0, or Laplace noise", rule=PrivacyRule.POT_RULE
             )
-        return largest_count(lambda k: k * query_epsilon <= goal)
-    return largest_count(lambda k: curve_epsilon(loss * k, target).upper <= goal)
+        return find_largest_count(lambda k: k * query_epsilon <= goal)
+    return find_largest_count(lambda k: curve_epsilon(loss * k, target).upper <= goal)
 
 
 @refuse_beyond_floats

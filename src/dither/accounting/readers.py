@@ -82,20 +82,20 @@ def parse_dp_event(text: str, *, neighbours: ls.Neighbours = "add_remove", unit:
     if not isinstance(text, str) or len(text) > _MOST_LENGTH:
         raise _refused("this text", f"give repr(event) of a DpEvent, at most {_MOST_LENGTH:,} characters")
     try:
-        event = _event(ast.parse(text.strip(), mode="eval").body)
+        event = _read_node(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _refused("this text", "give repr(event) of a dp-accounting DpEvent") from None
     return from_dp_event(event, neighbours=neighbours, unit=unit)
 
 
-def _event(node: ast.expr) -> Any:
+def _read_node(node: ast.expr) -> Any:
     """A call as an object of a class of that name, a list as a list, a number as itself; nothing else."""
     if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and not node.args:
         name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-        fields = {keyword.arg: _event(keyword.value) for keyword in node.keywords if keyword.arg}
+        fields = {keyword.arg: _read_node(keyword.value) for keyword in node.keywords if keyword.arg}
         return type(name, (), fields)()
     if isinstance(node, (ast.List, ast.Tuple)):
-        return [_event(element) for element in node.elts]
+        return [_read_node(element) for element in node.elts]
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
     raise _refused("this text", "give repr(event) of a dp-accounting DpEvent, made of events, lists and numbers")

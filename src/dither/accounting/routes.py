@@ -22,7 +22,7 @@ from dither.accounting.contour import Contour, find_saddle_epsilon
 from dither.accounting.crossing import invert
 from dither.accounting.gaussian import gaussian_delta, gaussian_epsilon
 from dither.accounting.grid import GridLaw, GridPair, exact_step
-from dither.accounting.growth import below, contours, goal, keep
+from dither.accounting.growth import contours, goal, is_below, keep
 from dither.accounting.guarantees import sigma_fraction
 from dither.accounting.laplace_sum import MOST, laplace_delta
 from dither.accounting.laws import GaussianLaw, LaplaceLaw
@@ -93,7 +93,7 @@ def solve(laws: Sequence[Law], target: Target, *, engine: str | None = None) -> 
 
 
 def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
-    routes = [("exact", _exact), ("contour", _contour), ("grid", _grid)]
+    routes = [("exact", _solve_exactly), ("contour", _solve_by_contour), ("grid", _solve_by_grid)]
     if engine is None and len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and laws[0].count > _FEW:
         routes[:2] = routes[1], routes[0]
     for name, attempt in routes:
@@ -103,22 +103,22 @@ def _first(laws: Sequence[Law], target: Target, engine: str | None) -> Answer:
             answer = attempt(laws, target)
         except OutOfReach:
             continue
-        if name == "contour" == routes[0][0] and _wide(answer.bounds):
+        if name == "contour" == routes[0][0] and _is_wide(answer.bounds):
             continue
-        if engine is None and name == "contour" and _wide(answer.bounds) and answer.bounds.upper > target.floor:
-            return _joined(answer, laws, target)
+        if engine is None and name == "contour" and _is_wide(answer.bounds) and answer.bounds.upper > target.floor:
+            return _join_answers(answer, laws, target)
         return answer
     raise OutOfReach
 
 
-def _wide(bounds: Bounds) -> bool:
+def _is_wide(bounds: Bounds) -> bool:
     return not bounds.upper - bounds.lower <= 1e-6 * bounds.upper
 
 
-def _joined(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
+def _join_answers(answer: Answer, laws: Sequence[Law], target: Target) -> Answer:
     """A contour that could not be made sharp (far below a heavy tail): both brackets hold, so does their overlap."""
     try:
-        second = _grid(laws, target)
+        second = _solve_by_grid(laws, target)
     except OutOfReach:
         return answer
     a, b = answer.bounds
@@ -135,7 +135,9 @@ def _gaussian(law: GaussianFactor, target: Target) -> Answer:
     return Answer(Bounds(min(low.lower, high.lower), max(low.upper, high.upper)), name)
 
 
-def _finish(curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0, certain: bool = False) -> Answer:
+def _read_curve(
+    curve: Curve, target: Target, slope: float, name: str, guess: float = 1.0, certain: bool = False
+) -> Answer:
     """Read a curve of delta at an epsilon, or find where it crosses a delta (`certain`: not at zero)."""
     if target.epsilon is not None:
         epsilon = float(target.epsilon)
@@ -158,9 +160,11 @@ def _float_down(value: Fraction) -> float:
     return near if Fraction(near) <= value else down(near)
 
 
-def _exact(laws: Sequence[Law], target: Target) -> Answer:
+def _solve_exactly(laws: Sequence[Law], target: Target) -> Answer:
     if len(laws) == 1 and isinstance(laws[0], SampledGaussianFactor) and laws[0].count == 1 and laws[0].kind != "swap":
-        return _finish(_one_sampled(laws[0]), target, -2.0, "one Poisson sample of a Gaussian (half-line, closed form)")
+        return _read_curve(
+            _sampled_once_curve(laws[0]), target, -2.0, "one Poisson sample of a Gaussian (half-line, closed form)"
+        )
     if len(laws) == 1 and isinstance(laws[0], LaplaceFactor) and len(laws[0].epsilons) == 1:
         query_epsilon = laws[0].epsilons[0]
         count = laws[0].counts[0]
@@ -170,7 +174,7 @@ def _exact(laws: Sequence[Law], target: Target) -> Answer:
         slope = -1.0
         if target.log_delta is not None:
             guess, slope = find_saddle_epsilon([laws[0]], target.log_delta)
-        return _finish(
+        return _read_curve(
             lambda epsilon: laplace_delta(query_epsilon, count, Fraction(epsilon)),
             target,
             slope,
@@ -183,15 +187,15 @@ def _exact(laws: Sequence[Law], target: Target) -> Answer:
     step = exact_step(atoms)
     try:
         curve = atomic(atoms, 20_000 if step is not None else 2_000_000).delta
-        return _finish(curve, target, -5.0, "exact sum over atoms (Kairouz, Oh and Viswanath 2015)")
+        return _read_curve(curve, target, -5.0, "exact sum over atoms (Kairouz, Oh and Viswanath 2015)")
     except OutOfReach:
         if step is None:
             raise
     pair = GridPair(atoms, step, target.log_delta, target.float_epsilon)
-    return _finish(pair.delta, target, -pair.c, "exact lattice (tilted FFT)")
+    return _read_curve(pair.delta, target, -pair.c, "exact lattice (tilted FFT)")
 
 
-def _one_sampled(law: SampledGaussianFactor) -> Curve:
+def _sampled_once_curve(law: SampledGaussianFactor) -> Curve:
     """One sampled Gaussian: the likelihood ratio is monotone, so the worst event is a half-line (320 digits)."""
 
     def curve(epsilon: float) -> Bounds:
@@ -215,7 +219,7 @@ def _one_sampled(law: SampledGaussianFactor) -> Curve:
     return curve
 
 
-def _contour(laws: Sequence[Law], target: Target) -> Answer:
+def _solve_by_contour(laws: Sequence[Law], target: Target) -> Answer:
     kinds = set(map(type, laws))
     if GaussianLaw in kinds or LaplaceLaw in kinds or kinds == {AtomsFactor}:
         raise OutOfReach
@@ -225,7 +229,7 @@ def _contour(laws: Sequence[Law], target: Target) -> Answer:
         masses = (law.count * law.missing for law in laws if isinstance(law, AtomsFactor))
         missing = up(math.fsum(up(mass) for mass in masses if mass))
     wanted = goal(factors, target.log_delta, target.float_epsilon)
-    if target.floor > 0 and missing == 0 and below(factors, wanted, target.floor):
+    if target.floor > 0 and missing == 0 and is_below(factors, wanted, target.floor):
         return Answer(Bounds(0.0, target.floor), "Chernoff's bound")
     for grown in contours(factors, wanted):
         contour = grown.contour
@@ -234,7 +238,7 @@ def _contour(laws: Sequence[Law], target: Target) -> Answer:
             bounds = contour.delta(epsilon)
             return Bounds(bounds.lower, min(1.0, up(bounds.upper + missing))) if missing else bounds
 
-        answer = _finish(curve, target, grown.slope, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
+        answer = _read_curve(curve, target, grown.slope, _CONTOUR, max(1e-3, grown.root), grown.parent is not None)
         if answer.bounds.upper <= target.floor or grown.sharp(answer.bounds):
             break
     keep(grown, wanted, answer.bounds if answer.bounds.upper > target.floor else None, answer.slope)
@@ -292,14 +296,14 @@ def grid_step(laws: Sequence[GridLaw], resolution: int) -> Fraction:
     return Fraction(step)
 
 
-def _grid(laws: Sequence[Law], target: Target, resolution: int = 8192) -> Answer:
+def _solve_by_grid(laws: Sequence[Law], target: Target, resolution: int = 8192) -> Answer:
     upper = grid_laws(laws, "upper")
     lower = grid_laws(laws, "lower")
     step = exact_step(upper) or grid_step(upper, resolution)
     for _ in range(8):
         try:
             pair = GridPair(upper, step, target.log_delta, target.float_epsilon, lower)
-            return _finish(pair.delta, target, -pair.c, "grid of privacy losses (connect the dots, tilted FFT)")
+            return _read_curve(pair.delta, target, -pair.c, "grid of privacy losses (connect the dots, tilted FFT)")
         except (OutOfReach, MemoryError):
             step *= 2
     raise OutOfReach

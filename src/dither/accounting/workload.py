@@ -83,11 +83,11 @@ def _key(loss: ls.Loss) -> Hashable:
     """What makes two events equal; remembered on the (frozen) loss, since workloads grow by appending to old ones."""
     key: Hashable = loss.__dict__.get("_accounting_key")
     if key is None:
-        key = loss.__dict__["_accounting_key"] = _made_key(loss)
+        key = loss.__dict__["_accounting_key"] = _build_key(loss)
     return key
 
 
-def _made_key(loss: ls.Loss) -> Hashable:
+def _build_key(loss: ls.Loss) -> Hashable:
     values: list[Hashable] = [loss.type]
     for name in _names(loss):
         value = getattr(loss, name)
@@ -105,7 +105,7 @@ def _made_key(loss: ls.Loss) -> Hashable:
 _COMPOUND = (ls.Composed, ls.Repeated, ls.Parallel, ls.PoissonSampled)
 
 
-def _elementary(loss: ls.Loss) -> tuple[ls.Loss, int]:
+def _split_repetition(loss: ls.Loss) -> tuple[ls.Loss, int]:
     """The event and how often, of a loss that is one event or its repetition; else a count of zero."""
     event_and_count: tuple[ls.Loss, int] | None = loss.__dict__.get("_accounting_event")
     if event_and_count is None:
@@ -123,7 +123,7 @@ def alternatives(loss: ls.Loss) -> list[Events]:
     if isinstance(loss, ls.Composed):
         multisets = [Events()]
         for component in loss.losses:
-            event, count = _elementary(component)
+            event, count = _split_repetition(component)
             if count:
                 for events in multisets:
                     events.add(event, count)
@@ -190,12 +190,12 @@ class Workload:
 def build_workload(events: Events, neighbours: str) -> Workload:
     """Pairs for every event of one alternative."""
     result = Workload(events, neighbours)
-    result.upper = _laws(result, events, "upper")
-    result.lower = _laws(result, events, "lower") if result.loose else result.upper
+    result.upper = _build_laws(result, events, "upper")
+    result.lower = _build_laws(result, events, "lower") if result.loose else result.upper
     return result
 
 
-def _laws(result: Workload, events: Events, side: str) -> dict[Direction, list[Law]]:
+def _build_laws(result: Workload, events: Events, side: str) -> dict[Direction, list[Law]]:
     """The laws of all events for either direction; one list for both if nothing is sampled."""
     rho = Fraction(0)
     exact_sum = len(events) <= 32
@@ -207,7 +207,7 @@ def _laws(result: Workload, events: Events, side: str) -> dict[Direction, list[L
     responses: Counter[Fraction] = Counter()
     for event, count in events.items():
         if isinstance(event, ls.PoissonSampled):
-            if_removed, if_added = _remembered(result, event, count, side)
+            if_removed, if_added = _recall_laws(result, event, count, side)
             removed += if_removed
             added += if_added
             continue
@@ -226,12 +226,12 @@ def _laws(result: Workload, events: Events, side: str) -> dict[Direction, list[L
         elif isinstance(event, ls.DiscreteLaplace) and event.sensitivity == 1:
             responses[1 / event.scale] += count
         elif isinstance(event, (ls.ZCDP, ls.RDP, ls.DiscreteGaussianVector, ls.BoundedRange)):
-            gained, more, laws = _guarantee(result, event, count, side)
+            gained, more, laws = _build_guarantee(result, event, count, side)
             rho += gained
             responses.update(more)
             common += laws
         else:
-            common += _remembered(result, event, count, side)[0]
+            common += _recall_laws(result, event, count, side)[0]
     common += [randomized_response(epsilon, count) for epsilon, count in sorted(responses.items())]
     if laplaces:
         common.append(LaplaceFactor(tuple(laplaces), tuple(laplaces.values())))
@@ -251,7 +251,7 @@ def _scaled(mu_squared: Fraction, count: int, side: str) -> int:
     return ((mu_squared.numerator * count) << 399) // mu_squared.denominator + (side == "upper")
 
 
-def _guarantee(
+def _build_guarantee(
     result: Workload, event: ls.Loss, count: int, side: str
 ) -> tuple[Fraction, Counter[Fraction], list[Law]]:
     """Events known by a guarantee: a Gaussian or a randomised response that keeps it (below), a pair above if any."""
@@ -273,16 +273,16 @@ def _guarantee(
         return Fraction(0), none, []
 
 
-def _remembered(result: Workload, event: ls.Loss, count: int, side: str) -> tuple[list[Law], list[Law]]:
+def _recall_laws(result: Workload, event: ls.Loss, count: int, side: str) -> tuple[list[Law], list[Law]]:
     """The laws of an event, if removed and if added; on the (frozen) loss, since workloads grow by appending."""
     kept: dict[tuple[int, str], tuple[bool, bool, list[Law], list[Law]]] | None
     kept = event.__dict__.get("_accounting_laws")
     entry = None if kept is None else kept.get((count, side))
     if entry is None:
         own = Workload(Events(), result.neighbours)
-        removed = added = _sampled_or_integer(own, event, count, side, "remove")
+        removed = added = _build_sampled_or_integer(own, event, count, side, "remove")
         if isinstance(event, ls.PoissonSampled) and result.neighbours == "add_remove":
-            added = _sampled_or_integer(own, event, count, side, "add")
+            added = _build_sampled_or_integer(own, event, count, side, "add")
         entry = (own.vague, own.loose, removed, added)
         if (kept is None or len(kept) <= 64) and not any(isinstance(law, AtomsFactor) for law in removed):
             event.__dict__.setdefault("_accounting_laws", {})[count, side] = entry
@@ -293,7 +293,9 @@ def _remembered(result: Workload, event: ls.Loss, count: int, side: str) -> tupl
     return removed, added
 
 
-def _sampled_or_integer(result: Workload, event: ls.Loss, count: int, side: str, direction: Direction) -> list[Law]:
+def _build_sampled_or_integer(
+    result: Workload, event: ls.Loss, count: int, side: str, direction: Direction
+) -> list[Law]:
     if isinstance(event, ls.DiscreteLaplace):
         try:
             return [discrete_laplace(event.scale, event.sensitivity, count)]
@@ -314,13 +316,15 @@ def _sampled_or_integer(result: Workload, event: ls.Loss, count: int, side: str,
         except OutOfReach:
             return [randomized_response(event.epsilon, count)] if side == "upper" else []
     if isinstance(event, ls.PoissonSampled):
-        return _poisson(result, event, count, side, direction)
+        return _build_poisson(result, event, count, side, direction)
     if isinstance(event, ls.SampledWithoutReplacement):
-        return _fixed_size(result, event, count, side)
+        return _build_fixed_size(result, event, count, side)
     raise RefusedError(f"no accounting rule for a loss of type {event.type}", rule=PrivacyRule.THEOREM)
 
 
-def _poisson(result: Workload, event: ls.PoissonSampled, count: int, side: str, direction: Direction) -> list[Law]:
+def _build_poisson(
+    result: Workload, event: ls.PoissonSampled, count: int, side: str, direction: Direction
+) -> list[Law]:
     inner = event.loss
     q = event.q
     mu_squared = gaussian_mu_squared(inner)
@@ -372,7 +376,7 @@ def _drawn(inner: ls.Loss, q: Fraction, count: int) -> Law | None:
     return None if epsilon is None else drawn(randomized_response(epsilon, 1), q, count)
 
 
-def _fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: int, side: str) -> list[Law]:
+def _build_fixed_size(result: Workload, event: ls.SampledWithoutReplacement, count: int, side: str) -> list[Law]:
     if event.neighbours != "replace":
         raise RefusedError(
             "sampling without replacement is proved for 'replace' neighbours (swap one unit): state the losses with "

@@ -25,15 +25,15 @@ Event = tuple[str, dict[str, Any]]
 @refuse_beyond_floats
 def to_dp_event(loss: ls.Loss, module: Any = None) -> Any:
     """The printed form of a DpEvent; with `module=dp_accounting.dp_event` the event itself."""
-    return _printed(_written(loss)) if module is None else _built(_written(loss), module)
+    return _print_event(_describe_event(loss)) if module is None else _build_event(_describe_event(loss), module)
 
 
-def _written(loss: ls.Loss) -> Event:
+def _describe_event(loss: ls.Loss) -> Event:
     match loss:
         case ls.Composed():
-            return "ComposedDpEvent", {"events": [_written(component) for component in loss.losses]}
+            return "ComposedDpEvent", {"events": [_describe_event(component) for component in loss.losses]}
         case ls.Repeated():
-            return "SelfComposedDpEvent", {"event": _written(loss.loss), "count": loss.count}
+            return "SelfComposedDpEvent", {"event": _describe_event(loss.loss), "count": loss.count}
         case ls.Gaussian():
             return _gaussian(loss.sigma / loss.sensitivity)
         case ls.GaussianSum():
@@ -44,10 +44,10 @@ def _written(loss: ls.Loss) -> Event:
             shift = int(loss.sensitivity)
             return "DiscreteLaplaceDpEvent", {"noise_parameter": _up(1 / Fraction(loss.scale)), "sensitivity": shift}
         case ls.PoissonSampled() if loss.neighbours == "add_remove":
-            return "PoissonSampledDpEvent", {"sampling_probability": _up(loss.q), "event": _written(loss.loss)}
+            return "PoissonSampledDpEvent", {"sampling_probability": _up(loss.q), "event": _describe_event(loss.loss)}
         case ls.SampledWithoutReplacement() if loss.neighbours == "replace":
             sizes = {"source_dataset_size": loss.population_size, "sample_size": loss.sample_size}
-            return "SampledWithoutReplacementDpEvent", {**sizes, "event": _written(loss.loss)}
+            return "SampledWithoutReplacementDpEvent", {**sizes, "event": _describe_event(loss.loss)}
         case ls.Pure() if loss.epsilon == 0:
             return "NoOpDpEvent", {}
         case ls.Parallel() | ls.RDP() | ls.PoissonSampled() | ls.SampledWithoutReplacement() | ls.Shuffled():
@@ -73,24 +73,24 @@ def _up(value: Fraction) -> float:
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
-def _printed(event: Event) -> str:
+def _print_event(event: Event) -> str:
     name, fields = event
     shown = []
     for key, value in fields.items():
         if isinstance(value, list):
-            text = "[" + ", ".join(map(_printed, value)) + "]"
+            text = "[" + ", ".join(map(_print_event, value)) + "]"
         else:
-            text = _printed(value) if isinstance(value, tuple) else repr(value)
+            text = _print_event(value) if isinstance(value, tuple) else repr(value)
         shown.append(f"{key}={text}")
     return f"{name}({', '.join(shown)})"
 
 
-def _built(event: Event, module: Any) -> Any:
+def _build_event(event: Event, module: Any) -> Any:
     name, fields = event
     built_fields = {
-        key: [_built(member, module) for member in value]
+        key: [_build_event(member, module) for member in value]
         if isinstance(value, list)
-        else _built(value, module)
+        else _build_event(value, module)
         if isinstance(value, tuple)
         else value
         for key, value in fields.items()

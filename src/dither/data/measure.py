@@ -77,8 +77,8 @@ class Measurer:
         compiled = self._compiled.get(key)
         if compiled is not None:
             return compiled.sql
-        sql = self._sql(query, _ANY_KEY)
-        is_fixed = sql == self._sql(query, _OTHER_KEY)
+        sql = self._write_sql(query, _ANY_KEY)
+        is_fixed = sql == self._write_sql(query, _OTHER_KEY)
         name = f"dither_{key}"
         try:
             self._make_room()
@@ -108,22 +108,22 @@ class Measurer:
         `sample_key` is drawn by the kernel for this release; a plan that samples units is refused without one.
         """
         if isinstance(query, Keys):
-            return self._owners(query, sample_key)
+            return self._measure_owners(query, sample_key)
         if isinstance(query, Quantiles):
-            return self._histograms(query, sample_key)
-        cells = self._cells(query, sample_key)
+            return self._measure_histograms(query, sample_key)
+        cells = self._measure_cells(query, sample_key)
         return cells if self._analyses.analyse_query(query).unlisted else cells[()]
 
-    def _cells(self, query: Cells, sample_key: bytes | None) -> dict[OpenKey, Any]:
+    def _measure_cells(self, query: Cells, sample_key: bytes | None) -> dict[OpenKey, Any]:
         analysed = self._analyses.analyse_query(query)
         size = (analysed.cells, analysed.width)
         if analysed.cells <= _FEW_CELLS and not analysed.unlisted:
             cells = np.zeros(size, object)
-            for code, *row in self._rows(query, sample_key):
+            for code, *row in self._fetch_rows(query, sample_key):
                 cells[code] = row
             return {(): cells}
-        table = self._table(query, sample_key)
-        labels, first = self._labels(table, query)
+        table = self._fetch_table(query, sample_key)
+        labels, first = self._read_labels(table, query)
         codes = table.column(first).to_numpy().astype(np.int64)
         # decimal128(38, 0) arrives as decimal.Decimal: exact, never through float64
         values = [[int(value) for value in table.column(first + 1 + i).to_pylist()] for i in range(size[1])]
@@ -138,21 +138,21 @@ class Measurer:
             by_key.setdefault(key, {})[code] = tuple(row)
         return by_key
 
-    def _owners(self, query: Keys, sample_key: bytes | None) -> dict[OpenKey, int]:
-        table = self._table(query, sample_key)
-        labels, first = self._labels(table, query)
+    def _measure_owners(self, query: Keys, sample_key: bytes | None) -> dict[OpenKey, int]:
+        table = self._fetch_table(query, sample_key)
+        labels, first = self._read_labels(table, query)
         return dict(zip(labels, table.column(first).to_pylist(), strict=True))
 
-    def _histograms(self, query: Quantiles, sample_key: bytes | None) -> dict[OpenKey, dict[int, Histogram]]:
+    def _measure_histograms(self, query: Quantiles, sample_key: bytes | None) -> dict[OpenKey, dict[int, Histogram]]:
         if (layout := spots(query, self._analyses.analyse_rows(query.plan).columns)) is not None:
-            filled = self._filled(query, sample_key, layout.room)
+            filled = self._fill_array(query, sample_key, layout.room)
             filled[layout.held - 1] += filled[layout.held :].sum()  # 0: nothing lies outside its grid
             points = np.flatnonzero(filled[: layout.held])
             if layout.held == layout.points:
                 return {(): {0: (points, filled[points])} if len(points) else {}}
             return {(): dict(_split(points // layout.points, points % layout.points, filled[points]))}
-        table = self._table(query, sample_key)
-        labels, first = self._labels(table, query)
+        table = self._fetch_table(query, sample_key)
+        labels, first = self._read_labels(table, query)
         codes, points, counts = (table.column(first + i).to_numpy().astype(np.int64) for i in range(3))
         order = np.argsort(codes * MOST_POINTS + points)  # fewer than 2**20 points, at most 10**6 codes
         if not first:
@@ -162,7 +162,7 @@ class Measurer:
             rows_of.setdefault(labels[row], []).append(row)
         return {key: dict(_split(codes[rows], points[rows], counts[rows])) for key, rows in rows_of.items()}
 
-    def _filled(self, query: Quantiles, sample_key: bytes | None, room: int) -> NDArray[np.int64]:
+    def _fill_array(self, query: Quantiles, sample_key: bytes | None, room: int) -> NDArray[np.int64]:
         """How many rows each point of each cell holds, counted in an array as the rows come by."""
         filled = np.zeros(room, np.int64)
         try:
@@ -172,13 +172,13 @@ class Measurer:
             raise MeasureError("the engine failed") from None
         return filled
 
-    def _table(self, query: Query, sample_key: bytes | None) -> Any:
+    def _fetch_table(self, query: Query, sample_key: bytes | None) -> Any:
         try:
             return self._connection.sql(self._run(query, sample_key)).to_arrow_table()
         except duckdb.Error:
             raise MeasureError("the engine failed") from None
 
-    def _rows(self, query: Query, sample_key: bytes | None) -> list[tuple[int, ...]]:
+    def _fetch_rows(self, query: Query, sample_key: bytes | None) -> list[tuple[int, ...]]:
         """Rows of exact integers, for few of them."""
         try:
             return self._connection.execute(self._run(query, sample_key)).fetchall()
@@ -188,16 +188,16 @@ class Measurer:
     def _run(self, query: Query, sample_key: bytes | None) -> str:
         compiled = self._compiled.get(plan_hash(query))
         if compiled is None or compiled.run is None:
-            return self._sql(query, sample_key)
+            return self._write_sql(query, sample_key)
         return compiled.run
 
-    def _sql(self, query: Query, sample_key: bytes | None) -> str:
+    def _write_sql(self, query: Query, sample_key: bytes | None) -> str:
         rows = self._analyses.analyse_rows(query.plan)
         if isinstance(query, Quantiles) and (layout := spots(query, rows.columns)) is not None:
             return spots_sql(query, rows, layout.room, sample_key)
         return query_sql(query, rows, sample_key)
 
-    def _labels(self, table: Any, query: Query) -> tuple[list[OpenKey], int]:
+    def _read_labels(self, table: Any, query: Query) -> tuple[list[OpenKey], int]:
         """The unlisted keys of each row, and how many columns they take."""
         width = len(self._analyses.analyse_query(query).unlisted)
         columns = [table.column(index).to_pylist() for index in range(width)]

@@ -105,17 +105,17 @@ def _analyse_tree(plan: Plan, catalog: Catalog, facts: Facts, analysed_nodes: An
     if earlier is not None and earlier.plan is plan:
         return earlier
     sources = tuple(_analyse_tree(source, catalog, facts, analysed_nodes) for source in sources_of(plan))
-    rows = _checked(_apply_rule(plan, sources, catalog, facts))
+    rows = _check_node(_apply_rule(plan, sources, catalog, facts))
     analysed_nodes[id(plan)] = rows
     return rows
 
 
 def analyse_projection(plan: Project, source: Analysed) -> Analysed:
     """A projection of rows that are analysed already."""
-    return _checked(_project(plan, source))
+    return _check_node(_project(plan, source))
 
 
-def _checked(analysed: Analysed) -> Analysed:
+def _check_node(analysed: Analysed) -> Analysed:
     """What every node must meet, whatever made it: names that the engine and we read alike, and bounded work.
 
     Engines ignore case, and the lowering keeps names that start with dither_ for itself: a plan that used either would
@@ -216,13 +216,13 @@ def _join(plan: Join, left: Analysed, right: Analysed, catalog: Catalog, facts: 
         raise RefusedError(
             "two private tables under {kind: row}: no two rows have one owner", rule=PrivacyRule.ONE_OWNER
         )
-    per_right = _matches(plan.left, tuple(left_key for left_key, _ in plan.on), left.node, catalog)
-    per_left = _matches(plan.right, tuple(right_key for _, right_key in plan.on), right.node, catalog)
+    per_right = _count_matches(plan.left, tuple(left_key for left_key, _ in plan.on), left.node, catalog)
+    per_left = _count_matches(plan.right, tuple(right_key for _, right_key in plan.on), right.node, catalog)
     node = join_rows(left.node, right.node, plan.kind, right_per_left=per_left, left_per_right=per_right)
     return Analysed(plan, node, join_columns(left.columns, right.columns, plan.on, plan.kind), (left, right))
 
 
-def _matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog) -> int:
+def _count_matches(plan: Plan, columns: tuple[str, ...], node: Node, catalog: Catalog) -> int:
     """How many rows of one owner can have the same value of the columns: 1 where registration made them unique.
 
     Below a projection the columns are those that it passes on unchanged, under the names they have there: rows that

@@ -50,9 +50,9 @@ def sensitivity_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Sens
     """As `sensitivity`, for rows that are analysed already."""
     if not query.columns:
         raise RefusedError("a query without aggregates", rule=PrivacyRule.NO_RULE)
-    cells = _cells(query, rows)
-    reach = _reach(rows, query.keys, cells)
-    moves = [_moved(aggregate, rows, reach, cells, neighbours) for aggregate in query.columns]
+    cells = _count_cells(query, rows)
+    reach = _find_reach(rows, query.keys, cells)
+    moves = [_bound_change(aggregate, rows, reach, cells, neighbours) for aggregate in query.columns]
     return Sensitivity(
         l0=sum(move.l0 for move in moves),
         l1=sum(move.l1 for move in moves),
@@ -68,18 +68,18 @@ def box(query: Cells, catalog: Catalog, facts: Facts = NO_FACTS) -> Box:
 
 def box_in(query: Cells, rows: Analysed, neighbours: Neighbours) -> Box:
     """As `box`, for rows that are analysed already."""
-    reach = _reach(rows, query.keys, _cells(query, rows))
+    reach = _find_reach(rows, query.keys, _count_cells(query, rows))
     most = max(1, min(reach.rows, reach.cells * reach.rows_per_cell))
-    sides = tuple(max(1, *map(abs, _added(aggregate, rows))) for aggregate in query.columns)
+    sides = tuple(max(1, *map(abs, _bound_row_change(aggregate, rows))) for aggregate in query.columns)
     return Box(sides, 2 * most if neighbours == "replace" else most)
 
 
-def _added(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
+def _bound_row_change(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
     """What one row can add: a row is at most one value, and at most one unit, more in its cell."""
     if isinstance(aggregate, (CountUnits, CountDistinct)):
-        _contribution(aggregate, analysed, Reach(1, 1, 1))  # refuses what cannot be counted
+        _bound_contribution(aggregate, analysed, Reach(1, 1, 1))  # refuses what cannot be counted
         return 0, 1
-    return _per_row(aggregate, analysed)
+    return _bound_row(aggregate, analysed)
 
 
 def touched(query: Query, catalog: Catalog, facts: Facts = NO_FACTS) -> Reach:
@@ -95,8 +95,8 @@ def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
     """As `touched`, for rows that are analysed already."""
     if isinstance(query, Keys) and not isinstance(rows.node, Owned):
         raise RefusedError("keys are selected by their owners: these rows have none", rule=PrivacyRule.LOST_OWNER)
-    cells = _cells(query, rows)
-    reach = _reach(rows, query.keys, cells)
+    cells = _count_cells(query, rows)
+    reach = _find_reach(rows, query.keys, cells)
     # a join with an empty public table has no rows at all, and is answered like any other
     reach = Reach(max(1, reach.rows), max(1, reach.cells), max(1, reach.rows_per_cell))
     if neighbours != "replace":
@@ -105,13 +105,13 @@ def touched_in(query: Query, rows: Analysed, neighbours: Neighbours) -> Reach:
     return Reach(2 * reach.rows, min(2 * reach.cells, max(1, cells)), twice * reach.rows_per_cell)
 
 
-def _cells(query: Query, analysed: Analysed) -> int:
+def _count_cells(query: Query, analysed: Analysed) -> int:
     """The number of cells; without a list of keys there is no bound, and none is used."""
     cells = prod(domain.codes for domain in key_domains_in(query.keys, analysed.columns))
     return MAX_SUM if open_keys_in(query.keys, analysed.columns) else cells
 
 
-def _reach(analysed: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
+def _find_reach(analysed: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
     node = analysed.node
     if isinstance(node, Owned):
         return Reach(node.rows, min(node.groups(keys), cells), node.rows_per_group(keys))
@@ -119,16 +119,18 @@ def _reach(analysed: Analysed, keys: tuple[str, ...], cells: int) -> Reach:
     return Reach(node.rows, min(node.rows, cells), node.rows)
 
 
-def _moved(aggregate: Aggregate, analysed: Analysed, reach: Reach, cells: int, neighbours: Neighbours) -> Sensitivity:
+def _bound_change(
+    aggregate: Aggregate, analysed: Analysed, reach: Reach, cells: int, neighbours: Neighbours
+) -> Sensitivity:
     """The change of all cells of one aggregate."""
-    low, high = _contribution(aggregate, analysed, reach)
+    low, high = _bound_contribution(aggregate, analysed, reach)
     one_cell = max(abs(low), abs(high))
     if isinstance(aggregate, CountUnits):
         total = reach.cells
     elif isinstance(aggregate, CountDistinct):
         total = min(reach.rows, reach.cells * one_cell)
     else:
-        row_size = max(map(abs, _per_row(aggregate, analysed)))
+        row_size = max(map(abs, _bound_row(aggregate, analysed)))
         total = min(reach.rows * row_size, reach.cells * one_cell)
     touched = reach.cells
     if neighbours == "replace":
@@ -140,31 +142,31 @@ def _moved(aggregate: Aggregate, analysed: Analysed, reach: Reach, cells: int, n
     return Sensitivity(l0=min(touched, total), l1=total, l2_squared=squares, linf=min(one_cell, total))
 
 
-def _contribution(aggregate: Aggregate, analysed: Analysed, reach: Reach) -> tuple[int, int]:
+def _bound_contribution(aggregate: Aggregate, analysed: Analysed, reach: Reach) -> tuple[int, int]:
     """The least and the largest that one unit can add to one cell; 0 lies between them."""
     if isinstance(aggregate, CountUnits):
         if not isinstance(analysed.node, Owned):
             raise RefusedError("units are counted in rows that have an owner", rule=PrivacyRule.LOST_OWNER)
         return 0, 1
     if isinstance(aggregate, CountDistinct):
-        return 0, min(reach.rows_per_cell, _values(aggregate.column, analysed))
-    low, high = _per_row(aggregate, analysed)
+        return 0, min(reach.rows_per_cell, _count_values(aggregate.column, analysed))
+    low, high = _bound_row(aggregate, analysed)
     return reach.rows_per_cell * low, reach.rows_per_cell * high
 
 
-def _values(column: str, analysed: Analysed) -> int:
+def _count_values(column: str, analysed: Analysed) -> int:
     domain = analysed.columns.get(column)
     if domain is None or domain.kind == "id":
         raise RefusedError(f"no values of {column} to count", rule=PrivacyRule.IDS_NEVER_READ)
     return domain.high - domain.low + 1 if is_stored(domain) else MAX_SUM
 
 
-def _per_row(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
+def _bound_row(aggregate: Aggregate, analysed: Analysed) -> tuple[int, int]:
     """The least and the largest that one row can add; 0 lies between them."""
     if isinstance(aggregate, Count):
         return 0, 1
     if isinstance(aggregate, CountValues):
-        _values(aggregate.column, analysed)
+        _count_values(aggregate.column, analysed)
         return 0, 1
     if isinstance(aggregate, Sum):
         interval = bounds_in(aggregate.column, analysed.columns)
@@ -179,7 +181,7 @@ def largest_value(aggregate: Aggregate, query: Cells, catalog: Catalog, facts: F
 
 def largest_value_in(aggregate: Aggregate, rows: Analysed) -> int:
     """As `largest_value`, for rows that are analysed already."""
-    added = (0, 1) if isinstance(aggregate, (CountUnits, CountDistinct)) else _per_row(aggregate, rows)
+    added = (0, 1) if isinstance(aggregate, (CountUnits, CountDistinct)) else _bound_row(aggregate, rows)
     assert isinstance(rows.node, (Owned, Loose))
     largest = rows.node.most * max(map(abs, added))
     if largest > MAX_SUM:

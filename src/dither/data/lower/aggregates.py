@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.columns import UNIT, holds_null, integer, null_code, null_flag
-from dither.data.lower.functions.sql import clamped
+from dither.data.lower.functions.sql import clamp_value
 from dither.plan.algebra import Aggregate, Count, CountDistinct, CountUnits, CountValues, Maximum, Minimum, Sum
 from dither.plan.domain import Columns, Domain
 
@@ -52,7 +52,7 @@ def _different(column: str, domain: Domain) -> str:
 
 
 def _summand(column: str, domain: Domain) -> str:
-    value = clamped(integer(column, domain), domain.low, domain.high)
+    value = clamp_value(integer(column, domain), domain.low, domain.high)
     return f"({value}) * (1 - {null_flag(column, domain)})" if holds_null(domain) else value
 
 

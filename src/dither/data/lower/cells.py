@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
-from dither.data.lower.columns import UNIT, holds_null, integer, listed, null_code, recoded
-from dither.data.lower.functions.sql import clamped
+from dither.data.lower.columns import UNIT, holds_null, integer, list_names, null_code, recode_null
+from dither.data.lower.functions.sql import clamp_value
 from dither.data.lower.plan import plan_sql
-from dither.data.lower.shifted import unshifted
+from dither.data.lower.shifted import remove_shifts
 from dither.data.lower.stored import inside, stored_sums
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
 from dither.plan.analyse import Analysed
@@ -32,12 +32,12 @@ def query_sql(query: Query, rows: Analysed, sample_key: bytes | None = None) -> 
 
     `rows` are those of the query's own plan, analysed.
     """
-    plain, shifts = unshifted(query, rows) if isinstance(query, Cells) else (rows, {})
+    plain, shifts = remove_shifts(query, rows) if isinstance(query, Cells) else (rows, {})
     columns = plain.columns
     unlisted = list(open_keys_in(query.keys, columns))
     source = f"({plan_sql(plain, sample_key)})"
     if isinstance(query, Keys):
-        return f"SELECT {listed(unlisted)}, count(DISTINCT {UNIT}) FROM {source} GROUP BY {listed(unlisted)}"
+        return f"SELECT {list_names(unlisted)}, count(DISTINCT {UNIT}) FROM {source} GROUP BY {list_names(unlisted)}"
     shown = [name(key) for key in unlisted]
     shown.append(f"{_code(key_domains_in(query.keys, columns), columns)} AS code")
     if isinstance(query, Quantiles):
@@ -100,7 +100,7 @@ def _with_value(query: Quantiles, columns: Columns) -> str:
 def _grid_index(query: Quantiles, points: Points, columns: Columns) -> str:
     """SQL: the place of a row's value in the grid."""
     value = integer(name(query.column), columns[query.column])
-    above = f"({clamped(value, points.low, points.high)} - ({points.low}))"
+    above = f"({clamp_value(value, points.low, points.high)} - ({points.low}))"
     return above if points.step == 1 else f"{above} // {points.step}"
 
 
@@ -111,7 +111,7 @@ def _code(domains: tuple[KeyDomain, ...], columns: Columns) -> str:
     if len(domains) == 1 and codes <= _SMALL and not domains[0].first and _is_code(domains[0], columns):
         return f"CAST({name(domains[0].column)} & {_SMALL} AS TINYINT)"
     for domain in domains:
-        value = recoded(name(domain.column), columns[domain.column], domain.first + domain.size)
+        value = recode_null(name(domain.column), columns[domain.column], domain.first + domain.size)
         value = f"CAST({value} - ({domain.first}) AS BIGINT)"
         code = value if domain is domains[0] else f"({code}) * {domain.codes} + ({value})"
     return f"CAST(({code}) & {_SMALL} AS TINYINT)" if codes <= _SMALL else code

@@ -38,7 +38,7 @@ def companion(column: str, domain: Domain) -> str | None:
     return code_column(column) if domain.kind == "text" and domain.labels else None
 
 
-def carried(node: Node, columns: Columns) -> list[str]:
+def list_carried(node: Node, columns: Columns) -> list[str]:
     """The names of a node's SQL columns, in order. Rows without an owner carry values only."""
     names = [UNIT, HASH_A, HASH_B] if isinstance(node, Owned) else []
     names += list(columns)
@@ -47,7 +47,7 @@ def carried(node: Node, columns: Columns) -> list[str]:
     return names
 
 
-def listed(names: list[str], table: str = "") -> str:
+def list_names(names: list[str], table: str = "") -> str:
     """SQL: names, quoted, perhaps of a table."""
     return ", ".join(f"{table}{name(column)}" for column in names)
 
@@ -78,7 +78,7 @@ def null_flag(sql: str, domain: Domain) -> str:
     return f"CAST({sql} = {null_code(domain)} AS TINYINT)"
 
 
-def coded(sql: str, flag: str, domain: Domain) -> str:
+def encode_null(sql: str, flag: str, domain: Domain) -> str:
     """SQL: a value and whether it is null as one integer, by arithmetic: no row takes another path than its neighbours.
 
     >>> coded("v", "n", Domain("number", True, 0, 99))
@@ -88,7 +88,7 @@ def coded(sql: str, flag: str, domain: Domain) -> str:
     return f"({value} + {flag} * ({null_code(domain)} - {value}))"
 
 
-def recoded(sql: str, domain: Domain, null: int) -> str:
+def recode_null(sql: str, domain: Domain, null: int) -> str:
     """SQL: a column, wide enough to compute with, in which `null` stands for null."""
     value = integer(sql, domain)
     if not holds_null(domain) or null == null_code(domain):

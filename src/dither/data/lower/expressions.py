@@ -46,7 +46,7 @@ class _Layers:
         self.source = source
         self._names = 0
 
-    def fresh(self) -> str:
+    def name_column(self) -> str:
         self._names += 1
         return f"dither_e{self._names}"
 
@@ -55,7 +55,7 @@ class _Layers:
             self.source = f"SELECT *, {', '.join(columns)} FROM ({self.source})"
 
 
-def computed(source: str, columns: Columns, expressions: list[Expression]) -> tuple[str, list[Lowered]]:
+def compute_columns(source: str, columns: Columns, expressions: list[Expression]) -> tuple[str, list[Lowered]]:
     """SQL of the source with more columns, and each expression over it."""
     levels: dict[int, list[Call]] = {}
     lowered: dict[Expression, Lowered] = {}
@@ -71,7 +71,7 @@ def computed(source: str, columns: Columns, expressions: list[Expression]) -> tu
         here: list[str] = []
         after: list[str] = []
         for call in levels[height]:
-            lowered[call] = _called(call, columns, lowered, layers, (before, here, after))
+            lowered[call] = _lower_call(call, columns, lowered, layers, (before, here, after))
         for added in (before, here, after):
             layers.add(added)
     return layers.source, [(lowered | stored)[expression] for expression in expressions]
@@ -87,12 +87,12 @@ def _split(
         if isinstance(argument, Column) and holds_null(columns[argument.name]):
             column = name(argument.name)
             flag = null_flag(name(argument.name), columns[argument.name])
-            lowered[argument] = Lowered(layers.fresh(), layers.fresh())
+            lowered[argument] = Lowered(layers.name_column(), layers.name_column())
             added += [f"{column} - {flag} AS {lowered[argument].value}", f"{flag} AS {lowered[argument].null}"]
     layers.add(added)
 
 
-def _called(
+def _lower_call(
     call: Call,
     columns: Columns,
     lowered: dict[Expression, Lowered],
@@ -108,21 +108,21 @@ def _called(
     )
     result = function.result(arguments)
     if value_and_flag := pair(function, arguments, tuple(operand.null for operand in operands), result):
-        output = Lowered(layers.fresh(), layers.fresh() if value_and_flag[1] else None)
+        output = Lowered(layers.name_column(), layers.name_column() if value_and_flag[1] else None)
         here += [
             f"{sql} AS {named}" for sql, named in zip(value_and_flag, (output.value, output.null), strict=True) if sql
         ]
         return output
     engine = []
     for operand in operands:
-        engine.append(layers.fresh() if operand.null else operand.value)
+        engine.append(layers.name_column() if operand.null else operand.value)
         if operand.null:
             before.append(f"CASE WHEN {operand.null} = 0 THEN {operand.value} END AS {engine[-1]}")
-    raw = layers.fresh()
+    raw = layers.name_column()
     here.append(f"{SQL[function.name](replace(arguments, sql=tuple(engine)), result)} AS {raw}")
     if not (is_stored(result) and result.nullable):
         return Lowered(raw)
-    output = Lowered(layers.fresh(), layers.fresh())
+    output = Lowered(layers.name_column(), layers.name_column())
     after += [f"coalesce({raw}, {result.low}) AS {output.value}", f"CAST({raw} IS NULL AS TINYINT) AS {output.null}"]
     return output
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import carried
+from dither.data.lower.columns import list_carried
 from dither.data.lower.conditions import condition_sql, expressions_in
-from dither.data.lower.expressions import computed
-from dither.data.lower.functions.sql import clamped
+from dither.data.lower.expressions import compute_columns
+from dither.data.lower.functions.sql import clamp_value
 from dither.plan.algebra import Filter
 from dither.plan.analyse import Analysed
 
@@ -15,15 +15,15 @@ def filter_sql(plan: Filter, source: str, before: Analysed, here: Analysed) -> s
     """The engine may evaluate what stands above before the WHERE, so no later expression may trust it: a narrowed
     column is clamped here, and is inside its bounds whatever the engine does (rule clamp-to-priced-bounds)."""
     wanted = expressions_in(plan.condition)
-    inner, lowered = computed(source, before.columns, wanted)
+    inner, lowered = compute_columns(source, before.columns, wanted)
     condition = condition_sql(plan.condition, before.columns, dict(zip(wanted, lowered, strict=True)))
     shown = []
-    for column in carried(here.node, here.columns):
+    for column in list_carried(here.node, here.columns):
         quoted = name(column)
         domain = here.columns.get(column)
         old = before.columns.get(column)
         if domain is not None and old is not None and (domain.low, domain.high) != (old.low, old.high):
-            shown.append(f"{clamped(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
+            shown.append(f"{clamp_value(f's.{quoted}', domain.low, domain.high)} AS {quoted}")
         else:
             shown.append(f"s.{quoted}")
     return f"SELECT {', '.join(shown)} FROM ({inner}) AS s WHERE {condition}"

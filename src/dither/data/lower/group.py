@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
-from dither.data.lower.columns import integer, listed
+from dither.data.lower.columns import integer, list_names
 from dither.plan.algebra import Group
 from dither.plan.analyse import Analysed
 
 
 def group_sql(plan: Group, source: str, before: Analysed, here: Analysed) -> str:
     """One row per key that occurs; nobody owns it."""
-    shown = [listed(list(plan.keys))]
+    shown = [list_names(list(plan.keys))]
     for column in plan.columns:
         value = aggregate_sql(column.of, before.columns)  # type: ignore[arg-type]
         shown.append(f"{integer(value, here.columns[column.name])} AS {name(column.name)}")
-    return f"SELECT {', '.join(shown)} FROM ({source}) GROUP BY {listed(list(plan.keys))}"
+    return f"SELECT {', '.join(shown)} FROM ({source}) GROUP BY {list_names(list(plan.keys))}"

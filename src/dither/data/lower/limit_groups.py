@@ -8,11 +8,11 @@ from dither.data.lower.columns import (
     HASH_B,
     PRIME,
     UNIT,
-    carried,
     holds_null,
     index_column,
     integer,
-    listed,
+    list_carried,
+    list_names,
     null_flag,
 )
 from dither.plan.algebra import LimitGroups
@@ -35,7 +35,7 @@ def limit_sql(plan: LimitGroups, source: str, here: Analysed) -> str:
         mixed = f"(({' + '.join(scaled)}) % {PRIME})"
     order = f"CAST((CAST({HASH_A} AS BIGINT) * {mixed} + CAST({HASH_B} AS BIGINT)) % {PRIME} AS INTEGER)"
     ties = [] if _is_own_index(plan, here) else [f"{name(key)} NULLS LAST" for key in plan.keys]
-    shown = listed(carried(here.node, here.columns))
+    shown = list_names(list_carried(here.node, here.columns))
     placed = f"SELECT {shown}, {order} AS dither_order FROM ({source})"
     window = f"(PARTITION BY {UNIT} ORDER BY {', '.join(['dither_order', *ties])})"
     ranked = f"SELECT *, dense_rank() OVER {window} AS dither_place FROM ({placed})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dither.data.engines.duckdb import name
 from dither.data.lower.aggregates import aggregate_sql
-from dither.data.lower.columns import HASH_A, HASH_B, UNIT, companion, integer, listed
+from dither.data.lower.columns import HASH_A, HASH_B, UNIT, companion, integer, list_names
 from dither.plan.algebra import PerUnit
 from dither.plan.analyse import Analysed
 
@@ -12,10 +12,10 @@ from dither.plan.analyse import Analysed
 def per_unit_sql(plan: PerUnit, source: str, before: Analysed, here: Analysed) -> str:
     """The owner's hash is one value per owner, so its minimum is that value."""
     grouped = [UNIT, *plan.keys]
-    shown = [listed(grouped), f"min({HASH_A}) AS {HASH_A}", f"min({HASH_B}) AS {HASH_B}"]
+    shown = [list_names(grouped), f"min({HASH_A}) AS {HASH_A}", f"min({HASH_B}) AS {HASH_B}"]
     besides = [companion(key, here.columns[key]) for key in plan.keys]
     shown += [f"min({name(beside)}) AS {name(beside)}" for beside in besides if beside]
     for column in plan.columns:
         value = aggregate_sql(column.of, before.columns)  # type: ignore[arg-type]
         shown.append(f"{integer(value, here.columns[column.name])} AS {name(column.name)}")
-    return f"SELECT {', '.join(shown)} FROM ({source}) GROUP BY {listed(grouped)}"
+    return f"SELECT {', '.join(shown)} FROM ({source}) GROUP BY {list_names(grouped)}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import HASH_A, HASH_B, UNIT, coded, companion
-from dither.data.lower.expressions import computed
+from dither.data.lower.columns import HASH_A, HASH_B, UNIT, companion, encode_null
+from dither.data.lower.expressions import compute_columns
 from dither.plan.algebra import Column, Project
 from dither.plan.analyse import Analysed
 from dither.plan.expressions import Expression
@@ -14,10 +14,10 @@ from dither.plan.stability import Loose, Owned
 def project_sql(plan: Project, source: str, before: Analysed, here: Analysed) -> str:
     """One row for each row."""
     wanted: list[Expression] = [column.of for column in plan.columns]  # type: ignore[misc]
-    inner, lowered_columns = computed(source, before.columns, wanted)
+    inner, lowered_columns = compute_columns(source, before.columns, wanted)
     shown = [UNIT, HASH_A, HASH_B] if isinstance(here.node, Owned) else []
     for column, lowered in zip(plan.columns, lowered_columns, strict=True):
-        value = coded(lowered.value, lowered.null, here.columns[column.name]) if lowered.null else lowered.value
+        value = encode_null(lowered.value, lowered.null, here.columns[column.name]) if lowered.null else lowered.value
         shown.append(f"{value} AS {name(column.name)}")
     if not isinstance(here.node, Loose):
         for column in plan.columns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from fractions import Fraction
 
-from dither.data.lower.columns import HASH_A, HASH_B, PRIME, carried, listed
+from dither.data.lower.columns import HASH_A, HASH_B, PRIME, list_carried, list_names
 from dither.plan.algebra import SampleUnits, plan_hash
 from dither.plan.analyse import Analysed
 
@@ -16,4 +16,4 @@ def sample_sql(plan: SampleUnits, source: str, here: Analysed, key: bytes) -> st
     x, y, z = (int.from_bytes(digest[start : start + 8], "big") % PRIME for start in (0, 8, 16))
     drawn = f"(({x} * CAST({HASH_A} AS BIGINT)) % {PRIME} + ({y} * CAST({HASH_B} AS BIGINT)) % {PRIME} + {z}) % {PRIME}"
     below = int(Fraction(PRIME) * plan.rate)
-    return f"SELECT {listed(carried(here.node, here.columns))} FROM ({source}) WHERE {drawn} < {below}"
+    return f"SELECT {list_names(list_carried(here.node, here.columns))} FROM ({source}) WHERE {drawn} < {below}"

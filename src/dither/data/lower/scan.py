@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import carried, from_engine_null, listed
+from dither.data.lower.columns import from_engine_null, list_carried, list_names
 from dither.plan.algebra import Scan
 from dither.plan.analyse import Analysed
 from dither.plan.stability import Public
@@ -15,6 +15,6 @@ def scan_sql(plan: Scan, here: Analysed) -> str:
         shown = [
             f"{from_engine_null(name(column), domain)} AS {name(column)}" for column, domain in here.columns.items()
         ]
-        besides = [name(column) for column in carried(here.node, here.columns) if column not in here.columns]
+        besides = [name(column) for column in list_carried(here.node, here.columns) if column not in here.columns]
         return f"SELECT {', '.join(shown + besides)} FROM {name(plan.table)}"
-    return f"SELECT {listed(carried(here.node, here.columns))} FROM {name(plan.table)}"
+    return f"SELECT {list_names(list_carried(here.node, here.columns))} FROM {name(plan.table)}"

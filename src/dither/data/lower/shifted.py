@@ -13,7 +13,7 @@ from dither.plan.analyse import Analysed, analyse_projection
 _LARGEST = 2**62
 
 
-def unshifted(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int]]:
+def remove_shifts(query: Cells, rows: Analysed) -> tuple[Analysed, dict[str, int]]:
     """Rows with x in place of x - c, and c in grid integers by column, for columns that are only summed.
 
     The other projection is analysed like any: a shift is used only where both have the same domains, moved by c.

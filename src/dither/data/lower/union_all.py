@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dither.data.engines.duckdb import name
-from dither.data.lower.columns import carried, holds_null, null_code, recoded
+from dither.data.lower.columns import holds_null, list_carried, null_code, recode_null
 from dither.plan.analyse import Analysed
 
 
 def union_sql(left: str, right: str, sides: tuple[Analysed, ...], here: Analysed) -> str:
     """The rows of both; the owner only where both have one."""
     return " UNION ALL ".join(
-        f"SELECT {_shown(side, here)} FROM ({source})" for source, side in zip((left, right), sides, strict=True)
+        f"SELECT {_list_columns(side, here)} FROM ({source})" for source, side in zip((left, right), sides, strict=True)
     )
 
 
-def _shown(side: Analysed, here: Analysed) -> str:
+def _list_columns(side: Analysed, here: Analysed) -> str:
     """The columns of one side, null as the integer that stands for it on both."""
     shown = []
-    for column in carried(here.node, here.columns):
+    for column in list_carried(here.node, here.columns):
         domain = side.columns.get(column)
         quoted = name(column)
         moved = domain is not None and holds_null(domain) and null_code(domain) != null_code(here.columns[column])
-        value = recoded(quoted, domain, null_code(here.columns[column])) if domain and moved else quoted
+        value = recode_null(quoted, domain, null_code(here.columns[column])) if domain and moved else quoted
         shown.append(f"{value} AS {quoted}")
     return ", ".join(shown)

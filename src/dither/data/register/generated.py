@@ -56,7 +56,9 @@ def write_generated(catalog: Catalog, facts: Facts, target: Path) -> None:
         rows_by_table: dict[str, list[Row]] = {}
         for table in [*public_order(changed), *_from_the_owners_out(changed)]:
             rows_by_table[table.name] = (
-                _public(table, facts) if table.kind == "public" else _private(table, facts, rows_by_table)
+                _generate_public(table, facts)
+                if table.kind == "public"
+                else _generate_private(table, facts, rows_by_table)
             )
             _write(workspace / table.source_name, table, rows_by_table[table.name])
         _, written_facts = write_copy_and_facts(
@@ -70,30 +72,30 @@ def _from_the_owners_out(catalog: Catalog) -> list[Table]:
     return sorted(catalog.private_tables, key=lambda table: len(catalog.owner_path(table)))
 
 
-def _public(table: Table, facts: Facts) -> list[Row]:
+def _generate_public(table: Table, facts: Facts) -> list[Row]:
     """One row for each label that others use, or a few rows; unique columns count up."""
     listed = {column: labels for name, column, labels in facts.lists if name == table.name}
     count = max([PUBLIC_ROWS if not listed else 0, *map(len, listed.values())])
     unique = {key[0] for key in table.unique if len(key) == 1}
     rows = []
     for row in range(count):
-        values = {column.name: _value(table, column, row, facts, unique) for column in table.columns}
+        values = {column.name: _generate_value(table, column, row, facts, unique) for column in table.columns}
         rows.append(values | {column: labels[row % len(labels)] for column, labels in listed.items()})
     for key in table.unique:  # a key of few values has few rows
         rows = list({tuple(row[column] for column in key): row for row in reversed(rows)}.values())[::-1]
     return rows
 
 
-def _private(table: Table, facts: Facts, rows_by_table: dict[str, list[Row]]) -> list[Row]:
+def _generate_private(table: Table, facts: Facts, rows_by_table: dict[str, list[Row]]) -> list[Row]:
     """One to `rows_per_unit` rows for each person, or one to three for each row of the parent."""
     rows: list[Row] = []
     most = min(table.rows_per_unit or 1, 3)
-    for parent in range(len(_parents(table, rows_by_table))):
+    for parent in range(len(_list_parents(table, rows_by_table))):
         for _ in range(1 + _pick(f"{table.name}/rows/{parent}", most)):
             if len(rows) >= (table.max_rows or 0):
                 return rows
             row_number = len(rows)
-            row = {column.name: _value(table, column, row_number, facts, set()) for column in table.columns}
+            row = {column.name: _generate_value(table, column, row_number, facts, set()) for column in table.columns}
             if isinstance(table.owner, OwnerColumn):
                 row[table.owner.column] = f"person-{parent}"
             elif isinstance(table.owner, OwnerReference):
@@ -103,7 +105,7 @@ def _private(table: Table, facts: Facts, rows_by_table: dict[str, list[Row]]) ->
     return rows
 
 
-def _parents(table: Table, rows_by_table: dict[str, list[Row]]) -> list[Row]:
+def _list_parents(table: Table, rows_by_table: dict[str, list[Row]]) -> list[Row]:
     return rows_by_table[table.owner.references] if isinstance(table.owner, OwnerReference) else [{}] * PEOPLE
 
 
@@ -112,14 +114,14 @@ def _pick(what: str, below: int) -> int:
     return int.from_bytes(hashlib.sha256(what.encode()).digest()[:8]) % below
 
 
-def _value(table: Table, column: Column, row: int, facts: Facts, unique: set[str]) -> str:
+def _generate_value(table: Table, column: Column, row: int, facts: Facts, unique: set[str]) -> str:
     name = f"{table.name}/{column.name}/{row}"
     if isinstance(column, Id):
         return f"{column.name}-{row}"
     if column.nulls.rule == "keep" and column.name not in unique and _pick(f"{name}/null", 20) == 0:
         return ""
     if isinstance(column, Category):
-        labels = _labels(column, facts) or (OUTSIDE,)  # an empty list of a public table: nobody has a label
+        labels = _list_labels(column, facts) or (OUTSIDE,)  # an empty list of a public table: nobody has a label
         return labels[(row if column.name in unique else _pick(name, len(labels))) % len(labels)]
     if isinstance(column, Text):
         return (str(row) if column.name in unique else f"text {_pick(name, 50)}")[: column.width]
@@ -128,7 +130,7 @@ def _value(table: Table, column: Column, row: int, facts: Facts, unique: set[str
     return _SHOWN[type(column)](column, grid_value)
 
 
-def _labels(column: Category, facts: Facts) -> tuple[str, ...]:
+def _list_labels(column: Category, facts: Facts) -> tuple[str, ...]:
     if isinstance(column.values, Undeclared):
         return tuple(f"label {letter}"[-column.values.width :] for letter in "abcde")
     outside = (OUTSIDE,) if column.other == "keep" else ()
@@ -137,7 +139,7 @@ def _labels(column: Category, facts: Facts) -> tuple[str, ...]:
     return column.values + outside
 
 
-def _decimal(column: Column, grid_value: int) -> str:
+def _write_decimal(column: Column, grid_value: int) -> str:
     """The grid integer in the column's own units, exactly: the resolution is a power of ten or a whole number."""
     assert isinstance(column, Decimal)
     value = grid_value * column.resolution
@@ -148,17 +150,17 @@ def _decimal(column: Column, grid_value: int) -> str:
     return f"-{text}" if value < 0 else text
 
 
-def _timestamp(column: Column, grid_value: int) -> str:
+def _write_timestamp(column: Column, grid_value: int) -> str:
     assert isinstance(column, Timestamp)
     return seconds_text(grid_value, column.offset_seconds)
 
 
 _SHOWN: dict[type, Callable[[Column, int], str]] = {
     Integer: lambda _, grid_value: str(grid_value),
-    Decimal: _decimal,
+    Decimal: _write_decimal,
     Boolean: lambda _, grid_value: "true" if grid_value else "false",
     Date: lambda _, grid_value: days_text(grid_value),
-    Timestamp: _timestamp,
+    Timestamp: _write_timestamp,
 }
 
 

@@ -26,7 +26,7 @@ def stored_columns(catalog: Catalog, table: Table) -> list[Column]:
     return [column for column in table.columns if column.name != owner]
 
 
-def limited_rows(
+def limit_rows_sql(
     catalog: Catalog, table: Table, source: str, facts: Facts = NO_FACTS, *, by_prefix: bool = True
 ) -> str:
     """SQL: repaired rows, made unique per owner, ranked by content within the owner, cut at the limit.
@@ -44,22 +44,22 @@ def limited_rows(
     if catalog.unit.kind == "row":  # each row is a unit, named by its content
         own = f"sha256(concat({field(text(table.name))}, dither_digest))"  # equal rows of two tables are two units
         sql = f"SELECT * REPLACE ({own} AS {OWNER}), 1 AS {RANK} FROM ({sql})"
-        return f"SELECT {_shown(columns, table, facts)} FROM ({_numbered(_with_hash(sql))})"
+        return f"SELECT {_list_copy_columns(columns, table, facts)} FROM ({_number_units(_add_hash(sql))})"
     order = f"dither_digest, {names}, dither_n"
     if by_prefix:
         sql = f"SELECT {names}, {PREFIX} AS dither_prefix FROM ({sql})"
         order = "dither_prefix"
     for unique in table.unique:
         partition = {OWNER, *(name(key_column) for key_column in unique if key_column != catalog.owner_column(table))}
-        sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_ranked(sql, sorted(partition), order)}) WHERE {RANK} = 1"
-    kept = f"SELECT * FROM ({_ranked(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
+        sql = f"SELECT * EXCLUDE ({RANK}) FROM ({_rank_rows(sql, sorted(partition), order)}) WHERE {RANK} = 1"
+    kept = f"SELECT * FROM ({_rank_rows(sql, [OWNER], order)}) WHERE {RANK} <= {table.rows_per_unit}"
     units = (
         f"SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM {UNITS}"  # a table has a rowid of its own, a query has not
     )
-    return f"SELECT {_shown(columns, table, facts)} FROM ({kept}) JOIN ({units}) USING ({OWNER})"
+    return f"SELECT {_list_copy_columns(columns, table, facts)} FROM ({kept}) JOIN ({units}) USING ({OWNER})"
 
 
-def _ranked(rows: str, partition: list[str], order: str) -> str:
+def _rank_rows(rows: str, partition: list[str], order: str) -> str:
     """SQL: rows with their rank within each partition; fails where two rows have the same rank."""
     window = f"(PARTITION BY {', '.join(partition)} ORDER BY {order})"
     both = f"SELECT *, row_number() OVER {window} AS dither_place, rank() OVER {window} AS dither_first FROM ({rows})"
@@ -75,15 +75,15 @@ def make_units() -> str:
 def add_units(source: str) -> str:
     """SQL: the owners of some rows, numbered after those that are known; a number only says who is who."""
     new = f"SELECT DISTINCT {OWNER} FROM ({source}) ANTI JOIN {UNITS} USING ({OWNER})"
-    return f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM ({_numbered(_with_hash(new))})"
+    return f"INSERT INTO {UNITS} SELECT {OWNER}, {UNIT}, {HASH_A}, {HASH_B} FROM ({_number_units(_add_hash(new))})"
 
 
-def _numbered(rows: str) -> str:
+def _number_units(rows: str) -> str:
     """SQL: rows with numbers after all that were given; `dither_first` is how many were."""
     return f"SELECT *, getvariable('dither_first') + row_number() OVER () AS {UNIT} FROM ({rows})"
 
 
-def _with_hash(rows: str) -> str:
+def _add_hash(rows: str) -> str:
     """SQL: rows with the two numbers of their owner, from a keyed digest of it."""
     digested = f"SELECT *, sha256(concat({KEY}, {field(OWNER)})) AS dither_hashed FROM ({rows})"
     numbers = ", ".join(f"{_hash(start)} AS {column}" for start, column in ((1, HASH_A), (9, HASH_B)))
@@ -94,7 +94,7 @@ def _written(column: Column) -> str:
     return name(f"dither_text_{column.name}")
 
 
-def _shown(columns: list[Column], table: Table, facts: Facts) -> str:
+def _list_copy_columns(columns: list[Column], table: Table, facts: Facts) -> str:
     """SQL: the columns of the copy, undeclared labels with their key index and every owner with its hash.
 
     Nulls of integers become the integer that stands for them (lower/columns.py).

@@ -11,7 +11,7 @@ import duckdb
 
 from dither.catalog import Catalog, Date, OwnerColumn, OwnerReference, Table, Timestamp, Unit
 from dither.data.engines.duckdb import name
-from dither.data.register.repair import parsed, repaired
+from dither.data.register.repair import parse_sql, repair_sql
 from dither.errors import DitherError
 
 WINDOW = "dither_window"
@@ -55,7 +55,7 @@ def build_map(
     present = " AND ".join(f"raw.{column} IS NOT NULL" for column in columns)
     connection.execute(
         f"CREATE TEMP TABLE {owner_map} AS SELECT {', '.join(f'raw.{column}' for column in columns)}, "
-        f"min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM {with_window(catalog, parent, rows)} AS raw{join} "
+        f"min({owner}) AS {FIRST}, max({owner}) AS {LAST} FROM {add_window(catalog, parent, rows)} AS raw{join} "
         f"WHERE {present} AND {owner} IS NOT NULL GROUP BY {', '.join(f'raw.{column}' for column in columns)}"
     )
     two = connection.execute(f"SELECT count(*) FROM {owner_map} WHERE {FIRST} <> {LAST}").fetchone()
@@ -66,7 +66,7 @@ def build_map(
         )
 
 
-def with_window(catalog: Catalog, table: Table, rows: str) -> str:
+def add_window(catalog: Catalog, table: Table, rows: str) -> str:
     """SQL: raw rows with the number of the window that each lies in, where the unit is a window and a path needs it.
 
     A row finds its owner in a row of the same window only. Otherwise taking away one window of a person would take away
@@ -75,8 +75,8 @@ def with_window(catalog: Catalog, table: Table, rows: str) -> str:
     if catalog.unit.column is None:
         return rows
     column = table.column(catalog.unit.column)
-    sql = f"SELECT *, {parsed(column)} AS dither_parsed FROM {rows}"
-    sql = f"SELECT *, {repaired(column, 'dither_parsed')} AS dither_time FROM ({sql})"
+    sql = f"SELECT *, {parse_sql(column)} AS dither_parsed FROM {rows}"
+    sql = f"SELECT *, {repair_sql(column, 'dither_parsed')} AS dither_time FROM ({sql})"
     return f"(SELECT *, {window_sql(catalog.unit, table, 'dither_time')} AS {WINDOW} FROM ({sql}))"
 
 

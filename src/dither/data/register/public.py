@@ -19,10 +19,10 @@ from dither.plan.facts import Facts
 def public_order(catalog: Catalog) -> list[Table]:
     """Public tables, those whose labels come from another one last."""
     public = [table for table in catalog.tables if table.kind == "public"]
-    return sorted(public, key=lambda table: bool(_borrowed(table)))
+    return sorted(public, key=lambda table: bool(_list_borrowed(table)))
 
 
-def _borrowed(table: Table) -> list[FromPublic]:
+def _list_borrowed(table: Table) -> list[FromPublic]:
     values_of_columns = [column.values for column in table.columns if isinstance(column, Category)]
     return [values for values in values_of_columns if isinstance(values, FromPublic)]
 
@@ -31,7 +31,7 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
     """Write the pinned copy from repaired rows; the facts about it."""
     codes = ""
     listed = sorted(
-        {values.column for other in catalog.tables for values in _borrowed(other) if values.table == table.name}
+        {values.column for other in catalog.tables for values in _list_borrowed(other) if values.table == table.name}
     )
     for column in listed:
         if is_text(table.column(column)):
@@ -39,18 +39,20 @@ def pin(connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, r
             code = f"CASE WHEN {name(column)} IS NOT NULL THEN {code} END"  # null is no label: it meets nobody
             codes += f", CAST({code} AS INTEGER) AS {name(code_column(column))}"
     connection.execute(f"CREATE TABLE {name(table.name)} AS SELECT *{codes} FROM ({rows}) ORDER BY ALL")
-    multiplicities = tuple((table.name, key, _multiplicity(connection, table, key)) for key in _keys(table))
+    multiplicities = tuple(
+        (table.name, key, _measure_multiplicity(connection, table, key)) for key in _list_keys(table)
+    )
     for table_name, key, rows_per_key in multiplicities:
         if key in table.unique and rows_per_key > 1:
             raise RegistrationError(
                 f"{table_name}: [{', '.join(key)}] is declared unique, and a value occurs {rows_per_key} times: "
                 "repair the public table, or remove the key from `unique`"
             )
-    lists = tuple((table.name, column, _labels(connection, table, column)) for column in listed)
+    lists = tuple((table.name, column, _read_labels(connection, table, column)) for column in listed)
     return Facts(multiplicities, lists)
 
 
-def _keys(table: Table) -> list[tuple[str, ...]]:
+def _list_keys(table: Table) -> list[tuple[str, ...]]:
     """Every column by itself, and every declared unique key."""
     keys: list[tuple[str, ...]] = [
         (column.name,)
@@ -60,7 +62,7 @@ def _keys(table: Table) -> list[tuple[str, ...]]:
     return keys + [key for key in table.unique if key not in keys]
 
 
-def _multiplicity(connection: duckdb.DuckDBPyConnection, table: Table, key: tuple[str, ...]) -> int:
+def _measure_multiplicity(connection: duckdb.DuckDBPyConnection, table: Table, key: tuple[str, ...]) -> int:
     """The largest number of rows with one value of the key; null meets nothing in a join."""
     names = ", ".join(name(column) for column in key)
     present = " AND ".join(f"{name(column)} IS NOT NULL" for column in key)
@@ -70,7 +72,7 @@ def _multiplicity(connection: duckdb.DuckDBPyConnection, table: Table, key: tupl
     return int(row[0])
 
 
-def _labels(connection: duckdb.DuckDBPyConnection, table: Table, column: str) -> tuple[str, ...]:
+def _read_labels(connection: duckdb.DuckDBPyConnection, table: Table, column: str) -> tuple[str, ...]:
     declared = table.column(column)
     if isinstance(declared, Category):
         assert isinstance(declared.values, tuple)

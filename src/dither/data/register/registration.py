@@ -21,15 +21,15 @@ from dither.data.engines.duckdb import name
 from dither.data.lower.columns import OWNER, UNIT
 from dither.data.register import repair
 from dither.data.register.connections import CANNOT_ENCRYPT, open_for_registration
-from dither.data.register.limits import TIE, UNITS, add_units, limited_rows, make_units, stored_columns
-from dither.data.register.owners import RegistrationError, build_map, key_of, owner_sql, window_sql, with_window
+from dither.data.register.limits import TIE, UNITS, add_units, limit_rows_sql, make_units, stored_columns
+from dither.data.register.owners import RegistrationError, add_window, build_map, key_of, owner_sql, window_sql
 from dither.data.register.public import pin, public_order
 from dither.data.register.source_types import SourceError
 from dither.data.register.sources import text_rows, unread_lines
 from dither.plan.domain import labels_of
 from dither.plan.facts import NO_FACTS, Facts
 
-__all__ = ["RegistrationError", "Repairs", "stages", "write_copy", "write_copy_and_facts"]
+__all__ = ["RegistrationError", "Repairs", "list_stages", "write_copy", "write_copy_and_facts"]
 Counts = list[tuple[str, int]]
 
 
@@ -55,7 +55,7 @@ class _Registering:
 
     def run(self, sql: str) -> None:
         """Execute a long statement, telling `share` how far the engine is."""
-        with _watched(self.connection, self.share):
+        with _watch_progress(self.connection, self.share):
             self.connection.execute(sql)
 
     def count(self, sql: str) -> int:
@@ -66,14 +66,14 @@ class _Registering:
     def read(self, table: Table, use_rows: Callable[[str], None]) -> None:
         """Use the rows of a source, given as SQL; where a value stops the engine's reader, read through Arrow."""
         try:
-            use_rows(self.rows_of(table))
+            use_rows(self.read_rows_sql(table))
         except (duckdb.InvalidInputException, duckdb.ConversionException):
             if self.catalog.source.engine != "parquet" or table.name in self.through_arrow:
                 raise
             self.through_arrow.add(table.name)
-            use_rows(self.rows_of(table))
+            use_rows(self.read_rows_sql(table))
 
-    def rows_of(self, table: Table) -> str:
+    def read_rows_sql(self, table: Table) -> str:
         through_arrow = table.name in self.through_arrow
         return text_rows(self.connection, self.catalog.source, self.folder, table, through_arrow=through_arrow)
 
@@ -99,7 +99,8 @@ def write_copy_and_facts(
 ) -> tuple[list[Repairs], Facts]:
     """As `write_copy`; also the public facts of the version. Above `memory` the engine spills, encrypted or in plain.
 
-    `stage` is told each of `stages(catalog)` as it begins, `share` (from another thread) the part of it that is done.
+    `stage` is called with each of `list_stages(catalog)` as it begins, `share` (from another thread) with the share of
+    it that is done.
     """
     connection = open_for_registration(target, spill, memory, plain=plain_spill)
     registering = _Registering(connection, catalog, folder, stage, share)
@@ -129,25 +130,25 @@ def write_copy_and_facts(
 _WRITING = "writing the copy"
 
 
-def stages(catalog: Catalog) -> list[str]:
+def list_stages(catalog: Catalog) -> list[str]:
     """What registration will do, step by step."""
-    steps = [step for table in public_order(catalog) for step in _steps(catalog, table)]
-    steps += [_finding(parent, key) for parent, key in _maps(catalog)]
-    return [*steps, *(step for table in catalog.private_tables for step in _steps(catalog, table)), _WRITING]
+    steps = [step for table in public_order(catalog) for step in _name_steps(catalog, table)]
+    steps += [_name_map_step(parent, key) for parent, key in _list_owner_maps(catalog)]
+    return [*steps, *(step for table in catalog.private_tables for step in _name_steps(catalog, table)), _WRITING]
 
 
-def _steps(catalog: Catalog, table: Table) -> tuple[str, ...]:
+def _name_steps(catalog: Catalog, table: Table) -> tuple[str, ...]:
     steps = (f"{table.name}: reading {table.source_name}", f"{table.name}: repairing values")
     if table.kind == "public":
         return (*steps, f"{table.name}: pinning the public table")
     return (*steps, f"{table.name}: at most {table.rows_per_unit} rows per {catalog.unit.kind}")
 
 
-def _finding(parent: Table, key: tuple[str, ...]) -> str:
+def _name_map_step(parent: Table, key: tuple[str, ...]) -> str:
     return f"{parent.name}: finding owners by {', '.join(key)}"
 
 
-def _maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
+def _list_owner_maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
     """The keys by which owners are found, from the tables nearest to the owner outwards."""
     wanted = {}
     for table in catalog.private_tables:
@@ -161,14 +162,14 @@ def _maps(catalog: Catalog) -> list[tuple[Table, tuple[str, ...]]]:
 
 def _build_owner_maps(registering: _Registering) -> None:
     """A parent's own path is known when it is needed."""
-    for parent, key in _maps(registering.catalog):
-        registering.stage(_finding(parent, key))
-        with _watched(registering.connection, registering.share):
+    for parent, key in _list_owner_maps(registering.catalog):
+        registering.stage(_name_map_step(parent, key))
+        with _watch_progress(registering.connection, registering.share):
             registering.read(parent, partial(build_map, registering.connection, registering.catalog, parent, key))
 
 
 @contextmanager
-def _watched(connection: duckdb.DuckDBPyConnection, share: Callable[[float], None] | None) -> Iterator[None]:
+def _watch_progress(connection: duckdb.DuckDBPyConnection, share: Callable[[float], None] | None) -> Iterator[None]:
     """Ask the engine ten times a second how far it is, if anybody wants to know."""
     if share is None:
         yield
@@ -193,35 +194,35 @@ def _watched(connection: duckdb.DuckDBPyConnection, share: Callable[[float], Non
 def _register_public(registering: _Registering, table: Table) -> Repairs:
     counts = _repair(registering, table)
     names = ", ".join(name(column.name) for column in table.columns)
-    registering.stage(_steps(registering.catalog, table)[2])
+    registering.stage(_name_steps(registering.catalog, table)[2])
     pinned = pin(
         registering.connection, registering.catalog, table, f"SELECT {names} FROM dither_repaired WHERE NOT dither_gone"
     )
     registering.facts = Facts(
         registering.facts.multiplicities + pinned.multiplicities, registering.facts.lists + pinned.lists
     )
-    return _done(registering, table, counts)
+    return _finish_table(registering, table, counts)
 
 
 def _register_private(registering: _Registering, table: Table) -> Repairs:
     counts = _repair(registering, table)
-    registering.stage(_steps(registering.catalog, table)[2])
+    registering.stage(_name_steps(registering.catalog, table)[2])
     rows = f"SELECT * FROM dither_repaired WHERE {OWNER} IS NOT NULL AND NOT dither_gone"
     registering.connection.execute(f"SET VARIABLE dither_first = {registering.units}")
     if registering.catalog.unit.kind != "row":
         registering.run(add_units(rows))
     try:
         registering.run(
-            f"CREATE TABLE {name(table.name)} AS {limited_rows(registering.catalog, table, rows, registering.facts)}"
+            f"CREATE TABLE {name(table.name)} AS {limit_rows_sql(registering.catalog, table, rows, registering.facts)}"
         )
     except duckdb.InvalidInputException as error:
         if TIE not in str(error):
             raise
-        slowly = limited_rows(registering.catalog, table, rows, registering.facts, by_prefix=False)
+        slowly = limit_rows_sql(registering.catalog, table, rows, registering.facts, by_prefix=False)
         registering.run(f"CREATE TABLE {name(table.name)} AS {slowly}")
     counted = name(table.name) if registering.catalog.unit.kind == "row" else UNITS
     registering.units = registering.count(f"SELECT coalesce(max({UNIT}), {registering.units}) FROM {counted}")
-    done = _done(registering, table, [*counts, *_spellings(registering, table)])
+    done = _finish_table(registering, table, [*counts, *_count_spellings(registering, table)])
     if table.max_rows is None or done.counts[-1][1] > table.max_rows:
         raise RegistrationError(
             f"{table.name}: more rows than max_rows {table.max_rows} are left after the limits. Nothing was "
@@ -230,7 +231,7 @@ def _register_private(registering: _Registering, table: Table) -> Repairs:
     return done
 
 
-def _done(registering: _Registering, table: Table, counts: Counts) -> Repairs:
+def _finish_table(registering: _Registering, table: Table, counts: Counts) -> Repairs:
     registering.connection.execute("DROP TABLE dither_repaired")
     kept = registering.count(f"SELECT count(*) FROM {name(table.name)}")
     return Repairs(table.name, (*counts, ("rows registered", kept)))
@@ -238,17 +239,17 @@ def _done(registering: _Registering, table: Table, counts: Counts) -> Repairs:
 
 def _repair(registering: _Registering, table: Table) -> Counts:
     """The temporary table `dither_repaired`: registered values, the owner, whether the row goes; and what was done."""
-    registering.stage(_steps(registering.catalog, table)[0])
+    registering.stage(_name_steps(registering.catalog, table)[0])
     columns = stored_columns(registering.catalog, table)
-    labels = {column.name: _labels(registering, column) for column in columns}
+    labels = {column.name: _list_labels(registering, column) for column in columns}
     owner, join = owner_sql(registering.catalog, table) if table.kind == "private" else ("''", "")
     read = [f"{owner} AS {OWNER}", *(f"raw.{name(column.name)}" for column in columns)]
     # by one thread; the rest by all
     registering.read(table, lambda rows: registering.run(f"CREATE TEMP TABLE dither_raw AS SELECT * FROM {rows}"))
-    registering.stage(_steps(registering.catalog, table)[1])
-    source = with_window(registering.catalog, table, "dither_raw") if join else "dither_raw"
+    registering.stage(_name_steps(registering.catalog, table)[1])
+    source = add_window(registering.catalog, table, "dither_raw") if join else "dither_raw"
     sql = f"SELECT {', '.join(read)} FROM {source} AS raw{join}"
-    values = [f"{repair.parsed(column, labels[column.name])} AS {_p(column.name)}" for column in columns]
+    values = [f"{repair.parse_sql(column, labels[column.name])} AS {_p(column.name)}" for column in columns]
     sql = f"SELECT {', '.join(['*', *values])} FROM ({sql})"
     shown = [OWNER]
     gone = ["false"]
@@ -256,10 +257,10 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     for column in columns:
         column_labels = labels[column.name]
         flag = name(f"dither_changed_{column.name}")
-        shown.append(f"{repair.repaired(column, _p(column.name), column_labels)} AS {name(column.name)}")
-        shown.append(f"{repair.changed(column, _p(column.name), column_labels)} AS {flag}")
+        shown.append(f"{repair.repair_sql(column, _p(column.name), column_labels)} AS {name(column.name)}")
+        shown.append(f"{repair.change_sql(column, _p(column.name), column_labels)} AS {flag}")
         counted[f"{column.name}: values repaired"] = flag
-        if reason := repair.dropped(column, _p(column.name), column_labels):
+        if reason := repair.drop_sql(column, _p(column.name), column_labels):
             gone.append(f"({reason})")
             shown.append(f"({reason}) AS {name(f'dither_dropped_{column.name}')}")
             counted[f"{column.name}: rows dropped"] = name(f"dither_dropped_{column.name}")
@@ -280,7 +281,7 @@ def _repair(registering: _Registering, table: Table) -> Counts:
     return [("lines that could not be read", unread), *counts]
 
 
-def _spellings(registering: _Registering, table: Table) -> Counts:
+def _count_spellings(registering: _Registering, table: Table) -> Counts:
     """For the steward: one person written in two ways is two units, each with rows and protection of its own."""
     if not isinstance(table.owner, OwnerColumn):
         return []
@@ -297,7 +298,7 @@ def _p(column: str) -> str:
     return name("dither_parsed_" + column)  # no column of a catalog has such a name
 
 
-def _labels(registering: _Registering, column: object) -> tuple[str, ...]:
+def _list_labels(registering: _Registering, column: object) -> tuple[str, ...]:
     if isinstance(column, Category) and not isinstance(column.values, Undeclared):
         labels = labels_of(column, registering.facts)
         if isinstance(column.nulls.value, str) and column.nulls.value not in labels:

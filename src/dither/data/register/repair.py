@@ -59,7 +59,7 @@ def storage_type(column: Column, labels: Labels = ()) -> str:
     return "HUGEINT"
 
 
-def parsed(column: Column, labels: Labels = ()) -> str:
+def parse_sql(column: Column, labels: Labels = ()) -> str:
     """SQL: the raw text as a value of the column's type, null if it is none; before null rule and clamp."""
     raw = f"trim({name(column.name)}, ' ')"
     if isinstance(column, Id):
@@ -114,7 +114,7 @@ def _seconds(raw: str, day: str, offset: int) -> str:
     return f"CAST({day} AS BIGINT) * 86400 + {number_at(12)} * 3600 + {number_at(15)} * 60 + {seconds} - {east}"
 
 
-def repaired(column: Column, value: str, labels: Labels = ()) -> str:
+def repair_sql(column: Column, value: str, labels: Labels = ()) -> str:
     """SQL: a parsed value (a column name) as its registered value; null where the null rule keeps it.
 
     DuckDB's greatest and least skip nulls, hence the CASE around them.
@@ -140,7 +140,7 @@ def _null(column: Column, labels: Labels) -> str:
     return str(column.nulls.value)
 
 
-def dropped(column: Column, value: str, labels: Labels = ()) -> str | None:
+def drop_sql(column: Column, value: str, labels: Labels = ()) -> str | None:
     """SQL: whether a row goes because of this column's (parsed) value; None if it never does."""
     reasons = []
     if not isinstance(column, Id) and column.nulls.rule == "drop":
@@ -150,7 +150,7 @@ def dropped(column: Column, value: str, labels: Labels = ()) -> str | None:
     return " OR ".join(reasons) or None
 
 
-def changed(column: Column, value: str, labels: Labels = ()) -> str:
+def change_sql(column: Column, value: str, labels: Labels = ()) -> str:
     """SQL: whether the text was no value of the type, or lay outside the bounds; for the steward's count."""
     raw = name(column.name)
     unread = f"({raw} IS NOT NULL AND {value} IS NULL)"

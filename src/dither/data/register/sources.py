@@ -34,7 +34,7 @@ def column_names(connection: duckdb.DuckDBPyConnection, source: Source, location
 def names_at(connection: duckdb.DuckDBPyConnection, engine: str, location: Path, source_name: str) -> list[str]:
     """The names of the columns of one file or table."""
     if engine == "csv":
-        return _header(location / source_name)
+        return _read_header(location / source_name)
     return [column for column, _ in types_at(connection, engine, location, source_name)]
 
 
@@ -139,13 +139,13 @@ def unread_lines(
     row = connection.execute(f"SELECT count(DISTINCT line) FROM {name(_rejects(table))}").fetchone()
     unread = int(row[0]) if row else 0
     path = location / table.source_name
-    if alone := _returns_alone(path):
+    if alone := _count_lone_returns(path):
         raise SourceError(
             f"{table.name}: {path.name} holds {alone} carriage returns that do not end a line. Nothing was registered: "
             "they end a row for one reader and not for another, so remove line breaks inside fields at the source"
         )
-    blank = len(_header(path)) == 1  # a blank line is a row of one empty field, and no row of several
-    if lost := _lines(path, blank=blank) - 1 - rows_read - unread:
+    blank = len(_read_header(path)) == 1  # a blank line is a row of one empty field, and no row of several
+    if lost := _count_lines(path, blank=blank) - 1 - rows_read - unread:
         raise SourceError(
             f"{table.name}: {abs(lost)} lines of {path.name} are inside records that span several lines, because of a "
             "line break inside quotes or a quote that is never closed. Nothing was registered: such a quote swallows "
@@ -154,7 +154,7 @@ def unread_lines(
     return unread
 
 
-def _lines(path: Path, *, blank: bool) -> int:
+def _count_lines(path: Path, *, blank: bool) -> int:
     """Lines of a file in which carriage returns only end lines; without blank ones unless `blank`."""
     lines = 0
     ended = True
@@ -168,7 +168,7 @@ def _lines(path: Path, *, blank: bool) -> int:
     return lines + (not ended)
 
 
-def _returns_alone(path: Path) -> int:
+def _count_lone_returns(path: Path) -> int:
     """Carriage returns without a line feed after them.
 
     To the engine one outside quotes ends a row. That row more could make up for a line that a quote had swallowed.
@@ -215,7 +215,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, engine: str, location: Path
     )
 
 
-def _header(path: Path) -> list[str]:
+def _read_header(path: Path) -> list[str]:
     """The names in a CSV file's first line."""
     if set("*?[") & set(str(path)):
         raise SourceError(f"{path} holds a wildcard: name one file")

@@ -8,7 +8,7 @@ from dither.plan.domain import Domain, hull
 from dither.plan.functions.table import Arguments
 
 
-def aligned(a: Arguments) -> Arguments:
+def align_arguments(a: Arguments) -> Arguments:
     """All arguments as one kind on one grid: numbers on their common step, constant labels as codes."""
     kinds = {domain.kind for domain in a.domains}
     if kinds == {"number"}:
@@ -19,7 +19,7 @@ def aligned(a: Arguments) -> Arguments:
         )
         return replace(a, domains=domains)
     if kinds == {"category", "text"}:
-        return _with_labels(a)
+        return _align_labels(a)
     if kinds == {"timestamp"}:  # a constant has no zone of its own
         zones = [domain.offset for domain, constant in zip(a.domains, a.constants, strict=True) if constant is None]
         offset = zones[0] if zones else 0
@@ -34,7 +34,7 @@ def aligned(a: Arguments) -> Arguments:
     return a
 
 
-def _with_labels(a: Arguments) -> Arguments:
+def _align_labels(a: Arguments) -> Arguments:
     labels = next(domain.labels for domain in a.domains if domain.kind == "category")
     domains = []
     for position, domain in enumerate(a.domains):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dither.plan.domain import Domain, hull
-from dither.plan.functions.align import aligned
+from dither.plan.functions.align import align_arguments
 from dither.plan.functions.conditions import comparison
 from dither.plan.functions.table import Arguments, Function
 
 
-def _chosen(a: Arguments, positions: list[int], nullable: bool) -> Domain:
+def _choose_domain(a: Arguments, positions: list[int], nullable: bool) -> Domain:
     """The domain of a value that is one of some arguments."""
     some = replace(
         a,
         domains=tuple(a.domains[p] for p in positions),
         constants=tuple(a.constants[p] for p in positions),
     )
-    domain = hull(aligned(some).domains, a.function)
+    domain = hull(align_arguments(some).domains, a.function)
     if domain.kind == "id":
         raise a.refuse("ids name people or rows and are never read")
     return replace(domain, nullable=nullable, keys=None, undeclared=False)
@@ -36,7 +36,9 @@ def _case(a: Arguments) -> Domain:
         if a.domains[position].kind != "boolean":
             raise a.refuse(f"argument {position + 1} must be a truth value")
     value_positions = list_case_values(a)
-    return _chosen(a, value_positions, len(a.domains) % 2 == 0 or any(a.domains[p].nullable for p in value_positions))
+    return _choose_domain(
+        a, value_positions, len(a.domains) % 2 == 0 or any(a.domains[p].nullable for p in value_positions)
+    )
 
 
 def _if(a: Arguments) -> Domain:
@@ -48,7 +50,7 @@ def _if(a: Arguments) -> Domain:
 def _coalesce(a: Arguments) -> Domain:
     if not 2 <= len(a.domains) <= 50:
         raise a.refuse("takes 2 to 50 values")
-    return _chosen(a, list(range(len(a.domains))), all(domain.nullable for domain in a.domains))
+    return _choose_domain(a, list(range(len(a.domains))), all(domain.nullable for domain in a.domains))
 
 
 def _nullif(a: Arguments) -> Domain:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dither.plan.domain import Domain
-from dither.plan.functions.align import aligned
+from dither.plan.functions.align import align_arguments
 from dither.plan.functions.table import Arguments, Function, NullRule, truth
 
 
 def _comparable(a: Arguments) -> None:
-    kind = aligned(a).domains[0].kind
+    kind = align_arguments(a).domains[0].kind
     if kind == "id":
         raise a.refuse("ids name people or rows and are never read")
     if kind in ("category", "text", "boolean") and a.function not in ("eq", "ne", "in", "is_distinct_from", "nullif"):

@@ -34,7 +34,7 @@ def _multiply(a: Arguments) -> Domain:
     return number(min(corners), max(corners), x.step * y.step, a.any_null)
 
 
-def _rounded(ratio: Fraction) -> int:
+def _round_number(ratio: Fraction) -> int:
     return floor(ratio + Fraction(1, 2))
 
 
@@ -52,7 +52,7 @@ def _quotient(a: Arguments, step: Fraction, shape: Callable[[Fraction], int]) ->
 
 def _divide(a: Arguments) -> Domain:
     a.expect("number", "number")
-    return _quotient(a, DIVISION, _rounded)
+    return _quotient(a, DIVISION, _round_number)
 
 
 def _integer_divide(a: Arguments) -> Domain:

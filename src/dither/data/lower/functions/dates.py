@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dither.data.lower.functions.sql import FunctionSql, SqlArguments, cast, floor_divided
+from dither.data.lower.functions.sql import FunctionSql, SqlArguments, cast, divide_floor
 from dither.plan.domain import Domain
 from dither.plan.functions.dates import DAY
 
@@ -52,7 +52,7 @@ def _ymd(sql: str) -> str:
 
 
 def _age_sql(a: SqlArguments, result: Domain) -> str:
-    return floor_divided(f"{_ymd(a.sql[1])} - {_ymd(a.sql[0])}", "10000")
+    return divide_floor(f"{_ymd(a.sql[1])} - {_ymd(a.sql[0])}", "10000")
 
 
 FUNCTIONS: dict[str, FunctionSql] = {
@@ -68,7 +68,7 @@ FUNCTIONS: dict[str, FunctionSql] = {
     "hour": _time_sql(DAY, 3600),
     "minute": _time_sql(3600, 60),
     "second": _time_sql(60, 1),
-    "date_of": lambda a, result: floor_divided(_sql_local(a), str(DAY)),
+    "date_of": lambda a, result: divide_floor(_sql_local(a), str(DAY)),
     "add_days": _add_days_sql,
     "days_between": _between_sql,
     "add_months": _add_months_sql,

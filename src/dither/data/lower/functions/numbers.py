@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dither.data.lower.functions.sql import FunctionSql, SqlArguments, cast, clamped, floor_divided, scaled_sql
+from dither.data.lower.functions.sql import FunctionSql, SqlArguments, cast, clamp_value, divide_floor, scaled_sql
 from dither.plan.domain import Domain
 from dither.plan.functions.numbers import DIVISION, ROOT
 from dither.plan.functions.rounding import step_of
@@ -46,7 +46,7 @@ def _divide_sql(a: SqlArguments, result: Domain) -> str:
     q = cast(a.sql[1], most)
     top = f"sign({a.sql[1]}) * (2 * {p} * {ratio.numerator} + {q} * {ratio.denominator})"
     bottom = f"2 * abs({q}) * {ratio.denominator} + {_zero(a)}"
-    return f"{floor_divided(top, bottom)} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
+    return f"{divide_floor(top, bottom)} + {_zero(a)} * ({result.low})"  # by 0: 0 // 1 + low
 
 
 def _integer_divide_sql(a: SqlArguments, result: Domain) -> str:
@@ -80,7 +80,7 @@ def _sqrt_sql(a: SqlArguments, result: Domain) -> str:
     real = f"CAST(greatest(0, {a.sql[0]}) AS DOUBLE) * CAST({step.numerator} AS DOUBLE)"
     root = f"sqrt({real} / CAST({step.denominator} AS DOUBLE))"
     grid = f"CAST(floor({root} * CAST({ROOT.denominator} AS DOUBLE) + CAST(0.5 AS DOUBLE)) AS BIGINT)"
-    return clamped(grid, result.low, result.high)
+    return clamp_value(grid, result.low, result.high)
 
 
 def _rounding(shape: str) -> FunctionSql:
@@ -92,19 +92,19 @@ def _rounding(shape: str) -> FunctionSql:
         d = ratio.denominator
         wide = f"({cast(a.sql[0], 2 * a.domains[0].largest * n + d)} * {n})"
         if shape == "floor":
-            return floor_divided(wide, str(d))
+            return divide_floor(wide, str(d))
         if shape == "ceil":
-            return f"-{floor_divided('-' + wide, str(d))}"
+            return f"-{divide_floor('-' + wide, str(d))}"
         if shape == "trunc":
             return f"{wide} // {d}"
-        return floor_divided(f"2 * {wide} + {d}", str(2 * d))
+        return divide_floor(f"2 * {wide} + {d}", str(2 * d))
 
     return write_sql
 
 
 def _clamp_sql(a: SqlArguments, result: Domain) -> str:
     value, low, high = scaled_sql(a)
-    return clamped(value, low, high)
+    return clamp_value(value, low, high)
 
 
 def _bucket_sql(a: SqlArguments, result: Domain) -> str:

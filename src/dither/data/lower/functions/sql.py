@@ -36,7 +36,7 @@ def cast(sql: str, *sizes: int) -> str:
     return f"CAST({sql} AS {'BIGINT' if largest < WIDE else 'HUGEINT'})"
 
 
-def floor_divided(top: str, bottom: str) -> str:
+def divide_floor(top: str, bottom: str) -> str:
     """SQL of floor(top / bottom) for bottom > 0, where `//` cuts towards zero.
 
     >>> floor_divided("a", "2")
@@ -45,7 +45,7 @@ def floor_divided(top: str, bottom: str) -> str:
     return f"(({top}) // ({bottom}) - CAST(({top}) % ({bottom}) < 0 AS BIGINT))"
 
 
-def clamped(sql: str, low: int | str, high: int | str) -> str:
+def clamp_value(sql: str, low: int | str, high: int | str) -> str:
     """SQL of a value moved between two ends; null stays null, and no row takes another path than its neighbours.
 
     >>> clamped("x", 0, 5)
