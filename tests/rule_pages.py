@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from dither.rules import PrivacyRule
@@ -43,6 +44,7 @@ def read_sections() -> list[Section]:
     ]
 
 
+@cache
 def find_test_names(file: str) -> set[str]:
     """The tests that a file defines, those of a class as `Class::test`."""
     body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import traceback
 from fractions import Fraction
 
@@ -218,7 +219,8 @@ class TestFailure:
         with pytest.raises(UnavailableError) as caught:
             kernel.release(request(COUNT))
         assert str(caught.value) == UnavailableError.TEXT
-        assert "50" not in "".join(traceback.format_exception(caught.value))
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "50" not in re.sub(r"line \d+", "", shown)  # a line may have this number
         assert kernel.ledger.pot("total").spent == 1
 
     def test_a_forked_process_connects_anew_and_pays_nothing_for_being_told_so(self, clinic_kernel):
