@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dither"
 PAGE = ROOT / "docs" / "trusted.md"
 KERNEL = ("dither.privacy.kernel.kernel", "dither.privacy.kernel.lease")
-BASELINE = 10_902  # statements without docstrings, 173 modules: the same closure before the redesign (4fbbee0)
+BASELINE = 10_895  # statements, 173 modules: the same closure before the redesign (4fbbee0)
 LARGEST_SHARE = 74
 REWRITE = "DITHER_WRITE_TRUSTED=1 python -m pytest tests/test_trusted.py"
 
@@ -59,8 +59,11 @@ class Tree:
         return closure
 
     def count_statements(self, module: str) -> int:
-        """Statements, docstrings left out: nobody shall save by deleting them."""
-        return sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in ast.walk(self.parse(module)))
+        """Statements. Docstrings are left out: nobody shall save by deleting them. So are the members of an Enum:
+        they are lines of a table, as the entries of a dict are."""
+        nodes = list(ast.walk(self.parse(module)))
+        members = sum(_count_members(node) for node in nodes if isinstance(node, ast.ClassDef))
+        return sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in nodes) - members
 
     def sort_bottom_up(self, modules: set[str]) -> list[str]:
         """Imported modules before those that import them."""
@@ -82,6 +85,13 @@ class Tree:
         text = ast.get_docstring(self.parse(module)) or ""
         paragraph = " ".join(text.split("\n\n")[0].split())
         return re.split(r"(?<=\.)\s", paragraph)[0].replace("|", "\\|")
+
+
+def _count_members(node: ast.ClassDef) -> int:
+    """Members of an Enum: names bound to constants in its body."""
+    if not any(ast.unparse(base).endswith("Enum") for base in node.bases):
+        return 0
+    return sum(isinstance(child, ast.Assign) for child in node.body)
 
 
 def _is_docstring(node: ast.AST) -> bool:

@@ -103,12 +103,12 @@ class TestGrid:
 
     def test_decimals_count_steps_of_their_resolution(self):
         cost = VISITS.column("cost")
-        assert (cost.lower_grid, cost.upper_grid, cost.max_grid, cost.step) == (0, 500_000, 500_000, Fraction(1, 100))
+        assert (cost.lower_grid, cost.upper_grid, cost.step) == (0, 500_000, Fraction(1, 100))
         assert (cost.multiplier, cost.divisor) == (100, 1)
 
     def test_a_resolution_may_be_an_integer(self):
         income = Decimal("income", Nulls("drop"), Fraction(-2000), Fraction(90_000), Fraction(500), "law")
-        assert (income.lower_grid, income.upper_grid, income.max_grid) == (-4, 180, 180)
+        assert (income.lower_grid, income.upper_grid) == (-4, 180)
         assert (income.multiplier, income.divisor) == (1, 500)
 
     def test_booleans_are_zero_and_one(self):

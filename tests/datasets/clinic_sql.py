@@ -19,7 +19,8 @@ import duckdb
 from dither.answer.shown_keys import list_shown_keys
 from dither.audit import naive
 from dither.audit.naive_plans import Label, decode_value, grouped
-from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse, scalars
+from dither.catalog import Boolean, Catalog, Category, Date, Decimal, Id, Integer, Text, Timestamp, parse
+from dither.catalog.scalar_texts import write_days
 from dither.plan.algebra import Cells, Keys, Quantiles, Sum
 from dither.plan.analyse import analyse
 from dither.question.expressions import Apply, Constant, Grouping, KeyValue, Noisy
@@ -293,7 +294,7 @@ def value(formula: Any, row: dict[str, Any]) -> Any:
         case Noisy(atom):
             return row["atoms"][atom]
         case Constant(Fraction() as days, "date"):
-            return scalars.days_text(int(days))
+            return write_days(int(days))
         case Constant(constant):
             return constant
         case KeyValue(key):

@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 
 from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.samplers import plan_for
-from dither.privacy.noise.table import RESIDUAL, Law, Table, _columns, build
+from dither.privacy.noise.table import RESIDUAL, DrawTable, Law, _columns, build
 from dither.privacy.noise.wide_tables import draw
 from tests.case_lists import mark_rest
 from tests.sources import TestSource, enumerate_outcomes
@@ -123,7 +123,7 @@ def test_the_residual_at_one_more_word_only_refines_what_was_decided():
 REAL = [("laplace", Fraction(10)), ("laplace", Fraction(1, 3)), ("gaussian", Fraction(10)), ("gaussian", Fraction(129))]
 
 
-def words_per_meaning(table: Table) -> dict[int, int]:
+def words_per_meaning(table: DrawTable) -> dict[int, int]:
     """How many words mean what, read off `look_up` at the ends of every piece of every column."""
     size = 1 << (table.width - table.columns)
     words, lengths = [], []
@@ -140,7 +140,7 @@ def words_per_meaning(table: Table) -> dict[int, int]:
     return found
 
 
-def check_thresholds(table: Table) -> None:
+def check_thresholds(table: DrawTable) -> None:
     found = words_per_meaning(table)
     assert found.pop(RESIDUAL) == table.left_over
     law = table.law
@@ -166,7 +166,7 @@ def test_a_table_built_in_float64_is_caught(family, scale):
         check_thresholds(_table_of(table, tuple(counts)))
 
 
-def _table_of(table: Table, counts: tuple[int, ...]) -> Table:
+def _table_of(table: DrawTable, counts: tuple[int, ...]) -> DrawTable:
     columns, cut, meaning = _columns(counts, table.first, table.width)
     return replace(table, counts=counts, columns=columns, cut=cut, meaning=meaning)
 
@@ -180,12 +180,12 @@ def test_a_layout_that_passed_through_float64_is_caught():
 def test_float_rounded_inversion_with_a_biased_tail_is_caught_by_chosen_words(monkeypatch):
     table = plan_for("laplace", Fraction(10), True).table
 
-    def inverted(self: Table, words: np.ndarray) -> np.ndarray:
+    def inverted(self: DrawTable, words: np.ndarray) -> np.ndarray:
         u = words.astype(np.float64) * 2.0**-64  # keeps 53 of 64 bits: the tail beyond 2**-53 is never reached
         magnitude = np.floor(-10 * np.log1p(-np.abs(2 * u - 1)))
         return np.where(u < 0.5, -magnitude, magnitude).astype(np.int64)
 
-    monkeypatch.setattr(Table, "look_up", inverted)
+    monkeypatch.setattr(DrawTable, "look_up", inverted)
     with pytest.raises((AssertionError, KeyError)), np.errstate(all="ignore"):
         check_thresholds(table)
 

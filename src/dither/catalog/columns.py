@@ -63,11 +63,6 @@ class Bounded(_Valued, ABC):
         """What one grid integer is worth in the column's own units."""
         return Fraction(1)
 
-    @property
-    def max_grid(self) -> int:
-        """The largest |grid integer|: what one row can move a sum by, under add/remove."""
-        return max(abs(self.lower_grid), abs(self.upper_grid))
-
 
 @dataclass(frozen=True)
 class _WholeBounds(Bounded):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import textwrap
 
-from dither.catalog import scalars
 from dither.catalog.columns import Category, Date, Decimal, FromPublic, Integer, Timestamp
 from dither.catalog.model import Catalog, OwnerReference, Table
+from dither.catalog.scalar_texts import write_offset
 from dither.surfaces import escape_lines
 
 UNPROTECTED: tuple[str, ...] = (
@@ -57,7 +57,7 @@ def _describe_protected(catalog: Catalog) -> str:
     whom = f"each person named by {key}"
     if unit.kind == "person":
         return f"{whom}, with all their rows in {tables} together, over all versions of the data."
-    zone = scalars.offset_text(unit.offset_seconds or 0)
+    zone = write_offset(unit.offset_seconds or 0)
     return f"{whom}, with all their rows in {tables} of one {unit.every} ({unit.column}, midnight at {zone})."
 
 

@@ -38,10 +38,6 @@ def days(text: str) -> int | None:
         return None
 
 
-def days_text(value: int) -> str:
-    return (_EPOCH + timedelta(days=value)).date().isoformat()
-
-
 def seconds(text: str, offset_seconds: int) -> int | None:
     """Seconds from 1970-01-01T00:00:00 UTC to a time written as YYYY-MM-DDTHH:MM:SS at that offset."""
     if not _SECOND.fullmatch(text):
@@ -52,10 +48,6 @@ def seconds(text: str, offset_seconds: int) -> int | None:
         return None
 
 
-def seconds_text(value: int, offset_seconds: int) -> str:
-    return (_EPOCH + timedelta(seconds=value + offset_seconds)).isoformat()
-
-
 def offset(text: str) -> int | None:
     """Seconds east of UTC: `UTC` or a fixed offset. Named zones change by law, so they are no public constant."""
     if text == "UTC":
@@ -64,13 +56,6 @@ def offset(text: str) -> int | None:
     if not match or int(match[2]) > 14 or int(match[3]) > 59:
         return None
     return (1 if match[1] == "+" else -1) * (int(match[2]) * 3600 + int(match[3]) * 60)
-
-
-def offset_text(value: int) -> str:
-    if value == 0:
-        return "UTC"
-    hours, minutes = divmod(abs(value) // 60, 60)
-    return f"{'+' if value > 0 else '-'}{hours:02}:{minutes:02}"
 
 
 def is_name(text: str) -> bool:

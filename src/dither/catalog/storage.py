@@ -14,7 +14,6 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from dither import canonical
-from dither.catalog import scalars
 from dither.catalog.columns import (
     Category,
     Column,
@@ -36,6 +35,7 @@ from dither.catalog.model import (
     Table,
     Unit,
 )
+from dither.catalog.scalar_texts import write_days, write_offset, write_seconds
 from dither.catalog.stored import read_catalog
 from dither.errors import CatalogError
 
@@ -87,7 +87,7 @@ def from_json(tree: Any) -> Catalog:
 def _write_unit(unit: Unit) -> dict[str, Any]:
     if unit.offset_seconds is None:
         return {"kind": unit.kind}
-    zone = scalars.offset_text(unit.offset_seconds)
+    zone = write_offset(unit.offset_seconds)
     return {"kind": unit.kind, "column": unit.column, "every": unit.every, "zone": zone}
 
 
@@ -126,7 +126,7 @@ def _write_column(column: Column) -> dict[str, Any]:
     if isinstance(column, Decimal):
         tree["resolution"] = canonical.fraction_text(column.resolution)
     if isinstance(column, Timestamp):
-        tree["zone"] = scalars.offset_text(column.offset_seconds)
+        tree["zone"] = write_offset(column.offset_seconds)
     if isinstance(column, Text):
         tree["width"] = column.width
     if isinstance(column, Category):
@@ -153,9 +153,9 @@ def _write_nulls(column: Column, nulls: Nulls) -> Any:
 def _write_grid(column: Any, grid: int) -> Any:
     """A grid integer as the catalog writes that value."""
     if isinstance(column, Date):
-        return scalars.days_text(grid)
+        return write_days(grid)
     if isinstance(column, Timestamp):
-        return scalars.seconds_text(grid, column.offset_seconds)
+        return write_seconds(grid, column.offset_seconds)
     if isinstance(column, Decimal):
         return canonical.fraction_text(grid * column.resolution)
     return grid if isinstance(column, Integer) else bool(grid)

@@ -18,7 +18,7 @@ from dither.errors import ParameterError
 from dither.laws import find_error_law
 from dither.plan.norms import Sensitivity
 from dither.privacy.charges.conversions import rho_for
-from dither.privacy.mechanisms.additive import round_down, round_up
+from dither.privacy.mechanisms.additive import round_bits, round_up
 from dither.privacy.mechanisms.delta import small_delta
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
@@ -80,7 +80,7 @@ def _fit_interval(half_width: int, confidence: Number, build: Callable[[Fraction
     if find_error_law(build(low)).interval(confidence) > wanted:
         raise ParameterError(f"no noise gives an interval of {half_width}: allow a wider one")
     while high - low > low / 2**19:
-        middle = round_down((low + high) / 2)
+        middle = round_bits((low + high) / 2, up=False)
         if middle in (low, high):
             break
         is_narrow = find_error_law(build(middle)).interval(confidence) <= wanted

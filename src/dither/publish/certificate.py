@@ -17,7 +17,7 @@ from typing import Any
 from dither.canonical import fraction_text
 from dither.catalog import Boolean, Bounded, Catalog, Category, Column, Date, FromPublic, Timestamp
 from dither.catalog.explain import UNPROTECTED
-from dither.catalog.scalars import days_text, seconds_text
+from dither.catalog.scalar_texts import write_days, write_seconds
 from dither.plan.algebra import Scan, nodes_of, plan_hash
 from dither.plan.algebra import to_json as plan_json
 from dither.privacy.kernel.calibrate import Calibrated
@@ -265,11 +265,11 @@ def _describe_bound(column: Column) -> dict[str, Any]:
 
 
 def _format_day(value: Fraction) -> str:
-    return days_text(int(value))
+    return write_days(int(value))
 
 
 def _format_second(value: Fraction) -> str:
-    return seconds_text(int(value), 0)
+    return write_seconds(int(value), 0)
 
 
 def _is_stated(limit: str) -> bool:

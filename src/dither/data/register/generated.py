@@ -34,7 +34,7 @@ from dither.catalog import (
     Timestamp,
     Undeclared,
 )
-from dither.catalog.scalars import days_text, seconds_text
+from dither.catalog.scalar_texts import write_days, write_seconds
 from dither.data.register.public import public_order
 from dither.data.register.registration import write_copy_and_facts
 from dither.errors import DitherError
@@ -152,14 +152,14 @@ def _write_decimal(column: Column, grid_value: int) -> str:
 
 def _write_timestamp(column: Column, grid_value: int) -> str:
     assert isinstance(column, Timestamp)
-    return seconds_text(grid_value, column.offset_seconds)
+    return write_seconds(grid_value, column.offset_seconds)
 
 
 _SHOWN: dict[type, Callable[[Column, int], str]] = {
     Integer: lambda _, grid_value: str(grid_value),
     Decimal: _write_decimal,
     Boolean: lambda _, grid_value: "true" if grid_value else "false",
-    Date: lambda _, grid_value: days_text(grid_value),
+    Date: lambda _, grid_value: write_days(grid_value),
     Timestamp: _write_timestamp,
 }
 

@@ -119,15 +119,11 @@ def round_up(number: Fraction) -> Fraction:
     >>> round_up(Fraction(1, 3)) >= Fraction(1, 3), round_up(Fraction(10))
     (True, Fraction(10, 1))
     """
-    return _round_bits(number, up=True)
+    return round_bits(number, up=True)
 
 
-def round_down(number: Fraction) -> Fraction:
-    """The largest number with 20 significant bits that is at most `number` (which is positive)."""
-    return _round_bits(number, up=False)
-
-
-def _round_bits(number: Fraction, *, up: bool) -> Fraction:
+def round_bits(number: Fraction, *, up: bool) -> Fraction:
+    """A number with 20 significant bits, at least or at most the given one."""
     step = Fraction(2) ** (number.numerator.bit_length() - number.denominator.bit_length() - _DIGITS)
     if number >= step * 2**_DIGITS:  # the two lengths leave one bit open
         step *= 2

@@ -76,7 +76,7 @@ class Law:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class DrawTable:
     """Of the 2**width words, exactly floor(2**width * P(k)) mean k; the words left over mean "draw from the residual".
 
     The words are laid out in 2**columns equal columns of at most two meanings each (Walker's alias method, in
@@ -139,7 +139,7 @@ class Table:
 
 
 @lru_cache(maxsize=512)
-def build(law: Law, width: int = 64) -> Table:
+def build(law: Law, width: int = 64) -> DrawTable:
     """The table of a law, each count an exact floor certified by its enclosure."""
     extra = 32
     while True:
@@ -153,7 +153,7 @@ def build(law: Law, width: int = 64) -> Table:
     kept = [j for j, count in enumerate(low) if count]
     counts = tuple(low[kept[0] : kept[-1] + 1]) if kept else (0,)
     start = first + 1 + (kept[0] if kept else 0)
-    return Table(law, width, start, counts, *_columns(counts, start, width))
+    return DrawTable(law, width, start, counts, *_columns(counts, start, width))
 
 
 def _columns(counts: tuple[int, ...], first: int, width: int) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dither.privacy.noise.enclosure import exp_minus
 from dither.privacy.noise.source import Words
-from dither.privacy.noise.table import RESIDUAL, Table
+from dither.privacy.noise.table import RESIDUAL, DrawTable
 
 _MARGIN = 2.0**-23  # wide enough for a short polynomial, narrow enough that few uniforms fall inside
 _LARGEST_EXPONENT = Fraction(1, 8)
@@ -31,7 +31,7 @@ _BLOCK = 1 << 14  # elements at a time, so that intermediate arrays stay in the 
 class Plan:
     """How a law is drawn: its table, the width of a cell (2**shift), and whether values carry a sign."""
 
-    table: Table
+    table: DrawTable
     shift: int
     signed: bool
     python_integers: bool
@@ -94,7 +94,7 @@ def draw(plan: Plan, count: int, source: Words) -> NDArray[Any]:
     return out
 
 
-def _from_table(table: Table, count: int, source: Words) -> NDArray[Any]:
+def _from_table(table: DrawTable, count: int, source: Words) -> NDArray[Any]:
     values = table.look_up(source.words(count, table.width))
     rare = np.flatnonzero(values == RESIDUAL)
     return _put(values, {int(i): table.residual(source) for i in rare}) if len(rare) else values
