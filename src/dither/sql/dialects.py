@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from sqlglot import exp
 from sqlglot.dialects import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
@@ -26,13 +25,13 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from dither.canonical import exact
 from dither.errors import ParameterError, QueryError
 from dither.question.recipe import Recipe
-from dither.sql.parse import parse_trees, read_text
+from dither.sql.dialect_bounds import BOUNDED, nest_per_person
+from dither.sql.parse import read_text
 from dither.sql.refusals.refuse import refuse
 from dither.sql.refusals.table import REFUSALS
 
 _PER_GROUP = "CONTRIBUTION_BOUNDS_PER_GROUP"
 _PER_ROW = "CONTRIBUTION_BOUNDS_PER_ROW"
-_BOUNDED = "DITHER_BOUNDED"
 _OPTIONS = ("EPSILON", "DELTA", "MAX_GROUPS_CONTRIBUTED", "PRIVACY_UNIT_COLUMN", "GROUP_SELECTION_STRATEGY")
 _NOT_OURS = {
     "AGGREGATION_THRESHOLD": (
@@ -153,7 +152,10 @@ class _Reader:
         for start, end, new in reversed(edits):
             text = text[:start] + new + text[end:]
         question = DialectQuestion(self.sql, text, intervals=tuple(self.intervals), edits=edits, **self._read_options())
-        return _nest_per_person(question) if self.per_group else question
+        if not self.per_group:
+            return question
+        nested = nest_per_person(question.sql, question.unit, self.sql)
+        return question if nested is None else replace(question, sql=nested, rewritten=True)
 
     def _refuse(self, message: str, token: Token) -> QueryError:
         return refuse(message, self.sql, span=(token.start, token.end + 1))
@@ -240,7 +242,7 @@ class _Reader:
         return options
 
     def _read_bounds(self, index: int, word: str) -> None:
-        """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped; per group: marked for `_nested`."""
+        """`F(x, contribution_bounds_per_row => (lo, hi))`: the argument clamped. Per group: only marked."""
         if self._token_type(index + 2) != TokenType.L_PAREN or self._token_type(index - 1) != TokenType.COMMA:
             raise self._refuse(f"write {word.lower()} => (lower, upper) after the other arguments", self.tokens[index])
         inner_last = self._find_closing(index + 2)
@@ -260,7 +262,7 @@ class _Reader:
             return
         self.per_group = True
         name = self.tokens[opening - 1]
-        self.edits.append((name.start, name.start, f"{_BOUNDED}("))
+        self.edits.append((name.start, name.start, f"{BOUNDED}("))
         self.edits.append((self.tokens[last].end + 1, self.tokens[last].end + 1, f", {bounds})"))
 
     def _find_call(self, argument: int) -> int:
@@ -337,86 +339,3 @@ def _read_number(text: str | None) -> Fraction | None:
         return exact(text or "", "an option")
     except ParameterError:
         return None
-
-
-def _nest_per_person(question: DialectQuestion) -> DialectQuestion:
-    """Per-group bounds: first one row per person and group, then the bounded numbers of all persons together.
-
-    GoogleSQL's COUNT and SUM bound what one person adds to a group; its AVG is the mean of the persons' means.
-    """
-    if question.unit is None:
-        raise refuse("contribution_bounds_per_group needs privacy_unit_column in OPTIONS(...)", question.original)
-    trees = parse_trees(question.sql)
-    tree = trees[0] if len(trees) == 1 else None
-    if not isinstance(tree, exp.Select):
-        return question
-    group = tree.args.get("group")
-    keys = list(group.expressions) if group is not None else []
-    named = {f"dp_key_{position}": key for position, key in enumerate(keys, 1)}
-    inner: dict[str, exp.Expr] = {}
-    outer: exp.Expr = tree.copy()
-    for clause in ("from_", "joins", "where", "group"):
-        outer.set(clause, None)
-    outer = outer.transform(lambda node: _rewrite_node(node, named, inner, question))
-    unit = exp.column(question.unit)
-    rows = exp.Select(
-        expressions=[unit.copy(), *(exp.alias_(key.copy(), name) for name, key in named.items()),
-                     *(exp.alias_(value, name) for name, value in inner.items())]
-    )  # fmt: skip
-    for clause in ("from_", "joins", "where"):
-        rows.set(
-            clause, tree.args[clause].copy() if isinstance(tree.args.get(clause), exp.Expr) else tree.args.get(clause)
-        )
-    rows.set("group", exp.Group(expressions=[unit.copy(), *(key.copy() for key in keys)]))
-    outer.set("from_", exp.From(this=rows.subquery("dp_units")))
-    if keys:
-        outer.set("group", exp.Group(expressions=[exp.column(name) for name in named]))
-    return DialectQuestion(**{**question.__dict__, "sql": outer.sql(dialect="duckdb"), "rewritten": True})
-
-
-def _rewrite_node(
-    node: exp.Expr, keys: dict[str, exp.Expr], inner: dict[str, exp.Expr], question: DialectQuestion
-) -> exp.Expr:
-    """An aggregate over rows as an aggregate over persons; a key as the name it has there."""
-    for name, key in keys.items():
-        if node == key and not isinstance(node.parent, exp.Alias):
-            return exp.alias_(exp.column(name), node.name) if isinstance(node.parent, exp.Select) else exp.column(name)
-        if node == key:
-            return exp.column(name)
-    low = high = None
-    aggregate = node
-    if isinstance(node, exp.Anonymous) and node.name.upper() == _BOUNDED:
-        aggregate, low, high = node.expressions
-    elif not isinstance(node, exp.AggFunc):
-        return node
-    if isinstance(aggregate, exp.Count) and not isinstance(aggregate.this, exp.Distinct):
-        value: exp.Expr = exp.column(_name_aggregate(aggregate, inner))
-    elif isinstance(aggregate, exp.Sum):
-        value = exp.column(_name_aggregate(aggregate, inner))
-    elif isinstance(aggregate, exp.Avg):
-        total = _name_aggregate(exp.Sum(this=aggregate.this.copy()), inner)
-        rows = _name_aggregate(exp.Count(this=aggregate.this.copy()), inner)
-        value = exp.Div(this=exp.column(total), expression=exp.column(rows))
-    else:
-        raise refuse(
-            f"{aggregate.sql(dialect='duckdb')} beside contribution_bounds_per_group is not answered: ask for it in a "
-            "question of its own",
-            question.original,
-        )
-    if low is not None and high is not None:
-        value = exp.Anonymous(this="CLAMP", expressions=[value, low.copy(), high.copy()])
-    over_persons: exp.Expr = exp.Avg(this=value) if isinstance(aggregate, exp.Avg) else exp.Sum(this=value)
-    if not isinstance(node.parent, exp.Select):
-        return over_persons
-    column = aggregate.this.name if isinstance(aggregate.this, exp.Column) else ""
-    return exp.alias_(over_persons, f"{aggregate.key}_{column}" if column else aggregate.key)
-
-
-def _name_aggregate(aggregate: exp.Expr, inner: dict[str, exp.Expr]) -> str:
-    """The name of a person's own aggregate."""
-    for name, noted in inner.items():
-        if noted == aggregate:
-            return name
-    name = f"dp_value_{len(inner) + 1}"
-    inner[name] = aggregate.copy()
-    return name

@@ -81,7 +81,7 @@ def null_flag(sql: str, domain: Domain) -> str:
 def encode_null(sql: str, flag: str, domain: Domain) -> str:
     """SQL: a value and whether it is null as one integer, by arithmetic: no row takes another path than its neighbours.
 
-    >>> coded("v", "n", Domain("number", True, 0, 99))
+    >>> encode_null("v", "n", Domain("number", True, 0, 99))
     '(CAST(v AS BIGINT) + n * (100 - CAST(v AS BIGINT)))'
     """
     value = integer(sql, domain)

@@ -39,7 +39,7 @@ def cast(sql: str, *sizes: int) -> str:
 def divide_floor(top: str, bottom: str) -> str:
     """SQL of floor(top / bottom) for bottom > 0, where `//` cuts towards zero.
 
-    >>> floor_divided("a", "2")
+    >>> divide_floor("a", "2")
     '((a) // (2) - CAST((a) % (2) < 0 AS BIGINT))'
     """
     return f"(({top}) // ({bottom}) - CAST(({top}) % ({bottom}) < 0 AS BIGINT))"
@@ -48,7 +48,7 @@ def divide_floor(top: str, bottom: str) -> str:
 def clamp_value(sql: str, low: int | str, high: int | str) -> str:
     """SQL of a value moved between two ends; null stays null, and no row takes another path than its neighbours.
 
-    >>> clamped("x", 0, 5)
+    >>> clamp_value("x", 0, 5)
     'CASE WHEN x < 0 THEN 0 WHEN x > 5 THEN 5 ELSE x END'
     """
     return f"CASE WHEN {sql} < {low} THEN {low} WHEN {sql} > {high} THEN {high} ELSE {sql} END"
