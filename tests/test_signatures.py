@@ -19,7 +19,7 @@ REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 PAGES = [page for page in sorted(REFERENCE.glob("*.md")) if BLOCK.search(page.read_text())]
 MODULES = ["builder", "steward", "accounting", "mechanisms", "local", "audit", "privacy.noise"]
 SESSION = {
-    "Budget",
+    "PotBalances",
     "Connection",
     "Explanation",
     "History",

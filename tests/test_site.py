@@ -21,7 +21,12 @@ DOCS = ROOT / "docs"
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 PAGES = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 BESIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-GENERATED = {"trusted.md", "reference/peers.md", "reference/audit-peers.md"}
+GENERATED = {
+    "trusted.md",
+    "reference/audit-peers.md",
+    "reference/functions.md",
+    "reference/peers.md",
+}
 """Written by programs, which also break their lines."""
 WITH_FORMULAS = [page for page in PAGES if re.search(r"\$\S", (DOCS / page).read_text())]
 
@@ -52,7 +57,8 @@ def list_prose(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", [*BESIDE, *(page for page in PAGES if page not in GENERATED)])
 def test_the_prose_of_a_page_fits_into_a_hundred_columns(page):
     path = ROOT / page if page in BESIDE else DOCS / page
-    assert [line for line in list_prose(path) if len(line) > 100] == []
+    long = [line for line in list_prose(path) if len(line) > 100]
+    assert [line for line in long if " " in line.strip()] == []  # one long name cannot be broken
 
 
 def test_no_heading_has_a_formula_which_the_table_of_contents_could_not_show():
