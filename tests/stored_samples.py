@@ -8,10 +8,11 @@ from typing import Any
 from dither.local.subjects import EXAMPLES
 from dither.plan import algebra as plans
 from dither.privacy import losses
-from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.calibrate import loss_of
 from dither.privacy.kernel.release import Version, repeat_key
 from dither.privacy.kernel.request import Price, Request, Step
 from tests.datasets.clinic import catalog
+from tests.kernel.calibrating import calibrate
 
 HALF = Fraction(1, 2)
 VISITS = plans.Scan("visits")

@@ -30,7 +30,7 @@ from dither.plan.algebra import (
 from dither.plan.norms import Sensitivity
 from dither.plan.sensitivity import Box, box
 from dither.privacy.charges.rules import charge_pure
-from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.calibrate import loss_of
 from dither.privacy.kernel.randomise import randomise
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.mechanisms import IntegerBox, IntegerLaplace
@@ -38,6 +38,7 @@ from dither.privacy.noise import SystemSource
 from tests import neighbours
 from tests.case_lists import mark_rest
 from tests.datasets import hospital
+from tests.kernel.calibrating import calibrate
 from tests.neighbours import check_claim, in_boxes, measured
 
 VISITS = Scan("visits")

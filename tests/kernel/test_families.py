@@ -33,7 +33,7 @@ from dither.plan.algebra import (
 from dither.plan.sensitivity import Reach
 from dither.privacy.charges.rules import Rule, charge_pure
 from dither.privacy.kernel import calibrate as calibrate_module
-from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.calibrate import loss_of
 from dither.privacy.kernel.kernel import Kernel
 from dither.privacy.kernel.randomise import randomise
 from dither.privacy.kernel.request import Price, Request, Step
@@ -44,6 +44,7 @@ from dither.privacy.mechanisms.quantile_families import choose_ranges, root_down
 from dither.privacy.noise import SystemSource
 from dither.state import State
 from tests.datasets import hospital
+from tests.kernel.calibrating import calibrate
 
 VISITS = Scan("visits")
 ONE_EACH = LimitGroups(VISITS, ("diag",), 1)

@@ -14,12 +14,13 @@ from dither.laws import AdditiveErrorLaw, KeyErrorLaw, RankErrorLaw, find_error_
 from dither.plan.algebra import Cells, Count, Keys, Quantiles, Scan, Sum
 from dither.privacy.charges.rules import Rule, charge
 from dither.privacy.kernel import families
-from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.calibrate import loss_of
 from dither.privacy.kernel.families import FAMILIES
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.mechanisms.protocol import SparseHistogram
 from dither.privacy.noise import SystemSource
 from tests.datasets.clinic import catalog
+from tests.kernel.calibrating import calibrate
 
 COUNT = Cells(Scan("visits"), ("ward",), (Count(),))
 BOTH = Cells(Scan("visits"), ("ward",), (Count(), Sum("cost")))

@@ -24,9 +24,9 @@ from dither.plan.algebra import (
     Scan,
 )
 from dither.plan.facts import Facts
-from dither.privacy.kernel.calibrate import calibrate
 from dither.privacy.kernel.request import Price, Request, Step
 from tests.datasets import hospital
+from tests.kernel.calibrating import calibrate
 
 VISITS = Scan("visits")
 DELTA = F(1, 10**6)

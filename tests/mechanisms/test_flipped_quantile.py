@@ -9,13 +9,13 @@ import pytest
 
 from dither.errors import RefusedError
 from dither.plan.algebra import Quantiles, Scan
-from dither.privacy.kernel.calibrate import calibrate
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.losses import Pure
 from dither.privacy.mechanisms import FlippedQuantile, Quantile, quantile
 from dither.privacy.noise import argmax
 from tests.case_lists import mark_rest
 from tests.datasets import hospital
+from tests.kernel.calibrating import calibrate
 from tests.mechanisms.closeness import assert_close, assert_law, pure_epsilon
 from tests.mechanisms.planted import Bug
 from tests.mechanisms.seeded import Seeded

@@ -30,11 +30,12 @@ from dither.plan.algebra import (
 )
 from dither.plan.analyse import analyse
 from dither.privacy.charges.rules import Rule, charge
-from dither.privacy.kernel.calibrate import calibrate, loss_of
+from dither.privacy.kernel.calibrate import loss_of
 from dither.privacy.kernel.request import Price, Request, Step
 from dither.privacy.mechanisms import quantile_families
 from tests.case_lists import mark_between
 from tests.datasets.one_table import write_catalog
+from tests.kernel.calibrating import calibrate
 from tests.mechanisms.exact_law import ratios
 
 COLUMNS = {

@@ -30,6 +30,7 @@ from dither.canonical import Number, number_text, positive, quote
 from dither.errors import ParameterError
 from dither.laws import AdditiveErrorLaw, ErrorLaw, RankErrorLaw, find_error_law
 from dither.plan.algebra import Keys, Query
+from dither.plan.norms import Sensitivity
 from dither.privacy.kernel.families import FAMILIES, choose_family
 from dither.privacy.kernel.request import Family, Step
 from dither.question.expressions import Apply, Formula
@@ -185,7 +186,7 @@ def _square_sensitivity(recipe: Recipe, mechanism: Any, atom: int, family: Famil
     if sensitivity is None:
         return 1.0
     of = recipe.atoms[atom]
-    return float(of.importance * of.unit) ** 2 * float(FAMILIES[family].squared_move(sensitivity))
+    return float(of.importance * of.unit) ** 2 * _square_move(sensitivity, family)
 
 
 def predict_loss(
@@ -209,3 +210,8 @@ def _square_error(mechanism: Any, law: ErrorLaw) -> float:
     if isinstance(law, AdditiveErrorLaw):
         return float(law.variance) / max(1.0, float(mechanism.column_sensitivity().l1)) ** 2
     return float(law.row_scale) ** 2 if isinstance(law, RankErrorLaw) else 0.0
+
+
+def _square_move(sensitivity: Sensitivity, family: Family) -> float:
+    """The square of what one unit can move, in the norm that the noise of a family is calibrated to."""
+    return float(sensitivity.l1**2 if FAMILIES[family].norm == "l1" else sensitivity.l2_squared)

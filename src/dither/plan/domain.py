@@ -82,9 +82,6 @@ class Domain:
         """The first and last integer that a GROUP BY lists."""
         return self.keys or (self.low, self.high)
 
-    def with_nulls(self, nullable: bool = True) -> Domain:
-        return replace(self, nullable=nullable)
-
 
 Columns = dict[str, Domain]
 

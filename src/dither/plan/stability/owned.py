@@ -5,7 +5,7 @@ Proof of what the numbers mean: docs/proofs/stability.md#nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 
@@ -44,9 +44,6 @@ class Owned:
     def rows_per_group(self, keys: tuple[str, ...]) -> int:
         """How many rows of a unit can share a value of the keys: no more than share one of coarser keys."""
         return min([self.rows, *(bound.rows for bound in self.grouped if bound.keys <= set(keys))])
-
-    def without_groups(self) -> Owned:
-        return replace(self, grouped=())
 
 
 @dataclass(frozen=True)

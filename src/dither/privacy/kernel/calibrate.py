@@ -15,12 +15,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dither.canonical import number_text
-from dither.catalog import Catalog
 from dither.error_terms import NoiseTerms
 from dither.errors import ParameterError, RefusedError
 from dither.plan.algebra import Cells, CountDistinct, CountUnits, Keys, Quantiles
 from dither.plan.analysed_query import AnalysedQuery, Analyses
-from dither.plan.facts import NO_FACTS, Facts
 from dither.plan.grids import Points
 from dither.privacy.charges.conversions import rho_for
 from dither.privacy.charges.logarithms import epsilon_up
@@ -65,13 +63,6 @@ class Calibrated:
         """What the step costs."""
         one = self.mechanism.loss()
         return one if self.copies == 1 else one * self.copies
-
-
-def calibrate(
-    request: Request, catalog: Catalog, delta: Fraction = Fraction(0), facts: Facts = NO_FACTS
-) -> tuple[Calibrated, ...]:
-    """As `calibrate_request`, with analyses of its own."""
-    return calibrate_request(request, Analyses(catalog, facts), delta)
 
 
 def calibrate_request(request: Request, analyses: Analyses, delta: Fraction) -> tuple[Calibrated, ...]:

@@ -24,7 +24,6 @@ from typing import Literal
 
 from dither.errors import RefusedError
 from dither.plan.algebra import Cells, Keys, Quantiles, Query
-from dither.plan.norms import Sensitivity
 from dither.privacy.mechanisms.box import MOST_SIDES, IntegerBox
 from dither.privacy.mechanisms.gaussian import IntegerGaussian
 from dither.privacy.mechanisms.gaussian_keys import GaussianKeys
@@ -78,10 +77,6 @@ class MechanismFamily:
             and fewest <= count_numbers(query)
             and (most is None or count_numbers(query) <= most)
         )
-
-    def squared_move(self, sensitivity: Sensitivity) -> int:
-        """The square of what one unit can move, in the norm that the noise is calibrated to."""
-        return sensitivity.l1**2 if self.norm == "l1" else sensitivity.l2_squared
 
 
 def count_numbers(query: Query) -> int:

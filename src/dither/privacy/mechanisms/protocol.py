@@ -61,11 +61,3 @@ class Mechanism(Protocol):
 
     def sensitivity_document(self) -> Mapping[str, Any]:
         """The same as certificates show it; empty where the loss says it already."""
-
-
-class QuantileMechanism(Mechanism, Protocol):
-    """A mechanism for `Quantiles`: `error_terms(i)` are those of the i-th share, a rank error."""
-
-    @property
-    def shares(self) -> tuple[Fraction, ...]:
-        """The shares that it answers, in order."""
